@@ -48,7 +48,8 @@ MISSED = (1, 5, 10)  # % of the pieces left
 PEER_LENGTHS = (1000,)  # of the contexts that the peers search too
 N_SEEDS = 200
 N_COSTS = 5  # seeds over which the cost of an audit is averaged
-METHODS = ("exact", "search", "attention", "attention, rescored", "hierarchical", "context-cite")
+WIDER = 10  # for a search that lists more than are asked for
+METHODS = ("exact", "search", "search top:10", "attention", "attention, rescored", "hierarchical", "context-cite")
 
 
 def runs_of(directory):
@@ -80,13 +81,14 @@ def learned(memory, item, truth):
     memory.forget_cost()
 
 
-def searched(memory, case, truth):
-    """What `--search top:5` finds, with Σ|τ| of the screen for every piece; nothing need be known of the truth."""
-    item = PromptSettings(unit="sentence").prepare(case, memory.backend, Influence(search=f"top:{K}")).item
+def searched(memory, case, truth, k):
+    """What `--search top:k` finds, with Σ|τ| of the screen for every piece; nothing need be known of the truth."""
+    item = PromptSettings(unit="sentence").prepare(case, memory.backend, Influence(search=f"top:{k}")).item
     units = [span.name for span in item.spans if span.kind == "unit"]
+    memory.forget_cost()
     if truth is not None:
         learned(memory, item, truth)
-    searcher = Searcher(Search(K), None, 1, TargetLogProbs(), item.response, 0)
+    searcher = Searcher(Search(k), None, 1, TargetLogProbs(), item.response, 0)
     (found,), _ = drive(memory, [searcher.trial(item)])
     screened = np.array([found.nats(found.hidden, name) for name in units])
     exact = {i: found.nats(found.cuts, name) for i, name in enumerate(units) if name in found.cuts}
@@ -141,7 +143,7 @@ def largest_error(truth, listed):
     return float(np.abs(np.subtract(*map(sizes, both))).max())
 
 
-def record_of(context, memory, truth, listed, search, screened, peers):
+def record_of(context, memory, truth, listed, screened, methods):
     """Everything that is known of a context, in numbers."""
     backend = memory.backend
     case, prepared = prepared_of(context, backend)
@@ -150,10 +152,10 @@ def record_of(context, memory, truth, listed, search, screened, peers):
     texts = [prepared.context[span.ranges[0][0] : span.ranges[-1][1]].strip() for span in item.spans]
     everything = exact_cost(backend, item)
     every = Found(np.argsort(-exact, kind="stable"), dict(enumerate(exact)), everything)
-    if "attention" in peers:
-        ranked = peers["attention"]
+    if "attention" in methods:
+        ranked, n = methods["attention"], len(methods["search"]["exact"])
         ranking = Found(np.array(ranked["order"]), {}, Cost(ranked["tokens"], ranked["operations"]))
-        peers = {**peers, "attention, rescored": told(rescored(backend, item, ranking, exact, len(search.exact)))}
+        methods = {**methods, "attention, rescored": told(rescored(backend, item, ranking, exact, n))}
     needles = [texts.index(needle) for needle in context.needles]
     return {
         "id": case.id,
@@ -168,7 +170,7 @@ def record_of(context, memory, truth, listed, search, screened, peers):
         "largest error": largest_error(truth, listed),
         "noise": float(truth["noise", ""].sum()),
         "placebo": float(sizes([truth[key] for key in truth if key[0] == "placebo"]).mean()),
-        "methods": {"exact": told(every), "search": told(search), **peers},
+        "methods": {"exact": told(every), **methods},
     }
 
 
@@ -352,24 +354,27 @@ def figure_of(records, rows, path):
         left.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
         left.set(xlabel="screened, nats", ylabel="exact, nats", title="each sentence; needles are outlined")
         left.legend(loc="lower right", title="needle")
-        marks = dict(zip(METHODS[1:], ("o", "v", "^", "s", "D"), strict=True))
+        marks = dict(zip(METHODS[1:], ("o", "P", "v", "^", "s", "D"), strict=True))
         for name, mark in marks.items():
-            for length, filled in ((1000, "none"), (2000, "left"), (4000, "full")):
+            for length, filled in ((1000, "none"), (2000, "left")):
                 some = [row for row in rows if row["method"] == name and row["length"] == length]
                 if some:
                     ratio = np.median([row["exact over operations"] for row in some])
                     recall = np.mean([row[f"recall at {K}"] for row in some])
-                    label = name if length == 2000 else None
+                    label = name if length == 1000 else None
                     right.plot(
                         ratio,
                         recall,
                         mark,
-                        color="#0072b2" if name == "search" else "#d55e00",
+                        color="#0072b2" if name.startswith("search") else "#d55e00",
                         fillstyle=filled,
                         label=label,
                     )
-        right.set(xscale="log", ylim=(0, 1.03), xlabel="operations of exact scoring over the method's, median")
-        right.set(ylabel="recall of the 5 strongest, mean", title="empty: 1,000 tokens; half: 2,000; full: 4,000")
+        right.set_xscale("log")
+        right.set_xticks((1, 2, 5, 10, 20), ("1", "2", "5", "10", "20"))
+        right.minorticks_off()
+        right.set(ylim=(0, 1.03), xlabel="operations of exact scoring over the method's, median")
+        right.set(ylabel="recall of the 5 strongest, mean", title="empty: 1,000 tokens; half: 2,000")
         right.legend(loc="lower left")
         figure.savefig(path, dpi=110, metadata={"Software": None})
 
@@ -396,15 +401,17 @@ def main(data, runs, records, directory):
         search = None
         if own is not None or kept.exists():
             memory = Remembering(backend, kept)
-            search, screened = searched(memory, prepared_of(context, backend)[0], own)
+            search, screened = searched(memory, prepared_of(context, backend)[0], own, K)
         costs.append(costs_of(context, backend, search))
         if own is not None:
+            wider, _ = searched(memory, prepared_of(context, backend)[0], own, WIDER)
             peers, path = {}, records / f"{name}.json"
             if context.length in PEER_LENGTHS:
                 if not path.exists():
                     path.write_text(json.dumps(peers_of(context, backend, own, search, memory)), encoding="utf-8")
                 peers = json.loads(path.read_text("utf-8"))
-            known.append(record_of(context, memory, own, listed.get(name), search, screened, peers))
+            methods = {"search": told(search), f"search top:{WIDER}": told(wider), **peers}
+            known.append(record_of(context, memory, own, listed.get(name), screened, methods))
         sys.stderr.write(f"{name}\n")
     rows = [row for record in known for row in rows_of(record)]
     write(rows, directory / "long_contexts.csv")

@@ -447,8 +447,8 @@ def long_cost() -> Table:
 
 def long_peers() -> Table:
     out: Table = []
-    for method in ("search", "hierarchical", "attention", "attention, rescored", "context-cite"):
-        rows = where("long_contexts", method=method)
+    for method in ("search", "search top:10", "hierarchical", "attention", "attention, rescored", "context-cite"):
+        rows = where("long_contexts", method=method, length=1000)
         ratio = median(float(row["exact over operations"]) for row in rows)
         out.append([method, [len(rows)], *_long_marks(rows), [ratio]])
     return out
@@ -471,6 +471,18 @@ def long_audits() -> Table:
                     [min(float(row["least coverage by formula"]) for row in rows)],
                 ]
             )
+    return out
+
+
+def long_pairs() -> Table:
+    out: Table = []
+    for kind in ("twice", "hidden pair", "cancelling pair"):
+        rows = where("long_contexts_needles", kind=kind)
+        if rows:
+            pairs = [(first, second) for first, second in zip(rows[::2], rows[1::2], strict=True)]
+            nats = [sorted((float(row["exact"]) for row in pair), reverse=True) for pair in pairs]
+            both = mean(float(pair[0]["needles together"]) for pair in pairs)
+            out.append([kind, [len(pairs)], [mean(one[0] for one in nats)], [mean(one[1] for one in nats)], [both]])
     return out
 
 
@@ -516,6 +528,6 @@ TABLES: dict[str, list[Callable[[], Table]]] = {
     "pubmedqa": [lambda: [[UNKEPT] * 9] * 20],
     "served": [lambda: [[UNKEPT] * 4] * 4, served, lambda: [[UNKEPT] * 4] * 5, lambda: [[UNKEPT] * 2] * 3],
     "pii_check": [pii_check, lambda: [[UNKEPT] * 5] * 6],
-    "long_contexts": [long_by_kind, long_by_length, long_cost, long_peers, long_audits, long_intervals],
+    "long_contexts": [long_by_kind, long_by_length, long_cost, long_peers, long_audits, long_intervals, long_pairs],
 }
 """Of each page, its tables in their order."""
