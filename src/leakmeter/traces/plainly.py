@@ -37,11 +37,17 @@ def record(value: object) -> Mapping[Any, Any]:
 
 def first(held: Mapping[Any, Any], *names: str) -> Any:
     """The first of these fields that is there and not empty."""
-    return next((value for name in names if (value := held.get(name)) not in (None, "", [], {})), None)
+    for name in names:
+        value = held.get(name)
+        if value is not None and value != "" and value != [] and value != {}:
+            return value
+    return None
 
 
 def named(value: object) -> str | None:
     """An id as text; None where there is none. Of one that is far too long, or no valid Unicode, its hash."""
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST_ID and value.isascii():
+        return value
     if isinstance(value, bool) or value is None or value == "":
         return None
     if isinstance(value, bytes):
@@ -50,7 +56,7 @@ def named(value: object) -> str | None:
         return None
     text = str(value)
     written = text.encode(errors="surrogatepass")
-    is_good = len(written) <= _LONGEST_ID and (text.isascii() or written.decode(errors="replace") == text)
+    is_good = len(text) <= _LONGEST_ID and (text.isascii() or written.decode(errors="replace") == text)
     return text if is_good else f"sha256:{hashlib.sha256(written).hexdigest()[:32]}"
 
 
@@ -141,6 +147,8 @@ def _hashable(value: object) -> Any:
 def _number(held: Mapping[Any, Any], *names: str, least: float = -math.inf) -> float | None:
     for name in names:
         value = held.get(name)
+        if value is None:
+            continue
         if isinstance(value, str):
             try:
                 value = float(value)

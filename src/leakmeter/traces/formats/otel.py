@@ -119,8 +119,6 @@ def _fits(given: Record) -> bool:
 
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    if not _fits(given):
-        raise Unusable(Reason.NOT_OF_FORMAT)
     for number, (held, about) in enumerate(_spans(given), 1):
         trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
         if trace_id is None or span_id is None:

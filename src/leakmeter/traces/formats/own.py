@@ -18,7 +18,7 @@ def _fits(given: Record) -> bool:
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     trace_id, span_id = named(given.get("trace_id")), named(given.get("span_id"))
-    if not _fits(given) or trace_id is None or span_id is None:
+    if trace_id is None or span_id is None:
         raise Unusable(Reason.NOT_OF_FORMAT)
     span = Span(trace_id, span_id, where, "llm")
     span.read_call(given.get("messages", given.get("prompt")), [{"role": "assistant", "content": given.get("answer")}])

@@ -23,8 +23,6 @@ def _fits(given: Record) -> bool:
 
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    if not _fits(given):
-        raise Unusable(Reason.NOT_OF_FORMAT)
     span = Span(
         named(first(given, "trace_id", "id")) or event_of(given), named(given.get("span_id")) or "1", where, "llm"
     )
