@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import io
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -287,7 +286,7 @@ def langfuse(one: Exchange) -> Iterator[dict[str, Any]]:
             "output": output if isinstance(output, str) else json.dumps(output),
             "user_id": one.recipient,
             "session_id": "s",
-            "metadata": {},
+            "metadata": {"place": "desk"},
             **more,
         }
 
@@ -416,9 +415,8 @@ def write(path: Path, held: Sequence[Any]) -> Path:
     elif path.suffix == ".zst":
         import pyarrow as pa
 
-        sink = io.BytesIO()
-        with pa.CompressedOutputStream(pa.PythonFile(sink, "w"), "zstd") as packed:
+        with pa.CompressedOutputStream(str(path), "zstd") as packed:
             packed.write(lines)
-        lines = sink.getvalue()
+        return path
     path.write_bytes(lines)
     return path

@@ -10,7 +10,7 @@ from typing import Any
 
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.plainly import at_path, event_of, first, is_record, named, parsed, record, seconds
-from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.traces.refused import Reason
 from leakmeter.traces.span import Span, documents_of
 
 RETRIEVED = (
@@ -47,7 +47,7 @@ def document(one: Any) -> tuple[Any, Any]:
     described = record(one.get("metadata"))
     id_ = first(one, "id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
     if id_ is None:
-        id_ = first(described, "id", "doc_id", "document_id", "chunk_id", "source")
+        id_ = first(described, "id", "doc_id", "document_id", "chunk_id")
     return id_, next((one[name] for name in ("text", "page_content", "content") if name in one), None)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from leakmeter.traces.formats import openinference
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
-from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _OPERATIONS: Mapping[str, Kind] = {
