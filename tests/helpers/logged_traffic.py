@@ -34,7 +34,7 @@ class Exchange:
     """Whether another call rewrote the question first."""
     in_system: bool = False
     """Whether the retrieved texts stand in the system's message."""
-    parameters: dict[str, Any] = field(default_factory=lambda: {"temperature": 1.0, "max_tokens": 64})
+    parameters: dict[str, Any] = field(default_factory=lambda: {"temperature": 1.0, "top_p": 1.0, "max_tokens": 64})
 
     @property
     def trace_id(self) -> str:

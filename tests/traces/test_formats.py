@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from helpers import logged_traffic
 from helpers.logged_traffic import WRITERS, Exchange, exchanges, records, write
-
 from leakmeter.traces import LoggedAnswer, Reason, Refused, TraceReader
 
 TRAFFIC = exchanges(21)
@@ -175,7 +175,11 @@ def test_several_choices_are_an_event_each(tmp_path: Path) -> None:
     choice = line["response"]["choices"][0]
     line["response"]["choices"] = [choice, choice, {"message": {"role": "assistant", "content": None}}]
     found = read(write(tmp_path / "log.jsonl", [line]))[1]
-    assert [(one.span_id, isinstance(one, LoggedAnswer)) for one in found] == [("1", True), ("1.2", True), ("1.3", False)]
+    assert [(one.span_id, isinstance(one, LoggedAnswer)) for one in found] == [
+        ("1", True),
+        ("1.2", True),
+        ("1.3", False),
+    ]
     assert isinstance(found[2], Refused)
     assert found[2].reason is Reason.NO_ANSWER
 
@@ -227,11 +231,16 @@ def test_the_recipient_is_the_field_that_is_named(name: str, path: str, tmp_path
     [
         ({}, None, None),
         ({"temperature": 0}, "greedy", False),
-        ({"temperature": 0.7}, "sampling", True),
+        ({"temperature": 0.7}, "sampling", None),
+        ({"temperature": 0.7, "top_p": 1}, "sampling", True),
+        ({"temperature": 1, "top_p": 1, "typical_p": 0.9}, "top-p", False),
+        ({"temperature": 1, "decoding": "sampling"}, "sampling", True),
+        ({"temperature": 1, "decoding": "beam"}, "beam", False),
+        ({"temperature": 1, "decoding": "sampling", "top_k": 5}, "top-k", False),
         ({"temperature": "0.7", "top_p": "1"}, "sampling", True),
         ({"temperature": 1, "top_p": 0.9}, "top-p", False),
         ({"temperature": 1, "top_k": 40}, "top-k", False),
-        ({"temperature": 1, "top_k": -1}, "sampling", True),
+        ({"temperature": 1, "top_p": 1, "top_k": -1}, "sampling", True),
         ({"temperature": 1, "min_p": 0.1}, "top-p", False),
         ({"temperature": 1, "frequency_penalty": 0.5}, "sampling", False),
         ({"temperature": 1, "logit_bias": {"7": -100}}, "sampling", False),
@@ -291,6 +300,14 @@ def test_an_answer_that_is_json_is_the_text_itself(tmp_path: Path) -> None:
             (found,) = read(write(tmp_path / "log.jsonl", records(WRITERS[name], [one])))[1]
             assert isinstance(found, LoggedAnswer)
             assert found.answer == answer, name
+
+
+def test_a_line_that_was_cut_and_one_of_a_later_version(tmp_path: Path) -> None:
+    (held,) = logged_traffic.leakmeter(TRAFFIC[0])
+    later = {**held, "schema": "leakmeter-answer/2"}
+    reader, _ = read(write(tmp_path / "log.jsonl", [held, {**held, "incomplete": True}, later]))
+    assert reader.n_answers == 1
+    assert reader.refused == {Reason.INCOMPLETE: 1, Reason.NOT_OF_FORMAT: 1}
 
 
 def test_every_reason_has_a_sentence() -> None:

@@ -56,8 +56,14 @@ SPACES = st.sampled_from([" ", "\n", "  ", "\t\n", "\u00a0 ", "\r\n", "\x1f"])
 
 
 @settings(max_examples=200, deadline=None)
-@given(words=WORDS, other=st.lists(st.tuples(st.sampled_from(["aa", "b", "ü", "。", "x"]), SPACES), max_size=9), data=st.data())
-def test_what_is_found_is_what_a_pattern_finds(words: list[str], other: list[tuple[str, str]], data: st.DataObject) -> None:
+@given(
+    words=WORDS,
+    other=st.lists(st.tuples(st.sampled_from(["aa", "b", "ü", "。", "x"]), SPACES), max_size=9),
+    data=st.data(),
+)
+def test_what_is_found_is_what_a_pattern_finds(
+    words: list[str], other: list[tuple[str, str]], data: st.DataObject
+) -> None:
     spaced = "".join(word + data.draw(SPACES) for word in words)
     content = data.draw(SPACES) + "".join(word + space for word, space in other) + spaced + "; end"
     (document,) = found([" ".join(words)], content).documents

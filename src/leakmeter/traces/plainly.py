@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
+from leakmeter.core.case import DECODINGS
 from leakmeter.traces.answer import Sampling
 
 _LONGEST_ID: Final = 256
@@ -123,6 +124,7 @@ def sampling_of(held: Mapping[Any, Any]) -> Sampling:
         top_p=_number(given, "top_p", "topP", least=0.0),
         top_k=_whole(given, "top_k", "topK"),
         min_p=_number(given, "min_p", least=0.0),
+        typical_p=_number(given, "typical_p", least=0.0),
         max_tokens=_whole(
             given, "max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens"
         ),
@@ -132,6 +134,7 @@ def sampling_of(held: Mapping[Any, Any]) -> Sampling:
         repetition_penalty=_number(given, "repetition_penalty"),
         do_sample={True: True, False: False, "true": True, "false": False}.get(_hashable(given.get("do_sample"))),
         n_beams=beams,
+        said=said if isinstance(said := given.get("decoding"), str) and said in DECODINGS else None,
         logit_bias=bool(parsed(given.get("logit_bias"))),
         constrained=given.get("constrained") is True
         or kind not in (None, "text", "")
