@@ -1,7 +1,7 @@
 """Invented traffic of a retrieval system read from every format: megabytes and answers a second, without scoring.
 
-Records are as far apart as they can be: all steps of one kind, then all of the next, so that no trace is complete before
-the end. Times are of this process's one thread, and include finding every retrieved text in its prompt.
+Records are as far apart as they can be: all steps of one kind, then all of the next, so that no trace is complete
+before the end. Times are of this process's one thread, and include finding every retrieved text in its prompt.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.traces import TraceReader
 from tests.helpers.logged_traffic import WRITERS, exchanges, records, write
+
+from leakmeter.traces import TraceReader
 
 NAME: Final = "traces"
 _TIMES: Final = 3

@@ -249,7 +249,7 @@ def test_of_fixed_messages_only_what_was_retrieved_is_context(chat_tokenizer: An
         told += [{"role": "assistant", "content": "Hello <|im_end|>."}] if answer else []
         return rendered(chat_tokenizer, [*told, {"role": "user", "content": f"{other}\nWho called?\n{note}"}])
 
-    one = prepared([], tokenizer=chat_tokenizer, messages=messages, unit="document")
+    one = prepared([], tokenizer=chat_tokenizer, messages=messages, unit="document", removal="retokenize")
 
     def text(prompt: Any) -> str:
         return str(chat_tokenizer.decode(prompt.ids.tolist()))
@@ -264,6 +264,9 @@ def test_of_fixed_messages_only_what_was_retrieved_is_context(chat_tokenizer: An
     placed = text(one.item.placebo_alone)
     begins = placed.index("<|im_start|>user", placed.index("Hello."))
     assert placed[:begins].startswith(sent("", "", answer=False).split("<|im_start|>user\n\nWho")[0])
+    # A space is a part of the token of the word behind it, and goes with that.
+    dropped = prepared([], tokenizer=chat_tokenizer, messages=messages, unit="document")
+    assert text(dropped.item.cuts["note"]) == sent("", other.text).replace("Notes:  Be", "Notes: Be")
     whole = prepared([], tokenizer=chat_tokenizer, messages=messages, unit="message")
     assert [span.name for span in whole.item.spans] == ["note", "a", "other"]
 
