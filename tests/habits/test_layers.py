@@ -28,6 +28,7 @@ ROWS = (
     ("runs",),
     ("report",),
     ("backends",),
+    ("traces",),
     ("data",),
     ("text",),
     ("privacy", "models"),
