@@ -171,13 +171,17 @@ class LlamaIndexCallback(Recorder):
         return call
 
     def _answered(self, event: Any) -> None:
-        call = self._taken(event.span_id)
-        if call is not None:
-            self._runs.end(call.id, choices=_choices(event.response))
+        choices = _choices(event.response)
+        if (call := self._taken(event.span_id)) is not None:
+            self._runs.end(call.id, choices=choices)
 
     def _broke_off(self, span_id: Any) -> None:
         while (call := self._taken(span_id)) is not None:
-            self._runs.end(call.id, choices=_choices(call.streamed), has_failed=True)
+            choices: list[Choice] = []
+            try:
+                choices = _choices(call.streamed)
+            finally:
+                self._runs.end(call.id, choices=choices, has_failed=True)
 
     def _retrieved(self, event: Any) -> None:
         self._runs.start(event.span_id or event.id_)

@@ -39,6 +39,12 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "retrieval": "retriever",
     "execute_tool": "tool",
 }
+_PREFIXES: Final[Mapping[str, Kind]] = {
+    "llm.": "model",
+    "gen_ai.output.": "model",
+    "retrieval.documents.": "retriever",
+    "reranker.": "reranker",
+}
 _RECIPIENTS: Final = ("user.id", "enduser.id", "enduser.pseudo.id")
 _NUMBERED: Final = re.compile(r"\d+")
 
@@ -74,7 +80,7 @@ class AnswerSpanProcessor(Recorder):
     def on_end(self, span: Any) -> None:
         """A span has ended."""
         held = dict(span.attributes or {})
-        kind = _KINDS.get(str(held.get("openinference.span.kind") or held.get("gen_ai.operation.name")), "other")
+        kind = _kind(held)
         has_failed = _has_failed(span)
         recipient = next((held[name] for name in _RECIPIENTS if held.get(name)), None)
         said: dict[str, Any] = {"kind": kind, "recipient": recipient, "has_failed": has_failed, "time": _time(span)}
@@ -84,7 +90,7 @@ class AnswerSpanProcessor(Recorder):
         elif kind in ("retriever", "reranker"):
             said["documents"] = _documents(held, "reranker.output" if kind == "reranker" else "retrieval")
             said["replaced"] = _documents(held, "reranker.input") if kind == "reranker" else ()
-        said["is_incomplete"] = kind in ("retriever", "reranker", "model") and _is_cut(span, held)
+        said["is_incomplete"] = _is_cut(span, held if kind in ("retriever", "reranker", "model") else {})
         output = listed(held.get("output.value")), listed(held.get("gen_ai.output.messages"))
         self._runs.end(_span_id(span.get_span_context()), returned=output, **said)
 
@@ -101,6 +107,14 @@ class AnswerSpanProcessor(Recorder):
 
     def _spoil(self, span: Any, *args: Any, **kwargs: Any) -> None:
         self._runs.spoil(_span_id(span.get_span_context()), _parent_id(span))
+
+
+def _kind(held: Mapping[str, Any]) -> Kind:
+    name = held.get("openinference.span.kind") or held.get("gen_ai.operation.name")
+    if name is not None:
+        return _KINDS.get(str(name), "other")
+    # The kind is set first, and is the first that a limit of the SDK takes away.
+    return next((kind for key in held for prefix, kind in _PREFIXES.items() if key.startswith(prefix)), "other")
 
 
 def _span_id(context: Any) -> str:

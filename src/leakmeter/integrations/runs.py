@@ -112,7 +112,8 @@ class _Trace:
         if found:
             return found
         kept = [run for run in whole if not any(above.has_failed for above in run.above())]
-        last = max(kept or whole or [run for run, _ in _texts(calls)], key=lambda run: run.ended or 0, default=None)
+        broken = [run for run, _ in _texts(calls) if run.has_failed]
+        last = max(kept or whole or broken, key=lambda run: run.ended or 0, default=None)
         return [] if last is None else _texts([last])
 
     def is_without_text(self) -> bool:
@@ -309,8 +310,11 @@ class Runs:
             trace = self._of.get(str(parent))
             above = trace.runs.get(str(parent)) if trace is not None else None
             group = _GROUP.get()
-            if group is not None and group.above is not None and (above is None or above.began < group.began):
-                above, trace = group.above, self._of.get(group.above.id)
+            if group is not None and group.above is not None and self._of.get(group.above.id) in group.traces.values():
+                its = self._of[group.above.id]
+                # What the stream began itself stays above what that begins.
+                above = above if trace is its and above is not None and above.began > group.began else group.above
+                trace = its
             if trace is None:
                 trace = self._new_trace(trace_id or name)
             run = _Run(name, above, self._next(), kind, prompt)

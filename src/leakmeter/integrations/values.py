@@ -198,7 +198,7 @@ def content_of(content: Any) -> tuple[str | list[Fields], list[Fields]]:
         elif kind in ("tool_call", "tool_use", "function_call"):
             calls.append(_tool_call(part))
         else:
-            parts.append({"type": str(kind)})
+            parts.append({"type": "unknown" if kind == "text" else str(kind)})
     if len(parts) <= 1 and all(part["type"] == "text" for part in parts):
         return (parts[0]["text"] if parts else ""), calls
     return parts, calls
