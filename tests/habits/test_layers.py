@@ -28,6 +28,7 @@ ROWS = (
     ("runs",),
     ("report",),
     ("backends",),
+    ("integrations",),
     ("data",),
     ("text",),
     ("privacy", "models"),
