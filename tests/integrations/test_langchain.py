@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -264,6 +265,20 @@ def test_blocks_at_one_time_do_not_mix(log: AnswerLog, traffic: Traffic) -> None
         assert line["answer"] == f"answer {number}"
         assert line["documents"] == [{"id": number, "text": f"text {number}"}]
     assert len(logged(log)) == 64
+
+
+def test_a_block_may_end_in_another_context(log: AnswerLog, traffic: Traffic) -> None:
+    def dependency() -> Any:
+        with answering("desk 4"):
+            yield
+
+    begun = dependency()
+    context = copy_context()
+    context.run(next, begun)
+    context.run(traffic.call, None, "Anna Ek.")
+    # As a web framework does that runs both halves in threads.
+    assert next(begun, "ended") == "ended"
+    assert logged(log)[0]["recipient"] == "desk 4"
 
 
 def test_runs_at_one_time_are_told_apart_by_their_ids(log: AnswerLog, traffic: Traffic) -> None:

@@ -32,6 +32,7 @@ from leakmeter.integrations.values import (
 
 SCHEMA: Final = "leakmeter-answer/1"
 """Form of a line; a reader refuses others."""
+_MOST_SAID: Final = 50
 _LOGGER: Final = logging.getLogger("leakmeter.integrations")
 _APPENDING: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -110,7 +111,7 @@ class AnswerLog:
         """A log at a place; the file is made with the first answer.
 
         Args:
-            path: the file; directories that it lies in are made with mode 0700.
+            path: the file; a directory that is missing is made, with mode 0700.
             strict: raise when an answer cannot be written. Otherwise the first failure of each kind is logged as a
                 warning of `leakmeter.integrations`, without any text of the answer, and counted.
         """
@@ -182,8 +183,9 @@ class AnswerLog:
             raise error
         with self._lock:
             self.lost += 1
-            is_new = str(error) not in self._said
-            self._said.add(str(error))
+            is_new = str(error) not in self._said and len(self._said) < _MOST_SAID
+            if is_new:
+                self._said.add(str(error))
         if is_new:
             _LOGGER.warning("%s (said once)", error)
 

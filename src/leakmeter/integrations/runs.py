@@ -11,7 +11,7 @@ import threading
 import weakref
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -227,7 +227,9 @@ def answering(recipient: object = None, *, documents: Any = (), trace_id: object
     try:
         yield group.trace_id
     finally:
-        _GROUP.reset(token)
+        # A block around a yield may end in another context than it began in.
+        with suppress(ValueError):
+            _GROUP.reset(token)
         for runs, trace in list(group.traces.items()):
             runs.release(trace)
 
