@@ -296,6 +296,21 @@ def test_llamaindex_streams(li: SimpleNamespace, log: AnswerLog) -> None:
     left.close()
     engine.query("never read")
     first, second, third = logged(log)
+
+    async def asynchronous() -> None:
+        response = await engine.aquery("fourth")
+        assert [text async for text in response.async_response_gen()]
+        # Of this model a stream that is answered by another one.
+        assert [one async for one in await li.model().astream_complete("alone")]
+        streams = [await li.model().astream_complete(f"beside {number}") for number in range(2)]
+        for stream in streams:
+            assert [one async for one in stream]
+
+    asyncio.run(asynchronous())
+    fourth, alone, *beside = logged(log)
+    assert (fourth["hidden_calls"], len(fourth["documents"])) == (0, 2)
+    assert (alone["prompt"], alone["hidden_calls"]) == ("alone", 0)
+    assert [line["prompt"] for line in beside] == ["beside 0", "beside 1"]
     assert first["trace_id"] != second["trace_id"]
     for line, question in ((first, "first"), (second, "second"), (third, "third")):
         assert question in line["prompt"]

@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from leakmeter.integrations.values import (
     tools_of,
 )
 
+_MOST: Final = 32
 _RECIPIENTS: Final = ("recipient", "user_id")
 
 
@@ -31,8 +33,16 @@ class _Call:
     """A model's call that has not ended."""
 
     id: str
+    sent: str
+    """The last of what the model is sent."""
+    is_chat: bool
     streamed: Any = None
     """The answer as far as it has come."""
+    has_ended: bool = False
+
+
+_LATEST: Final[ContextVar[tuple[_Call, ...]]] = ContextVar("leakmeter_latest_calls", default=())
+"""Calls that were begun by a task or a thread and have not ended; the latest ones."""
 
 
 class LlamaIndexCallback(Recorder):
@@ -60,6 +70,7 @@ class LlamaIndexCallback(Recorder):
         self.open_spans: dict[str, Any] = {}  # a span handler has it; the spans are with `_runs`
         self._calls: Final[dict[str, list[_Call]]] = {}
         self._settings: Final[dict[str, Any]] = {}
+        self._orphans: Final[set[str]] = set()
         self._streams: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
         self._number = 0
         self._lock: Final = threading.Lock()
@@ -74,6 +85,8 @@ class LlamaIndexCallback(Recorder):
         self, id_: str, bound_args: Any, instance: Any = None, parent_id: str | None = None, tags: Any = None, **_: Any
     ) -> None:
         """A span begins."""
+        if parent_id is None or not self._runs.knows(parent_id):
+            self._orphans.add(id_)
         self._runs.start(id_, parent_id, recipient=_recipient(tags))
         if settings := settings_of(instance):
             self._settings[id_] = settings
@@ -85,12 +98,14 @@ class LlamaIndexCallback(Recorder):
         if isinstance(stream, Generator | AsyncGenerator) and stream not in self._streams:
             result.response_gen = made = self._runs.streamed(id_, stream)
             self._streams.add(made)
+        self._orphans.discard(id_)
         self._settings.pop(id_, None)
         self._runs.end(id_, returned=result)
 
     @guarded
     def span_drop(self, id_: str, bound_args: Any, instance: Any = None, err: Any = None, **_: Any) -> None:
         """A span has raised."""
+        self._orphans.discard(id_)
         self._settings.pop(id_, None)
         self._broke_off(id_)
         self._runs.end(id_, has_failed=True)
@@ -140,16 +155,28 @@ class LlamaIndexCallback(Recorder):
             sampling=sampling_of(*settings),
             n_tools=tools_of(*given),
         )
+        last = prompt.text if not prompt.messages else prompt.messages[-1]["content"]
         with self._lock:
             self._number += 1
-            call = _Call(f"{event.span_id}#{self._number}")
-            # A chat that is answered by a completion is one call: the completion's prompt is what the model is sent.
-            around = next(
-                (found[-1].id for span in self._spans(event.span_id) if (found := self._calls.get(span))), None
-            )
+            sent = last if isinstance(last, str) else ""
+            call = _Call(f"{event.span_id}#{self._number}", sent, is_chat=prompt.messages is not None)
+            around = self._around(event.span_id, call)
             self._calls.setdefault(str(event.span_id), []).append(call)
+        _LATEST.set((*(one for one in _LATEST.get()[-_MOST:] if not one.has_ended), call))
         recipient = _recipient(event.tags)
         self._runs.start(call.id, around or event.span_id, "model", recipient=recipient, prompt=prompt)
+
+    def _around(self, span_id: Any, call: _Call) -> str | None:
+        """The call that makes a call: of a chat that is answered by a completion, the completion says what was sent."""
+        for span in self._spans(span_id):
+            if found := self._calls.get(span):
+                return found[-1].id
+        # A stream that is answered by another one makes its call when it is read, out of its span.
+        if span_id not in self._orphans:
+            return None
+        waiting = [one for one in reversed(_LATEST.get()) if one.sent and not one.has_ended and one.streamed is None]
+        same = (one.id for one in waiting if one.sent == call.sent or (one.is_chat and one.sent in call.sent))
+        return next(same, None)
 
     def _spans(self, span_id: Any) -> Iterator[str]:
         span: Any = span_id
@@ -166,6 +193,8 @@ class LlamaIndexCallback(Recorder):
         with self._lock:
             found = self._calls.get(str(span_id))
             call = found.pop() if found else None
+            if call is not None:
+                call.has_ended = True
             if found is not None and not found:
                 del self._calls[str(span_id)]
         return call
