@@ -280,6 +280,25 @@ def test_a_stream_that_is_never_read_leaves_nothing(log: AnswerLog, traffic: Tra
     assert is_empty(traffic.callback)
 
 
+def test_a_stream_that_is_answered_by_another_one_is_one_call(log: AnswerLog, traffic: Traffic) -> None:
+    traffic.begin("never read", None, "another")
+    traffic.exit("never read")
+    traffic.begin("outer", None, "q")
+    traffic.exit("outer")
+    # The other one begins when the first is read, and knows no span around it.
+    traffic.begin("inner", None, "q")
+    traffic.exit("inner")
+    traffic.so_far("inner", "Anna")
+    traffic.so_far("outer", "Anna")
+    for id_ in ("inner", "outer"):
+        response = SimpleNamespace(text="Anna Ek.", raw=None)
+        traffic.emit("LLMCompletionEndEvent", id_, prompt="q", response=response)
+    (line,) = logged(log)
+    assert (line["trace_id"], line["span_id"], line["hidden_calls"]) == ("outer", "inner#3", 0)
+    traffic.complete("llm", None, "Bo Lind.", "another one")
+    assert logged(log)[1]["span_id"] == "llm#4"
+
+
 def test_what_fails_is_no_answer(log: AnswerLog, traffic: Traffic) -> None:
     traffic.enter("query")
     traffic.begin("llm", "query")

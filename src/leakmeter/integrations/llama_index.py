@@ -41,10 +41,6 @@ class _Call:
     has_ended: bool = False
 
 
-_LATEST: Final[ContextVar[tuple[_Call, ...]]] = ContextVar("leakmeter_latest_calls", default=())
-"""Calls that were begun by a task or a thread and have not ended; the latest ones."""
-
-
 class LlamaIndexCallback(Recorder):
     """Appends each answer that LlamaIndex gives to a log. It is both an event handler and a span handler.
 
@@ -71,6 +67,8 @@ class LlamaIndexCallback(Recorder):
         self._calls: Final[dict[str, list[_Call]]] = {}
         self._settings: Final[dict[str, Any]] = {}
         self._orphans: Final[set[str]] = set()
+        # Calls that a task or a thread began and that have not ended.
+        self._latest: Final[ContextVar[tuple[_Call, ...]]] = ContextVar("leakmeter_latest_calls", default=())
         self._streams: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
         self._number = 0
         self._lock: Final = threading.Lock()
@@ -162,7 +160,7 @@ class LlamaIndexCallback(Recorder):
             call = _Call(f"{event.span_id}#{self._number}", sent, is_chat=prompt.messages is not None)
             around = self._around(event.span_id, call)
             self._calls.setdefault(str(event.span_id), []).append(call)
-        _LATEST.set((*(one for one in _LATEST.get()[-_MOST:] if not one.has_ended), call))
+        self._latest.set((*(one for one in self._latest.get()[-_MOST:] if not one.has_ended), call))
         recipient = _recipient(event.tags)
         self._runs.start(call.id, around or event.span_id, "model", recipient=recipient, prompt=prompt)
 
@@ -174,7 +172,9 @@ class LlamaIndexCallback(Recorder):
         # A stream that is answered by another one makes its call when it is read, out of its span.
         if span_id not in self._orphans:
             return None
-        waiting = [one for one in reversed(_LATEST.get()) if one.sent and not one.has_ended and one.streamed is None]
+        waiting = [
+            one for one in reversed(self._latest.get()) if one.sent and not one.has_ended and one.streamed is None
+        ]
         same = (one.id for one in waiting if one.sent == call.sent or (one.is_chat and one.sent in call.sent))
         return next(same, None)
 
