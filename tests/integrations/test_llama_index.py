@@ -48,12 +48,23 @@ class Response:
         self.__dict__.update(held)
 
 
+class Model:
+    temperature = 0.7
+    model = "invented-7b"
+
+    def __init__(self) -> None:
+        self.additional_kwargs = {"top_p": 0.9}
+
+    def complete(self) -> None:
+        """A model has it."""
+
+
 class Traffic:
     """Emits what the dispatcher would."""
 
     def __init__(self, callback: LlamaIndexCallback) -> None:
         self.callback = callback
-        self.model = SimpleNamespace(temperature=0.7, model="invented-7b", additional_kwargs={"top_p": 0.9})
+        self.model = Model()
 
     def enter(self, id_: str, parent: str | None = None, instance: Any = None, **tags: Any) -> str:
         self.callback.span_enter(id_=id_, bound_args=None, instance=instance, parent_id=parent, tags=tags)

@@ -86,8 +86,8 @@ class LlamaIndexCallback(Recorder):
         if parent_id is None or not self._runs.knows(parent_id):
             self._orphans.add(id_)
         self._runs.start(id_, parent_id, recipient=_recipient(tags))
-        if settings := settings_of(instance):
-            self._settings[id_] = settings
+        if hasattr(type(instance), "complete"):
+            self._settings[id_] = settings_of(instance)
 
     @guarded
     def span_exit(self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **_: Any) -> None:
