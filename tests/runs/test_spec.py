@@ -65,9 +65,16 @@ OTHER = {
     "ner": "en_core_web_sm",
     "swap": True,
     "swap_seed": 1,
+    "search": "top:3",
+    "audit": "0.95:5%",
+    "audit_rounds": 2,
 }
 # What only means something beside another setting.
-BESIDE = {name: {"unit": "entity"} for name in ("entity_patterns", "ner", "swap")}
+BESIDE: dict[str, dict[str, object]] = {
+    **{name: {"unit": "entity"} for name in ("entity_patterns", "ner", "swap")},
+    "audit": {"search": "top:3"},
+    "audit_rounds": {"search": "top:3", "audit": "0.9:1"},
+}
 
 
 @pytest.mark.parametrize("kind", [Influence, PromptSettings])

@@ -44,6 +44,7 @@ class Toy:
         self.tokenizer = ByteTokenizer()
         self.n_tokens_run = 0
         self.n_halvings = 0
+        self.hides_pieces = True
 
     def logits(self, ids: IntArray, positions: IntArray) -> FloatArray:
         """Logits of what follows the last of the tokens, (vocab,)."""
@@ -75,7 +76,16 @@ class Toy:
         after = prompt.next_position + np.arange(len(response), dtype=np.int64)
         positions = np.concatenate([prompt.positions, after])
         ends = [len(prompt.ids) + row for row in rows]
-        return np.stack([self.logits(ids[:end], positions[:end]) for end in ends])
+        seen = np.ones(len(ids), dtype=bool)
+        for start, stop in prompt.hidden_tokens:
+            seen[start:stop] = False
+
+        def logits(end: int) -> FloatArray:
+            # A row of the context's own last token has still seen what is hidden from those behind it.
+            told = seen[:end] if end > prompt.n_before else slice(None)
+            return self.logits(ids[:end][told], positions[:end][told])
+
+        return np.stack([logits(end) for end in ends])
 
 
 @dataclass(frozen=True, slots=True)

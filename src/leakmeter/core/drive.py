@@ -88,27 +88,31 @@ def drive(
     return [results[index] for index in range(len(trials))], cost
 
 
-def settled(backend: Backend, trial: Trial[T]) -> Trial[T]:
-    """The trial, told at once, without a round, where the back end draws no responses whole.
+def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], list[Scores], T]:
+    """The trial, told at once, without a round, where the back end draws no responses whole or hides no pieces.
 
     Args:
-        backend: says by `draws_responses` that it does; most draw token by token what `NextTokenSample` asks for.
-        trial: may ask for draws.
+        backend: says by `draws_responses` and `hides_pieces` that it does; most draw token by token what
+            `NextTokenSample` asks for.
+        trial: may ask for draws, and for prompts with pieces hidden.
     """
-    return trial if getattr(backend, "draws_responses", False) else _drawing_itself(trial)
-
-
-def _drawing_itself(trial: Trial[T]) -> Generator[Sequence[Asked], list[Scores], T]:
+    draws, hides = getattr(backend, "draws_responses", False), getattr(backend, "hides_pieces", False)
     try:
         asked = next(trial)
         while True:
-            if asked and isinstance(asked[0], DrawRequest):
+            if not draws and asked and isinstance(asked[0], DrawRequest):
                 asked = trial.send([Responses(np.empty(0)) for _ in asked])
+            elif not hides and any(_hides(one) for one in asked):
+                asked = trial.send([Scores(np.empty(0)) for _ in asked])
             else:
                 asked = trial.send((yield asked))
     except StopIteration as end:
         found: T = end.value
         return found
+
+
+def _hides(asked: Asked) -> bool:
+    return isinstance(asked, Request) and any(prompt.hidden for prompt in asked.prompts)
 
 
 def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:

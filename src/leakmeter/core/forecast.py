@@ -108,6 +108,7 @@ class PlanningBackend:
         self._shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._free = self._free_tokens()
         self.draws_responses = False
+        self.hides_pieces = False
         self.check: Callable[[Chunk], None] | None = None
         """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
 
@@ -196,6 +197,8 @@ class PlanningBackend:
         """Leading tokens that need not be run: the parent's, or those of a sequence that the last round continued."""
         if self._sharing != "prefixes":
             return 0
+        if run.hidden:
+            return run.fork
         # At least the first wanted row has to be run again.
         most = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
         # A response that was drawn further begins with all of what was kept: no need to compare with each.
@@ -281,6 +284,7 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
         most_rows=getattr(backend, "most_rows", None),
         to_be_sent=getattr(backend, "to_be_sent", None),
     )
+    planning.hides_pieces = getattr(backend, "hides_pieces", False)
     planning.draws_responses = getattr(backend, "draws_responses", False)
     planning.check = getattr(backend, "check", None)
     return planning

@@ -9,6 +9,8 @@ from typing import Any, Final
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.prompt import Prompt
 
+LEVELS: Final = ("paragraph", "document")
+"""Kinds of spans that hold the units of a case that is searched, the smaller first."""
 PLACEBO: Final = "placebo"
 """Name of the irrelevant piece of the prompts that have one."""
 
@@ -60,7 +62,7 @@ class Span:
 
     name: str
     kind: str
-    """'unit' or 'value'."""
+    """'unit' or 'value'; of a case that is searched also 'paragraph' or 'document', for what units stand in."""
     ranges: tuple[tuple[int, int], ...]
     """Characters [start, end) of the context, in order."""
     pieces: tuple[str, ...]

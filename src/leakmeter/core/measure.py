@@ -56,7 +56,10 @@ class Measure(ABC):
 
 @runtime_checkable
 class ChoosingMeasure(Protocol):
-    """A measure that goes on, or not, by the scores it is sent: what it takes is only known from above."""
+    """A measure that goes on, or not, by the scores it is sent: what it takes is only known from above.
+
+    One that does so with some of its parameters only has `chooses`, which says whether it does.
+    """
 
     def longest_trial(self, item: Any) -> Trial[Any]:
         """Ask for at least as much as `trial` would of this item, whatever it was sent; its answers mean nothing."""

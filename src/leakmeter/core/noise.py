@@ -29,7 +29,11 @@ to 0.9 of what all would (float32 on a CPU, five texts)."""
 
 
 def neighbourhood_noise(
-    item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs, scores: FloatArray
+    item: ContextItem,
+    response: tuple[int, ...],
+    reduction: TargetLogProbs | MixtureLogProbs,
+    scores: FloatArray,
+    begun: FloatArray | None = None,
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,).
 
@@ -40,12 +44,15 @@ def neighbourhood_noise(
         response: its token ids.
         reduction: what is measured.
         scores: of the bare prompt and the full one as the measure got them, (2, response).
+        begun: what `token_by_token` gave, where a long context's states were at hand for it.
     """
     if item.model_noise_nats is not None:
         return np.full(len(response), of_contrast(item.model_noise_nats, reduction))
     prompts = (item.blank, item.prompt)
-    forked = yield from _forked(item, response, reduction, prompts)
-    begun = yield from _token_by_token(response, reduction, prompts, interval_noise_of(item))
+    # Where tokens are many, the neighbours part late: their common start is run once.
+    forked = yield from _forked(item, response, reduction, prompts, 4 if begun is None else 4 / 3)
+    if begun is None:
+        begun = yield from token_by_token(item, response, reduction)
     spread: FloatArray = np.max([np.abs(other - scores).sum(axis=0) for other in (forked, begun)], axis=0)
     return spread
 
@@ -87,9 +94,11 @@ def _forked(
     response: tuple[int, ...],
     reduction: TargetLogProbs | MixtureLogProbs,
     prompts: tuple[Prompt, ...],
+    part: float,
 ) -> Generator[list[Request], list[Scores], FloatArray]:
     places = _context_tokens(item.prompt)
-    first, second = len(places) // 4, min(len(places) // 4 + 1, len(places) - 1)
+    first = int(len(places) / part)
+    second = min(first + 1, len(places) - 1)
     # A longer sequence that differs at one token makes the prompt of interest fork there; one that differs from that
     # one a token later forks beside it, and the two are padded into one batch where batches are made.
     longer = _differing(item.prompt, places[first])
@@ -103,12 +112,17 @@ def _forked(
     return scores[-1].values
 
 
-def _token_by_token(
-    response: tuple[int, ...],
-    reduction: TargetLogProbs | MixtureLogProbs,
-    prompts: tuple[Prompt, ...],
-    noise_nats: float,
+def token_by_token(
+    item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs
 ) -> Generator[list[Request], list[Scores], FloatArray]:
+    """What is measured of the bare prompt and of the full one where tokens are run one at a time, (2, response).
+
+    Args:
+        item: the case.
+        response: its token ids.
+        reduction: what is measured.
+    """
+    prompts, noise_nats = (item.blank, item.prompt), interval_noise_of(item)
     n = len(response)
     single = min(_SINGLE_TOKENS, n)
     parts = []

@@ -6,6 +6,10 @@ and the others fork from it where they part:
     whole   f f f a a a b b b q q y y      run 0, 13 tokens
     − b     f f f a a a q q y y            run 1, forks from run 0 after 6
     − a     f f f b b b q q y y            run 2, forks from run 0 after 3
+
+A prompt that hides pieces has the states of its context from the prompt that hides none:
+
+    a hidden                    q q y y    run 3, forks from run 0 after 9, and does not attend to a
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from leakmeter.core.request import Request
 from leakmeter.errors import UsageError
 
 Keys = npt.NDArray[np.uint64]
+Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class Run:
     """Indices into the sequence, each ≥ fork, whose logits are wanted, (row,)."""
     row_slots: IntArray
     """Where in the chunk's rows each of them goes, (row,)."""
+    hidden: Ranges = ()
+    """Ranges [start, end) of leading tokens, all before `fork`, that no token of this run attends to."""
 
     @property
     def n_tail(self) -> int:
@@ -99,6 +106,7 @@ class _Branch:
     sequence: int
     parent: int
     fork: int
+    hidden: Ranges = ()
     wanted: dict[int, int] = field(default_factory=dict)  # index in the sequence -> slot
 
 
@@ -107,32 +115,49 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
     sequences: list[tuple[IntArray, IntArray]] = []
     keys: list[Keys] = []
     seen: dict[bytes, int] = {}
+
+    def number_of(ids: IntArray, positions: IntArray) -> int:
+        key = (positions.astype(np.uint64) << np.uint64(32)) | ids.astype(np.uint64)
+        index = seen.setdefault(key.tobytes(), len(sequences))
+        if index == len(sequences):
+            sequences.append((ids, positions))
+            keys.append(key)
+        return index
+
     members: list[list[int]] = []  # request -> prompt -> sequence
-    for request in requests:
+    begun: dict[tuple[int, int, int], int] = {}  # number of the sequence that hiding prompts have their states from
+    for number, request in enumerate(requests):
         members.append([])
         n_rows = request.reduction.rows(len(request.response)).stop
         if not n_rows:
             raise UsageError("a response without tokens has nothing to score; give it at least one")
         for prompt in request.prompts:
-            ids, positions = _sequence(prompt, request.response, n_rows)
-            key = (positions.astype(np.uint64) << np.uint64(32)) | ids.astype(np.uint64)
-            index = seen.setdefault(key.tobytes(), len(sequences))
-            if index == len(sequences):
-                sequences.append((ids, positions))
-                keys.append(key)
-            members[-1].append(index)
+            # Prompts that hide different pieces of one context have its ids in one array.
+            context = (id(prompt.ids), id(prompt.positions), number)
+            if prompt.hidden_tokens:
+                if context not in begun:
+                    begun[context] = number_of(*_sequence(prompt, request.response, n_rows))
+                members[-1].append(begun[context])
+            else:
+                members[-1].append(number_of(*_sequence(prompt, request.response, n_rows)))
 
     branches, branch_of = _decompose(keys)
+    hiding: dict[tuple[int, Ranges, int], int] = {}
     slots: list[IntArray] = []
     n_slots = 0
     for request, its_sequences in zip(requests, members, strict=True):
         rows = request.reduction.rows(len(request.response))
         table = np.empty((len(request.prompts), len(rows)), dtype=np.int64)
         for i, (prompt, sequence) in enumerate(zip(request.prompts, its_sequences, strict=True)):
+            branch = branch_of[sequence]
+            if prompt.hidden_tokens and len(sequences[sequence][0]) > prompt.n_before:
+                branch = hiding.setdefault((sequence, prompt.hidden_tokens, prompt.n_before), len(branches))
+                if branch == len(branches):
+                    parent = _holder(branches, branch_of[sequence], prompt.n_before - 1)
+                    branches.append(_Branch(sequence, parent, prompt.n_before, prompt.hidden_tokens))
             for j, row in enumerate(rows):
-                owner, token = branch_of[sequence], len(prompt.ids) - 1 + row
-                while token < branches[owner].fork:
-                    owner = branches[owner].parent
+                token = len(prompt.ids) - 1 + row
+                owner = _holder(branches, branch, token)
                 slot = branches[owner].wanted.setdefault(token, n_slots)
                 n_slots += slot == n_slots
                 table[i, j] = slot
@@ -145,6 +170,7 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
             fork=branch.fork,
             row_tokens=np.fromiter(branch.wanted.keys(), dtype=np.int64),
             row_slots=np.fromiter(branch.wanted.values(), dtype=np.int64),
+            hidden=branch.hidden,
         )
         for branch in branches
     )
@@ -165,6 +191,13 @@ def _states(prompt: Prompt, role: str) -> Request:
     has_role = [piece.role == role for piece in prompt.pieces]
     needed = Prompt(prompt.pieces[: len(has_role) - has_role[::-1].index(True)])
     return Request((needed,), (), PromptStates(len(needed.ids) - int(tokens_of(needed, role)[0])))
+
+
+def _holder(branches: Sequence[_Branch], branch: int, token: int) -> int:
+    """The branch in which a token of a sequence is run, of that sequence's branch and those it forks from."""
+    while token < branches[branch].fork:
+        branch = branches[branch].parent
+    return branch
 
 
 def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[IntArray, IntArray]:

@@ -3,6 +3,7 @@
 prompt   [frame][s1 ......][s2 ....][s3 ...][frame][query][frame]
 without  [frame][s1 ......]         [s3 ...][frame][query][frame]     positions close up
 masking  [frame][s1 ......]   gap   [s3 ...][frame][query][frame]     positions stay as they were
+hiding   [frame][s1 ......][s2 ....][s3 ...][frame][query][frame]     what follows the context does not attend to s2
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Prompt:
     """Pieces in order. Two pieces may share a name: they are then one removable thing said in two places."""
 
     pieces: tuple[Piece, ...]
+    hidden: frozenset[str] = frozenset()
+    """Names of pieces that the tokens behind the context, and those of the response, do not attend to."""
 
     @cached_property
     def ids(self) -> IntArray:
@@ -85,6 +88,36 @@ class Prompt:
         if gap:
             kept.append(Piece("gap", FRAME, (), gap))
         return Prompt(tuple(kept))
+
+    def hiding(self, *names: str) -> Prompt:
+        """The prompt with attention to the named pieces blocked for all that stands behind the context.
+
+        The context's own tokens have still seen them: this is no removal, but what is run again is short.
+        """
+        made = replace(self, hidden=self._known(names))
+        # Many prompts of one long context differ in this alone: what they have in common is made once.
+        made.__dict__.update(ids=self.ids, positions=self.positions, n_before=self.n_before)
+        return made
+
+    @cached_property
+    def n_before(self) -> int:
+        """Number of tokens up to the last one of the context: those behind it do not attend to what is hidden."""
+        last = max((i for i, piece in enumerate(self.pieces) if piece.role == CONTEXT), default=-1)
+        return sum(len(piece.ids) for piece in self.pieces[: last + 1])
+
+    @cached_property
+    def hidden_tokens(self) -> tuple[tuple[int, int], ...]:
+        """Ranges [start, end) of the hidden tokens, in order, none of them next to another."""
+        found: list[tuple[int, int]] = []
+        start = 0
+        for piece in self.pieces:
+            end = start + len(piece.ids)
+            if piece.name in self.hidden and start < end:
+                if found and found[-1][1] == start:
+                    start = found.pop()[0]
+                found.append((start, end))
+            start = end
+        return tuple(found)
 
     def blank(self, role: str = CONTEXT) -> Prompt:
         """The prompt with everything of a role cut: the frame a stranger could have built."""

@@ -131,4 +131,5 @@ Asked = Request | GradientRequest | DrawRequest
 T = TypeVar("T")
 Trial = Generator[Sequence[Asked], list[Scores], T]
 """A measure at work on one item: yields requests, is sent their answers (`Gradients` to a request for gradients,
-`Responses` to requests for draws, which no others stand beside), returns what it found."""
+`Responses` to requests for draws, which no others stand beside), returns what it found. A back end that cannot hide
+pieces answers a round in which some are hidden with scores that are empty, all of them."""

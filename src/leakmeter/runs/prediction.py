@@ -37,7 +37,7 @@ class Predictor:
 
     def predict(self, measure: Measure, *together: Prepared) -> Prediction:
         """Counts of what cases that are scored together will take; nothing of it is computed."""
-        if isinstance(measure, ChoosingMeasure):
+        if isinstance(measure, ChoosingMeasure) and getattr(measure, "chooses", True):
             longest = self._as_one([measure.longest_trial(one.item) for one in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
         return predict(self.backend, self._as_one([measure.trial(one.item) for one in together]))

@@ -115,8 +115,15 @@ class PromptSettings:
             from leakmeter.models.recogniser import load_recogniser
 
             recognise = load_recogniser(self.ner)
-        n_new = measure.max_new_tokens
-        return prepare(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new, recognise=recognise)
+        return prepare(
+            case,
+            backend.tokenizer,
+            self,
+            window=backend.window,
+            n_reserved=measure.max_new_tokens,
+            recognise=recognise,
+            levels=getattr(measure, "levels", False),
+        )
 
     def unit_of(self, case: Case) -> str:
         """The unit for a case: as given, or the default for its kind."""
@@ -144,6 +151,7 @@ def prepare(
     window: int | None,
     n_reserved: int,
     recognise: Recogniser | None = None,
+    levels: bool = False,
 ) -> PreparedContext:
     """Tokenise a case and cut it.
 
@@ -154,6 +162,7 @@ def prepare(
         window: most tokens a sequence may have.
         n_reserved: tokens kept free for a response that is still to be sampled.
         recognise: what `settings.ner` names, loaded.
+        levels: whether paragraphs and documents that units stand in are spans too.
 
     Raises:
         UsageError: an empty context, query or response, or a template that does not fit the case.
@@ -185,7 +194,8 @@ def prepare(
         )
     else:
         covers = spans.of_units(layout, unit)
-    item = _item(case.id, layout, covers, settings, response, spare, tokenizer, window)
+    larger = spans.around(layout, unit) if levels else []
+    item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window)
     n_cut = n_before - len(layout.tokens)
     return PreparedContext(
         item,
@@ -295,6 +305,7 @@ def _item(
     case_id: str,
     layout: Layout,
     covers: list[Cover],
+    larger: list[Cover],
     settings: PromptSettings,
     response: tuple[int, ...] | None,
     spare: int | None,
@@ -311,10 +322,8 @@ def _item(
     repeated = spans.repeated_in(layout, covers, values)
     if settings.group:
         values = personal.not_entities(values, [cover for cover in covers if cover.entity is not None])
-        taken = {cover.name for cover in covers}
-        covers = covers + [
-            replace(value, name=f"{value.name} (value)") if value.name in taken else value for value in values
-        ]
+        covers = covers + _named_apart(values, covers)
+    covers = covers + _named_apart(larger, covers)
     prompt = layout.prompt({edge for cover in covers for part in cover.tokens for edge in part})
     numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]
     named = [_span(layout, numbers, cover, repeated.get(cover.name, ())) for cover in covers]
@@ -336,6 +345,12 @@ def _item(
         cut_together=cut,
         window=window,
     )
+
+
+def _named_apart(new: Sequence[Cover], covers: Sequence[Cover]) -> list[Cover]:
+    """Covers under names that no other has."""
+    taken = {cover.name for cover in covers}
+    return [replace(one, name=f"{one.name} ({one.kind})") if one.name in taken else one for one in new]
 
 
 def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[str, ...]) -> Span:

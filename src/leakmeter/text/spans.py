@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leakmeter.core.item import EntityTexts, Span
 from leakmeter.core.prompt import CONTEXT, Prompt
@@ -57,15 +58,33 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
             )
             for owner in owners
         ]
+    if unit.kind == "document":
+        places: dict[str, dict[int, TokenRange]] = {}
+        for number, tokens in by_document.items():
+            places.setdefault(layout.documents[number].name, {})[number] = tokens
+        return [_cover(layout, name, _whole(layout, held), name) for name, held in places.items()]
     out: list[Cover] = []
     for number, (first, end) in by_document.items():
         name = layout.documents[number].name
-        if unit.kind == "document":
-            out.append(_cover(layout, name, _whole(layout, {number: (first, end)}), name))
-            continue
         for part in _cut(layout, unit, number, (first, end)):
             out.append(_cover(layout, f"{_LETTER[unit.kind]}{len(out) + 1}", [part], name))
     return out
+
+
+def around(layout: Layout, unit: units.Unit) -> list[Cover]:
+    """Paragraphs and documents that units stand in, of kinds of their own; none where there is one only, or no units
+    smaller than it."""
+    found: list[Cover] = []
+    smaller = ("ngram", "word", "sentence", "line", "entity")
+    for level, below in (("paragraph", smaller), ("document", (*smaller, "paragraph"))):
+        covers = of_units(layout, units.parse(level)) if unit.kind in below else []
+        of_each = Counter(cover.document for cover in covers)
+        # A document of one paragraph is its document.
+        if level == "paragraph":
+            covers = [cover for cover in covers if of_each[cover.document] > 1 or len(of_each) == 1]
+        if len(covers) > 1:
+            found += [replace(cover, kind=level) for cover in covers]
+    return found
 
 
 Part = tuple[TokenRange, CharRange | None]

@@ -89,7 +89,8 @@ def test_the_plan_and_the_way_to_it() -> None:
     assert case.steps[0].text == "Call Ana."
     assert case.steps[3].left_signed_nats == 0.125
     assert case.warnings == (
-        "Cutting s1 raised the loss: no other piece lowered it then, and the way under the limit led over it.",
+        "Cutting s1 raised the loss: no other piece that was scored then lowered it, and the way under the limit led "
+        "over it.",
     )
     assert case.all_removed_nats is None
     assert case.after is not None

@@ -10,6 +10,7 @@ and any start share the passes through the linear layers, without padding.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leakmeter.backends.hf import shared_start
-from leakmeter.backends.hf.states import Segment
+from leakmeter.backends.hf.states import Hidden, Segment
 
 NAME: Final = "leakmeter_segments"
 # A block of queries looks at no key after its last: small blocks save arithmetic, large ones calls.
@@ -39,6 +40,10 @@ class Stretch:
     """Additive, (row, 1, query, key); None where each query sees every key up to its own."""
     n_shared: int = 0
     """Leading keys and values that are the same in all rows."""
+    viewed: tuple[Tensor, Tensor] | None = None
+    """Keys and values before those, (1, head, key, size), that all rows see but for what each has hidden."""
+    hidden: Sequence[Hidden] = ()
+    """Of each row, what of `viewed` it does not see."""
 
 
 class SegmentCache(DynamicCache):  # type: ignore[misc]
@@ -72,7 +77,10 @@ class _Layer(DynamicLayer):  # type: ignore[misc]
             n_rows = len(segment.starts)
             tokens = slice(first, first + n_rows * segment.n_new)
             new = (_rows(states, tokens, n_rows) for states in (key_states, value_states))
-            stretches.append(Stretch(tokens, n_rows, *segment.extend(self._index, *new), mask, segment.n_shared))
+            extended = segment.extend(self._index, *new)
+            viewed = segment.viewed(self._index) if segment.views else None
+            n_shared = 0 if segment.views else segment.n_shared
+            stretches.append(Stretch(tokens, n_rows, *extended, mask, n_shared, viewed, segment.hidden))
             first = tokens.stop
         return stretches, value_states
 
@@ -114,6 +122,15 @@ def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out:
     n_new = queries.shape[2]
     answers = out[0, stretch.tokens].view(stretch.n_rows, n_new, *out.shape[2:])
     n_start = n_keys - n_new
+    if stretch.viewed is not None:
+        partial = shared_start.partial_attention(query.device.type, query.dtype)
+        assert partial is not None
+        ranges = [one.ranges for one in stretch.hidden]
+        seen = shared_start.attend_partly(
+            partial, queries, (stretch.keys, stretch.values), stretch.viewed, ranges, scaling
+        )
+        answers.copy_(seen.transpose(1, 2))
+        return
     if stretch.mask is None and shared_start.pays(stretch.n_rows, n_new, stretch.n_shared):
         partial = shared_start.partial_attention(query.device.type, query.dtype)
         if partial is not None:

@@ -24,7 +24,7 @@ from leakmeter.backends.hf.schedule import (
     token_bytes,
     windows,
 )
-from leakmeter.backends.hf.states import Before, Kept, Segment, Start, State
+from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.gradient import GradientRequest, tokens_of
 from leakmeter.core.plan import Chunk, Run
@@ -92,6 +92,11 @@ class HfBackend:
         """What decides the last digits beside the precision."""
         attention = getattr(self.model.config.get_text_config(), "_attn_implementation", None)
         return {"attention": str(attention), "threads": str(torch.get_num_threads()), "device": str(self.model.device)}
+
+    @property
+    def hides_pieces(self) -> bool:
+        """Whether attention to pieces of a prompt can be blocked."""
+        return self.forward.forks
 
     @property
     def most_rows(self) -> int:
@@ -162,7 +167,7 @@ class HfBackend:
         features: Tensor | None = None
         states: dict[int, State] = {}
         continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
-        continues = [not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
+        continues = [not run.hidden and not continued.isdisjoint(run.row_slots.tolist()) for run in chunk.runs]
         # Nothing of the round before is held longer than what begins with it has not been run.
         before = Before({i: start for i, run in enumerate(chunk.runs) if (start := self._found(run)) is not None})
         self._kept = Kept(self.limits.state_bytes)
@@ -172,12 +177,17 @@ class HfBackend:
                     del states[index]
                 continue
             parents = frozenset(step.parents)
+            for i in parents:
+                before.cut_back(i)
             starts = {i: before.starts.get(i) or _forked(chunk.runs[i], states) for i in step.runs}
             lasting = {i: i in parents or continues[i] for i in step.runs}
             todo = passes_of(chunk, step.runs, starts, lasting, continues, limits=self.limits, forward=self.forward)
             while todo:
                 group = todo.pop(0)
                 try:
+                    for i in group[0]:
+                        if len(group) == len(group[0]) == 1 and lasting[i]:
+                            starts[i] = self._begun(chunk.runs[i], starts[i], continues[i], until)
                     out, taken = self._pass(group, chunk, starts, lasting, continues, until)
                 except (MemoryError, RuntimeError) as error:
                     members = [i for batch in group for i in batch]
@@ -204,10 +214,23 @@ class HfBackend:
 
     def _found(self, run: Run) -> Start | None:
         """The longest start of a run whose states the round before left, if it is longer than what the parent's has."""
-        # At least the first wanted row has to be run again.
-        most = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
+        # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
+        most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
         start = self._kept.start(run.ids, run.positions, most)
         return start if start.n_tokens > max(run.fork, 0) else None
+
+    def _begun(self, run: Run, start: Start, continues: bool, until: torch.nn.Module | None) -> Start:
+        """The run taken on, in passes of the size that there is room for, until one more is enough."""
+        at_once = self.limits.tokens_per_pass
+        first_row = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids)
+        while len(run.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
+            end = min(start.n_tokens + at_once, first_row, len(run.ids) - 1)
+            n_spare = len(run.ids) - end + (SPARE_COLUMNS if continues else 0)
+            segment = Segment([start], [run.positions[:end]], end - start.n_tokens, lasts=True, n_spare=n_spare)
+            self.forward.passed([segment], [run.ids[:end]], until)
+            self.n_tokens_run += end - start.n_tokens
+            start = Start(segment.states()[0], end)
+        return start
 
     def _pass(
         self,
@@ -225,7 +248,9 @@ class HfBackend:
                 [chunk.runs[i].positions for i in batch],
                 max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch),
                 lasts=any(lasting[i] for i in batch),
-                grows=any(continues[i] for i in batch),
+                n_spare=SPARE_COLUMNS if any(continues[i] for i in batch) else 0,
+                hidden=[Hidden(chunk.runs[i].fork, chunk.runs[i].hidden) for i in batch],
+                views=all(self.forward.hides_in_view(chunk.runs[i]) for i in batch),
             )
             for batch in group
         ]
@@ -247,7 +272,8 @@ class HfBackend:
         return features
 
     def _alone(self, run: Run, until: torch.nn.Module | None) -> Tensor:
-        segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False)
+        hidden = [Hidden(run.fork, run.hidden)]
+        segment = Segment([Start(None, 0)], [run.positions], len(run.ids), lasts=False, hidden=hidden)
         return self.forward.passed([segment], [run.ids], until)[0]
 
     def _halve(self, error: BaseException, is_possible: bool) -> None:
@@ -265,6 +291,8 @@ class HfBackend:
             torch.cuda.empty_cache()
 
     def _check_positions(self, chunk: Chunk) -> None:
+        if not self.hides_pieces and any(run.hidden for run in chunk.runs):
+            raise CapabilityError(f"'{self.name}' has states that cannot be forked: no piece can be hidden")
         if self.forward.takes_positions and self.forward.forks:
             return
         if any(int(run.positions[-1]) != len(run.positions) - 1 for run in chunk.runs):

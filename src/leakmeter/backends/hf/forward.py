@@ -15,7 +15,9 @@ from leakmeter.backends.hf import attention
 from leakmeter.backends.hf import head as heads
 from leakmeter.backends.hf.masks import attention_mask, windows_by_kind
 from leakmeter.backends.hf.places import entering_layer
-from leakmeter.backends.hf.states import Segment, Start, State
+from leakmeter.backends.hf.shared_start import partial_attention
+from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State
+from leakmeter.core.plan import Run
 from leakmeter.core.prompt import IntArray
 
 _WINDOW_PROBED = 512  # tokens; a model with a longer sliding window is trusted to follow its configuration
@@ -70,6 +72,13 @@ class Forward:
     def n_features(self) -> int:
         """Width of a row of features."""
         return heads.project_size(self.model) if self.has_head else self.n_vocab
+
+    def hides_in_view(self, run: Run) -> bool:
+        """Whether a run has pieces hidden, and can attend to parts of its parent's states where these are."""
+        windows = (self._windows or {}).values()
+        if not run.hidden or any(window is not None and run.positions[-1] >= window for window in windows):
+            return False
+        return self.joins_segments and partial_attention(self.model.device.type, self.model.dtype) is not None
 
     def logits(self, features: Tensor) -> Tensor:
         """Features (..., size) to logits (..., vocab)."""
@@ -174,7 +183,7 @@ class Forward:
         n = len(ids)
         starts = [Start(state, n - 7), Start(state, n - 11)]
         ends = [n - 1, n - 6]
-        segment = Segment(starts, [positions[:end] for end in ends], 6, lasts=True, grows=True)
+        segment = Segment(starts, [positions[:end] for end in ends], 6, lasts=True, n_spare=SPARE_COLUMNS)
         out = self.passed([segment], [ids[:end] for end in ends])
         parts = [(out[0], n - 7), (out[1][:5], n - 11)]
         later = [Start(one, len(one.columns)) for one in segment.states()]

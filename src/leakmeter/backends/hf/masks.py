@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,8 +15,8 @@ from leakmeter.backends.hf.states import Segment
 def attention_mask(segment: Segment, window: int | None, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Additive mask (row, 1, query, key) of a segment.
 
-    A key is seen when it is real, not later than the query, and nearer than the window, distances being counted in
-    positions.
+    A key is seen when it is real, not hidden, not later than the query, and nearer than the window, distances being
+    counted in positions.
     """
     n_start, n_new = segment.n_start, segment.n_new
     n_rows = len(segment.starts)
@@ -28,6 +29,13 @@ def attention_mask(segment: Segment, window: int | None, dtype: torch.dtype, dev
         real[row, there] = True
     own = (torch.arange(n_start + n_new) - n_start) == torch.arange(n_new)[:, None]  # (query, key)
     seen = real[:, None, :] & ((torch.arange(n_start + n_new) - n_start) <= torch.arange(n_new)[:, None])
+    for row, hidden in enumerate(segment.hidden):
+        columns = segment.columns[row]
+        for start, end in hidden.ranges:
+            tokens = np.arange(start, end)
+            keys = np.where(tokens < len(columns), np.append(columns, 0)[np.minimum(tokens, len(columns))], 0)
+            keys = np.where(tokens < len(columns), keys, n_start + tokens - len(columns))
+            seen[row, max(hidden.first - len(columns), 0) :, torch.from_numpy(keys)] = False
     if window is not None:
         seen &= at[:, n_start:, None] - at[:, None, :] < window
     # Padding queries see themselves, so that no softmax is taken over nothing.

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Start, continued_block
-from leakmeter.core.plan import Chunk
+from leakmeter.core.plan import Chunk, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Limits:
     """Upper bounds of what is held at once. A single sequence is run even where it alone exceeds them."""
 
     tokens_per_pass: int
-    """New tokens of one pass over several runs, padding included."""
+    """New tokens of one pass over several runs, padding included, or over one whose states are wanted afterwards."""
     state_bytes: int
     """Keys and values that the next round begins with. Those that other runs of a chunk fork from take half as much at
     most, and so do those of one batch; those that one pass makes, to last, a quarter."""
@@ -158,6 +158,7 @@ def batches(
     bytes_per_token: int,
     *,
     padding: Padding,
+    views: Callable[[Run], bool],
 ) -> Iterator[list[int]]:
     """Cut a window into batches of runs that are alike in new tokens and in starts.
 
@@ -171,12 +172,18 @@ def batches(
         limits: upper bounds.
         bytes_per_token: keys and values of one token.
         padding: most of it.
+        views: whether a run has pieces hidden and needs no copy of the states that it begins with.
     """
     tails = {i: len(chunk.runs[i].ids) - starts[i].n_tokens for i in runs}
     rest = set(runs)
     for unchanged in _unchanged(runs, starts, tails):
         yield unchanged
         rest.difference_update(unchanged)
+    for hiding in _hiding(sorted(rest), chunk, starts, views):
+        at_once = max(1, limits.tokens_per_pass // tails[hiding[0]])
+        for first in range(0, len(hiding), at_once):
+            yield hiding[first : first + at_once]
+        rest.difference_update(hiding)
     batch: list[int] = []
     n_new = n_before = longest_start = 0
     for i in sorted(rest, key=lambda i: (lasts[i], -tails[i], starts[i].n_tokens, i)):
@@ -242,6 +249,18 @@ def _unchanged(runs: Sequence[int], starts: dict[int, Start], tails: dict[int, i
             yield batch
 
 
+def _hiding(
+    runs: Sequence[int], chunk: Chunk, starts: dict[int, Start], views: Callable[[Run], bool]
+) -> Iterator[list[int]]:
+    """Runs with pieces hidden that begin with the same states and are equally long."""
+    alike: dict[tuple[int, int, int], list[int]] = {}
+    for i in runs:
+        if starts[i].state is not None and views(chunk.runs[i]):
+            key = (id(starts[i].state), starts[i].n_tokens, len(chunk.runs[i].ids))
+            alike.setdefault(key, []).append(i)
+    yield from alike.values()
+
+
 def _row(start: Start) -> int:
     return start.state.row if start.state is not None else -1
 
@@ -277,11 +296,14 @@ def passes_of(
         forward.bytes_per_token,
         # Where tokens of all lengths share a pass without padding, a batch is of rows that are alike.
         padding=_ALIKE if joins else _PADDED,
+        views=forward.hides_in_view,
     )
     if not joins:
         return [[batch] for batch in cut]
 
     def state_bytes(batch: list[int]) -> int:
+        if all(forward.hides_in_view(chunk.runs[i]) for i in batch):
+            return 0
         begun = [starts[i] for i in batch]
         n_new = max(len(chunk.runs[i].ids) - starts[i].n_tokens for i in batch)
         n_columns = max(start.n_tokens for start in begun) + n_new

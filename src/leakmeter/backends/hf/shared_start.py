@@ -5,18 +5,23 @@ rows in one product to the start they share, and the two answers are weighed by 
 
     softmax over start and own = w · softmax over start + (1 − w) · softmax over own,   w = Z_start / (Z_start + Z_own)
 
+A row that some of the start is hidden from attends to the stretches of the start between what is hidden, each where it
+is, and the answers are weighed in the same way.
+
 torch gives the normalisers of its CPU kernel through an operator without promises. It is tried once against plain
 attention, and where it is gone or another, nothing is shared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
 import torch
 from torch import Tensor
+
+from leakmeter.core.plan import Ranges
 
 Partial = Callable[[Tensor, Tensor, Tensor, bool, float | None], tuple[Tensor, Tensor]]
 """Queries, keys, values (row, head, token, size), whether causal, scale to answers and log-normalisers (row, head,
@@ -61,6 +66,50 @@ def attend(
     of_shared = of_shared.reshape(n_heads, n_rows, n_new).transpose(0, 1)
     weight = torch.sigmoid(of_shared - normaliser).unsqueeze(-1).to(answer.dtype)
     return torch.lerp(answer, shared, weight)
+
+
+def attend_partly(
+    partial: Partial,
+    queries: Tensor,
+    own: tuple[Tensor, Tensor],
+    shared: tuple[Tensor, Tensor],
+    hidden: Sequence[Ranges],
+    scaling: float | None,
+) -> Tensor:
+    """Causal attention of rows behind one start, of which each row sees all but some ranges.
+
+    Args:
+        partial: see `partial_attention`.
+        queries: of the new tokens, (row, head, new, size).
+        own: keys and values of the new tokens, (row, group of heads, new, size).
+        shared: those of the start, (1, group of heads, token, size).
+        hidden: of each row, ranges [start, end) of the start that it does not see, in order and apart.
+        scaling: of the products.
+
+    Returns:
+        (row, head, new, size).
+    """
+    _, n_heads, n_new, size = queries.shape
+    n_groups, n_shared = shared[0].shape[1:3]
+    own_keys, own_values = (states.repeat_interleave(n_heads // n_groups, dim=1) for states in own)
+    answer, normaliser = partial(queries, own_keys, own_values, True, scaling)
+    out = torch.empty_like(answer)
+    for row, ranges in enumerate(hidden):
+        # Heads of a group have their keys in common: their queries stand side by side.
+        side_by_side = queries[row].reshape(1, n_groups, -1, size)
+        answers, normalisers = [answer[row]], [normaliser[row]]
+        start = 0
+        for low, high in (*ranges, (n_shared, n_shared)):
+            if start < low:
+                seen, of_seen = partial(
+                    side_by_side, shared[0][:, :, start:low], shared[1][:, :, start:low], False, scaling
+                )
+                answers.append(seen.reshape(n_heads, n_new, -1))
+                normalisers.append(of_seen.reshape(n_heads, n_new))
+            start = high
+        weights = torch.softmax(torch.stack(normalisers), dim=0).to(answer.dtype)
+        out[row] = (torch.stack(answers) * weights.unsqueeze(-1)).sum(dim=0)
+    return out
 
 
 @cache

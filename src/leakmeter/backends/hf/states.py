@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leakmeter.core.plan import Ranges
 from leakmeter.core.prompt import IntArray
 
 SPARE_COLUMNS = 32  # for rounds to come; a block that is full is copied into a new one
@@ -66,6 +67,16 @@ class Start:
         return self.state.columns[: self.n_tokens] if self.state is not None else np.empty(0, dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What the last tokens of a sequence do not attend to."""
+
+    first: int = 0
+    """Number of the first token that does not."""
+    ranges: Ranges = ()
+    """Ranges [start, end) of tokens before it; none where every token attends to all."""
+
+
 def continued_block(starts: Sequence[Start], n_new: int) -> Block | None:
     """The block that these starts, in this order, would extend in place by `n_new` columns; None if there is none."""
     first = starts[0].state
@@ -91,7 +102,9 @@ class Segment:
         n_new: int,
         *,
         lasts: bool,
-        grows: bool = False,
+        n_spare: int = 0,
+        hidden: Sequence[Hidden] = (),
+        views: bool = False,
     ) -> None:
         """Lay rows out.
 
@@ -100,12 +113,17 @@ class Segment:
             positions: of each row's whole sequence.
             n_new: columns for new tokens, the longest row's.
             lasts: whether the states are wanted after the pass.
-            grows: whether the states are likely to be extended in place then.
+            n_spare: columns kept free for what is likely to extend the states in place then.
+            hidden: of each row; none of any by default.
+            views: whether attention looks at the states that all rows begin with where they are, without a copy for
+                each row; then every new token is behind the first that does not attend to what is hidden.
         """
         self.starts = starts
         self.positions = positions
         self.n_new = n_new
         self.lasts = lasts
+        self.hidden = hidden
+        self.views = views
         self.block = continued_block(starts, n_new) if lasts else None
         self._in_place = self.block is not None
         if self.block is not None:
@@ -115,12 +133,14 @@ class Segment:
             self.n_start = max(start.n_tokens for start in starts)
             self.columns = [np.arange(start.n_tokens) for start in starts]
             self.block = Block(len(starts)) if lasts else None
-        self._n_spare = SPARE_COLUMNS if grows else 0
+        self._n_spare = n_spare
         self._scratch: tuple[Tensor, Tensor] | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether every row sees all columns of the start, and new tokens as far as its own: no mask is needed."""
+        if any(one.ranges for one in self.hidden) and not self.views:
+            return False
         return all(
             len(columns) == self.n_start and len(where) - len(columns) == self.n_new
             for columns, where in zip(self.columns, self.positions, strict=True)
@@ -135,6 +155,8 @@ class Segment:
 
     def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put new keys and values (row, head, n_new, size) behind those of the start; returns all of them."""
+        if self.views:
+            return keys, values
         if self._in_place:
             assert self.block is not None
             pair = self.block.layers[layer]
@@ -155,6 +177,11 @@ class Segment:
                 self._gather(buffer, layer, which)
             buffer[:, :, self.n_start : end] = new
         return pair[0][:, :, :end], pair[1][:, :, :end]
+
+    def viewed(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values that all rows begin with, (1, head, token, size), where they are."""
+        keys, values = (_leading(self.starts[0], layer, which)[None] for which in (0, 1))
+        return keys, values
 
     def states(self) -> list[State]:
         """The rows' sequences after the pass."""
@@ -271,6 +298,20 @@ class Before:
             block = start.state.block
             self.blocks[id(block)] = block.n_bytes
             self._uses[id(block)] = self._uses.get(id(block), 0) + 1
+
+    def cut_back(self, number: int) -> None:
+        """Free the columns behind what a run begins with, where nothing else stands in the block or begins there.
+
+        A long context's states are then extended where they are, and not held twice.
+        """
+        start = self.starts.get(number)
+        if start is None or start.state is None or start.state.block.n_rows > 1:
+            return
+        block = start.state.block
+        last = int(start.columns[-1])
+        others = (other for i, other in self.starts.items() if i != number and other.state is start.state)
+        if last == start.n_tokens - 1 and all(other.n_tokens <= start.n_tokens for other in others):
+            block.n_columns = start.n_tokens
 
     def drop(self, number: int) -> None:
         """Let go of what a run began with."""

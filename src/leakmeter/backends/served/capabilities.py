@@ -72,6 +72,8 @@ def check(chunk: Chunk, has: Capabilities) -> None:
                 "a served model has no gaps between positions: nothing can be masked in place; give --removal drop, or "
                 + _HERE
             )
+        if run.hidden:
+            raise CapabilityError(f"a served model hides no piece of a prompt from what follows; give {_HERE}")
         if len(run.ids) and int(run.ids.max()) >= VIRTUAL:
             raise CapabilityError(f"a served model reads tokens, not vectors of a soft prompt; give {_HERE}")
     for request in chunk.requests:

@@ -13,7 +13,8 @@ from itertools import pairwise
 from typing import Final
 
 from leakmeter.core.plain import visible
-from leakmeter.instruments.influence.result import ContextPiece, ContextResult, InfluenceResult, Piece
+from leakmeter.instruments.influence.piece import ContextPiece
+from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import about_seconds, saved
 from leakmeter.runs.result import DocumentRange

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from leakmeter.core.item import ContextItem
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
-from leakmeter.core.measurement import HALF_WIDTH, NATS, TOKEN_ID, Measurement
-from leakmeter.core.noise import interval_noise_of, neighbourhood_noise
+from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, TOKEN_ID, Measurement
+from leakmeter.core.noise import interval_noise_of, neighbourhood_noise, token_by_token
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.search import Found, Searcher
+from leakmeter.instruments.influence.search_options import Audit, Search
 from leakmeter.stats import logspace
+
+MOST_ROUNDS: Final = 8
+AUDITED: Final = "audited"
+SCREENED: Final = "screened"
+GROUPED: Final = "grouped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,10 @@ class Influence(Measure):
     `noise`, the difference that other neighbours in the computation make. Where a server's likeliest tokens leave an
     interval for each log-probability, differences are those of the middles; `half_width`, of each piece and of the
     response, is the most that one may be off, and `noise` holds it too.
+
+    With `search` only some pieces have these numbers. `screened` is log p̄(y_t | D) − log p̄(y_t | D with D_i hidden) of
+    every piece that was screened, `grouped` the same without a group of pieces, of each of the group, and `audited` the
+    round of the audit in which a piece was drawn.
     """
 
     temperature: float = 1.0
@@ -42,7 +55,15 @@ class Influence(Measure):
     max_new_tokens: int = 50
     """Most tokens of a drawn response."""
     seed: int = 0
-    """Of the draws."""
+    """Of the draws, and of the pieces that are audited."""
+    search: str | None = None
+    """top:K screens all pieces and scores the K that matter most exactly, many times faster for long contexts; top:K:M
+    scores M at most."""
+    audit: str | None = None
+    """CONFIDENCE:B, such as 0.95:3 or 0.95:5%, scores pieces drawn at random too, as many as it takes to say with that
+    confidence that at most B of those not listed exceed the K-th; with search."""
+    audit_rounds: int = 1
+    """Most rounds of the audit: another follows where one finds a piece that the screen missed."""
 
     def __post_init__(self) -> None:
         """Refuse what Eq. 6 has no meaning for."""
@@ -52,10 +73,49 @@ class Influence(Measure):
             bounded("samples", self.samples, 1, MOST_SAMPLES),
             bounded("max-new-tokens", self.max_new_tokens, 1, MOST_NEW_TOKENS),
             (self.seed >= 0, "seed", self.seed, "0 or more"),
+            bounded("audit-rounds", self.audit_rounds, 1, MOST_ROUNDS),
         )
         for good, name, given, expected in checks:
             if not good:
                 raise UsageError(f"{name} is {given}; it has to be {expected}")
+        if self.search is None and (self.audit is not None or self.audit_rounds != 1):
+            raise UsageError("an audit says what a search has missed; give --search top:K with --audit")
+        if self.audit is None and self.audit_rounds != 1:
+            raise UsageError(f"audit-rounds is {self.audit_rounds} and there is no audit; give --audit CONFIDENCE:B")
+        _ = self.searching, self.auditing
+
+    @property
+    def searching(self) -> Search | None:
+        """How a context is searched; None where every piece is scored."""
+        return None if self.search is None else Search.parse(self.search)
+
+    @property
+    def auditing(self) -> Audit | None:
+        """How many pieces are audited; None where none is."""
+        return None if self.audit is None else Audit.parse(self.audit)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether what it asks depends on the scores."""
+        return self.search is not None
+
+    @property
+    def levels(self) -> bool:
+        """Whether documents and paragraphs are measured beside the units that stand in them."""
+        return self.search is not None
+
+    @property
+    def exhaustive(self) -> Influence | None:
+        """The same measure of every piece; None where it is that already."""
+        return None if self.search is None else replace(self, search=None, audit=None, audit_rounds=1)
+
+    def record(self) -> JsonObject:
+        """The parameters that name a run; those of a search where there is one."""
+        params = asdict(self)
+        if self.search is None:
+            for name in ("search", "audit", "audit_rounds"):
+                del params[name]
+        return params
 
     @property
     def reduction(self) -> TargetLogProbs | MixtureLogProbs:
@@ -66,7 +126,13 @@ class Influence(Measure):
 
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Measure one case."""
-        measurements: list[Measurement] = []
+        return self._trial(item, longest=False)
+
+    def longest_trial(self, item: ContextItem) -> Trial[list[Measurement]]:
+        """Ask for as much as `trial` would at most: a search goes on by its scores."""
+        return self._trial(item, longest=True)
+
+    def _trial(self, item: ContextItem, *, longest: bool) -> Trial[list[Measurement]]:
         if item.response is not None:
             responses = [item.response]
         else:
@@ -78,14 +144,38 @@ class Influence(Measure):
                 max_new_tokens=self.max_new_tokens,
                 seed=self.seed,
             )
-        names = [span.name for span in item.spans]
+        if self.searching is not None:
+            searcher = Searcher(
+                self.searching, self.auditing, self.audit_rounds, self.reduction, responses[0], self.seed, longest
+            )
+            found = yield from searcher.trial(item)
+            exact = yield from self._exact(item, responses, found.cuts, found)
+            return [*exact, *_of_search(item, found)]
+        return (yield from self._exact(item, responses, [span.name for span in item.spans], None))
+
+    def _exact(
+        self, item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Collection[str], found: Found | None
+    ) -> Trial[list[Measurement]]:
+        """Measure pieces on responses; on the first, what a search has found is not scored again."""
+        measurements: list[Measurement] = []
+        names = [span.name for span in item.spans if span.name in scored]
         cuts = [item.cuts[name] for name in names]
         irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
-        extras = [*(item.alone[name] for name in names), *item.swaps.values(), *irrelevant, *item.placebos]
+        swaps = [item.swaps[name] for name in names if name in item.swaps]
+        placebos = item.placebos if found is None else ()
+        extras = [*(item.alone[name] for name in names), *swaps, *irrelevant, *placebos]
         # The bare prompt stands first: it is what every other mixes with.
         prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
+        if found is not None:
+            prompts[0] = (item.blank, *extras)
+        begun = None
+        if found is not None and item.model_noise_nats is None:
+            # The search has left the states of the whole context.
+            begun = yield from token_by_token(item, responses[0], self.reduction)
         noise_nats = interval_noise_of(item)
         answers = yield [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
+        if found is not None:
+            answers = [found.together(names, answers[0]), *answers[1:]]
         wide = np.zeros(len(responses[0]))
         for i, (response, scores) in enumerate(zip(responses, answers, strict=True)):
             values = scores.values
@@ -94,7 +184,7 @@ class Influence(Measure):
                 widths = list(self._half_widths(item, i, names, scores.half_width))
                 measurements += widths
                 wide = widths[-1].values if i == 0 else wide
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2])
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2], begun)
         measurements.append(Measurement(item.id, 0, "", "noise", NATS, noise + wide))
         return measurements
 
@@ -104,7 +194,7 @@ class Influence(Measure):
         """Most that the contrasts of each piece may be off, and last that any contrast may."""
         n = len(names)
         bare, whole, cuts, extras = widths[0], widths[1], widths[2 : 2 + n], widths[2 + n :]
-        swaps = dict(zip(item.swaps, extras[n:], strict=False))
+        swaps = dict(zip(_swapped(item, names), extras[n:], strict=False))
         for number, name in enumerate(names):
             contrasts = [whole + cuts[number], *(whole + swaps[name] for _ in [0] if name in swaps)]
             contrasts += [alone + bare for alone in extras[number : number + 1]]
@@ -127,10 +217,25 @@ class Influence(Measure):
         for name, alone in zip(names, extras[:n], strict=False):
             yield measurement("only_this", alone - bare, name)
         # Extras are scored for the first response alone.
-        swapped, irrelevant = extras[n : n + len(item.swaps)], extras[n + len(item.swaps) :]
-        for name, swap in zip(item.swaps, swapped, strict=False):
+        exchanged = _swapped(item, names)
+        swapped, irrelevant = extras[n : n + len(exchanged)], extras[n + len(exchanged) :]
+        for name, swap in zip(exchanged, swapped, strict=False):
             yield measurement("swapped", whole - swap, name)
         for placebo_alone in irrelevant[:1]:
             yield measurement("placebo_alone", placebo_alone - bare)
         for number, placebo in enumerate(irrelevant[1:]):
             yield measurement("placebo", placebo - whole, str(number))
+
+
+def _swapped(item: ContextItem, names: Sequence[str]) -> list[str]:
+    return [name for name in names if name in item.swaps]
+
+
+def _of_search(item: ContextItem, found: Found) -> Iterator[Measurement]:
+    whole = found.whole.values
+    for name, row in found.hidden.items():
+        yield Measurement(item.id, 0, name, SCREENED, NATS, whole - row.values)
+    for name, row in found.groups.items():
+        yield Measurement(item.id, 0, name, GROUPED, NATS, whole - row.values)
+    for name, number in found.audited.items():
+        yield Measurement(item.id, 0, name, AUDITED, COUNT, np.asarray([float(number)]))

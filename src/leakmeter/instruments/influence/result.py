@@ -13,11 +13,13 @@ from leakmeter.core.measurement import HALF_WIDTH
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.quantities import INFLUENCE
+from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
 from leakmeter.runs.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
 from leakmeter.stats.posterior import posterior_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean
-from leakmeter.text.entity_results import entity_fields, entity_warnings, ranks
+from leakmeter.text.entity_results import entity_warnings, ranks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,56 +31,6 @@ _INTERVALS = (
     "true one, and may be off by up to {:.3g} nats; the noise floor holds that too, and posteriors are those of the "
     "middles."
 )
-Series = Mapping[tuple[int, str, str], FloatArray]
-"""By (sample, statistic, piece)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextPiece(Record):
-    """One piece of a context: where it stands, and what it is."""
-
-    name: str
-    kind: str
-    """'unit', or 'value' for one that is said several times, with all its mentions."""
-    text: str = field(repr=False)
-    start: int
-    """First character in the context."""
-    end: int
-    """Character behind the last."""
-    spans: tuple[tuple[int, int], ...]
-    """Characters [start, end) of the context; one range a mention."""
-    document: str | None
-    """Name of the document it lies in; None where it spans several."""
-    n_tokens: int
-    n_mentions: int
-    """Places that say it; they are ablated together."""
-    entity_type: str | None
-    """For personal data: 'phone', 'email', 'address', 'date', 'person', or a type of the user's."""
-    entity_value: str | None = field(repr=False)
-    """For personal data: its normal form, such as E.164 of a telephone number."""
-    repeated: str | None
-    """For personal data: whether the response says it, 'verbatim', 'in part' or 'no'."""
-
-    @classmethod
-    def fields_of(cls, span: Mapping[str, Any], texts: Texts, series: Series) -> dict[str, Any]:
-        """Its fields, for a constructor.
-
-        Args:
-            span: as the texts have it.
-            texts: of the case.
-            series: its measurements.
-        """
-        spans = tuple((int(start), int(end)) for start, end in span["ranges"])
-        entity = entity_fields(span, series, texts["context"], texts["responses"][0]["text"])
-        return {
-            **{name: span[name] for name in ("name", "kind", "document", "n_tokens")},
-            "text": " … ".join(texts["context"][start:end] for start, end in spans),
-            "start": spans[0][0],
-            "end": spans[-1][1],
-            "spans": spans,
-            "n_mentions": len(spans),
-            **{name: value for name, value in entity.items() if name in cls.__dataclass_fields__},
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +55,7 @@ class Piece(ContextPiece):
     below_noise_floor: bool
     """Whether neighbours in the computation move the sum as much."""
     rank: int
-    """Among the pieces of its kind, from 1, most nats first."""
+    """Among the pieces of its kind that were scored exactly, from 1, most nats first."""
     repeats: tuple[str, ...]
     """Names of other pieces that say a value which this one says."""
     redundant: bool
@@ -222,7 +174,8 @@ class InfluenceResult(ContextResult):
     pieces_at: ClassVar = PieceFields("pieces")
 
     pieces: tuple[Piece, ...]
-    """In the order of the context; values said several times come last."""
+    """In the order of the context; values said several times come last. Of a context that was searched, those that were
+    scored exactly."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
@@ -242,6 +195,9 @@ class InfluenceResult(ContextResult):
     """Size of its signed sum as the only context; of runs of version 0.1, `placebo_signed_nats`."""
     samples: tuple[Sample, ...]
     """All responses, where several were drawn."""
+    search: SearchSummary | None = field(default=None, metadata={SELDOM: True})
+    """Where the context was searched: what is known of the pieces that are not among `pieces`, which holds those with
+    exact values. There only where it is so."""
 
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
@@ -252,6 +208,8 @@ class InfluenceResult(ContextResult):
     @classmethod
     def _of(cls, texts: Texts, series: Series, params: Mapping[str, Any]) -> Self:
         n_samples = len(texts["responses"])
+        every = texts["spans"]
+        texts = {**texts, "spans": [one for one in every if is_exact(one, series)]}
         whole = series[0, "whole", ""]
         placebos = [
             values for (sample, statistic, _), values in series.items() if (sample, statistic) == (0, "placebo")
@@ -289,6 +247,7 @@ class InfluenceResult(ContextResult):
             )
             if n_samples > 1
             else (),
+            search=summary({**texts, "spans": every}, series, params),
         )
 
     @property

@@ -11,7 +11,9 @@ import numpy as np
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.result import ContextPiece, ContextResult, half_width_of
+from leakmeter.instruments.influence.piece import ContextPiece
+from leakmeter.instruments.influence.result import ContextResult, half_width_of
+from leakmeter.instruments.influence.search_options import Search
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACTION
 from leakmeter.runs.result import Params, Part, Texts
@@ -152,7 +154,7 @@ class RedactionResult(ContextResult):
         redacted = [piece for name, piece in pieces.items() if name in cut]
         ranges = merged(part for piece in redacted for part in piece.spans)
         made = cls(
-            **cls.of_context(texts, series, params, placebo_signed_nats, ()),
+            **cls.of_context(texts, series, params, placebo_signed_nats, _of_search(params)),
             max_loss_nats=limit,
             reached=_sum(left) + (half_width_of(series) or 0.0) <= limit,
             left_nats=_sum(left),
@@ -207,6 +209,14 @@ def _said(piece: ContextPiece, context: str) -> str:
     return " … ".join(forms if piece.kind == "unit" and piece.entity_type is None else dict.fromkeys(forms))
 
 
+def _of_search(params: Params) -> Iterator[str]:
+    if params.get("search") is not None:
+        yield (
+            f"In each step only the {Search.parse(params['search']).k} pieces were scored that a screen put first: "
+            "another piece may have left less. What is said to be left is exact."
+        )
+
+
 def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
     limit, floor = f"{case.max_loss_nats:g}", case.noise_floor_nats
     if case.max_loss_nats <= floor:
@@ -227,7 +237,7 @@ def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
     raised = [step.name for step in case.steps if step.raised]
     if raised:
         yield (
-            f"Cutting {', '.join(raised)} raised the loss: no other piece lowered it then, and the way under the limit "
+            f"Cutting {', '.join(raised)} raised the loss: no other piece that was scored then lowered it, and the way under the limit "
             "led over it."
         )
     has_values = any(span["kind"] == "value" for span in texts["spans"])

@@ -1,0 +1,331 @@
+"""Which pieces of a long context matter: all are screened, a few scored exactly, some of the rest audited at random.
+
+The screen runs the context once. For each piece, what stands behind the context is then run again without attention
+to the piece: n · (|query| + |response|) tokens instead of n times half of the context. It ranks, and no more: the
+pieces that it puts first are removed and scored as they are without a search. A model whose states are elsewhere is
+screened by removal: of groups of pieces first, then of the parts of the groups that matter most.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from leakmeter.core.item import LEVELS, ContextItem, Span
+from leakmeter.core.noise import interval_noise_of
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
+from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.instruments.influence.search_options import Audit, Search
+from leakmeter.stats.hypergeometric import draws_needed, round_alpha
+
+N_LEVEL: Final = 2
+"""Documents, and paragraphs, that are scored exactly beside smaller pieces."""
+LEAST_FACTOR: Final = 1.5
+"""How much more than the screen says of it a piece is taken to have at least, for the stopping rule."""
+_ROWS_AT_ONCE: Final = 2048
+"""Wanted rows of a round: their features are in memory together."""
+_PARTS: Final = 4
+"""Into which a group of pieces is cut that is screened by removal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Log-probabilities of a response under one prompt."""
+
+    values: FloatArray
+    """(response,), nats."""
+    half_width: FloatArray | None = None
+    """Most that each may be off, nats; None where they are what they are."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search has scored, by name of the piece."""
+
+    cuts: dict[str, Row] = field(default_factory=dict)
+    """Without the piece: exact."""
+    hidden: dict[str, Row] = field(default_factory=dict)
+    """With the piece hidden."""
+    groups: dict[str, Row] = field(default_factory=dict)
+    """Without a group of pieces, for each of a group that was removed only as a whole."""
+    audited: dict[str, int] = field(default_factory=dict)
+    """Round of the audit, from 1, in which the piece was drawn."""
+    placebos: list[Row] = field(default_factory=list)
+    """With an irrelevant piece, at several places."""
+    bare: Row = field(default_factory=lambda: Row(np.empty(0)))
+    whole: Row = field(default_factory=lambda: Row(np.empty(0)))
+
+    def nats(self, rows: Mapping[str, Row], name: str) -> float:
+        """Σ_t |log p̄(y_t | D) − log p̄(y_t | …)| of a row of a piece; infinite where it is not defined."""
+        moved = float(np.abs(self.whole.values - rows[name].values).sum())
+        return float("inf") if np.isnan(moved) else moved
+
+    @property
+    def placebo_nats(self) -> float:
+        """What an irrelevant piece does, mean over places; 0 where none fits."""
+        moved = [np.abs(self.whole.values - row.values).sum() for row in self.placebos]
+        return float(np.mean(moved)) if moved else 0.0
+
+    def together(self, names: Sequence[str], extras: Scores) -> Scores:
+        """What one request would give for the bare prompt, the whole one, those without pieces, others, and placebos.
+
+        Args:
+            names: pieces that were scored exactly.
+            extras: of the bare prompt, and of the others.
+        """
+        rows = [self.bare, self.whole, *(self.cuts[name] for name in names), *_rows(extras)[1:], *self.placebos]
+        widths = [row.half_width for row in rows if row.half_width is not None]
+        return Scores(np.stack([row.values for row in rows]), half_width=np.stack(widths) if widths else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Searcher:
+    """How a context is searched, and for which response."""
+
+    search: Search
+    audit: Audit | None
+    n_rounds: int
+    """Most rounds of the audit."""
+    reduction: TargetLogProbs | MixtureLogProbs
+    response: tuple[int, ...]
+    seed: int
+    """Of the pieces that are audited."""
+    longest: bool = False
+    """Whether as much is asked for as may be, whatever the scores."""
+
+    def trial(self, item: ContextItem) -> Trial[Found]:
+        """Search one case."""
+        found = Found()
+        units = [span.name for span in item.spans if span.kind == "unit"]
+        hidden = yield from self._screen(item, found)
+        if hidden:
+            yield from self._rescore(item, found, units)
+        else:
+            yield from self._by_removal(item, found, units)
+        if self.audit is not None:
+            yield from self._audited(item, found, units, self.audit)
+        return found
+
+    def _screen(self, item: ContextItem, found: Found) -> Trial[bool]:
+        """All pieces hidden in turn; whether the model can."""
+        names = [span.name for span in item.spans]
+        prompts = [item.prompt.hiding(*span.pieces) for span in item.spans]
+        rows = yield from screened(item, self.response, self.reduction, prompts)
+        if rows is None:
+            (scores,) = yield [self._request(item, (item.prompt,))]
+            found.bare, found.whole = _rows(scores)
+            return False
+        found.bare, found.whole, *hidden = rows
+        found.hidden.update(zip(names, hidden, strict=True))
+        return True
+
+    def _rescore(self, item: ContextItem, found: Found, units: Sequence[str]) -> Trial[None]:
+        """The first pieces of the screen, until the rest is taken to reach less than the k-th of them or a placebo."""
+        ranked = sorted(units, key=lambda name: -found.nats(found.hidden, name))
+        n, most = 0, min(self.search.most, len(units))
+        beside = [*_leading(item.spans, found, "value", self.search.k)]
+        for level in LEVELS:
+            beside += _leading(item.spans, found, level, N_LEVEL)
+        while n < most:
+            more = self.search.k + 1 if not n else max(1, self.search.k // 2)
+            batch = ranked[n : min(n + more, most)]
+            yield from self._score(item, found, [*batch, *beside], keep=True)
+            n, beside = n + len(batch), []
+            if not self.longest and self._is_enough(found, ranked[:n], ranked[n:]):
+                return
+
+    def _is_enough(self, found: Found, rescored: Sequence[str], rest: Sequence[str]) -> bool:
+        exact, screened = ([found.nats(of, name) for name in rescored] for of in (found.cuts, found.hidden))
+        left = [found.nats(found.hidden, name) for name in rest]
+        if not left:
+            return True
+        return max(kth(exact, self.search.k), found.placebo_nats) > reach(exact, screened, left)
+
+    def _by_removal(self, item: ContextItem, found: Found, units: Sequence[str]) -> Trial[None]:
+        """Groups of pieces are removed, and of those with most the parts, down to single pieces."""
+        wholes = {span.name: _within(item.spans, span, units) for span in item.spans if span.kind == LEVELS[-1]}
+        values = [span.name for span in item.spans if span.kind == "value"][: self.search.k]
+        groups = [list(names) for names in wholes.values() if names] or list(_split(units, 2 * _PARTS))
+        known: dict[tuple[str, ...], Row] = {}
+        yield from self._score(item, found, [*wholes, *values], keep=False)
+        known.update({tuple(names): found.cuts[level] for level, names in wholes.items() if names})
+        n_left = 2 * self.search.most
+        groups = [group for group in groups if tuple(group) not in known] if not wholes else []
+        while True:
+            yield from self._score_groups(item, found, groups, known)
+            n_left -= len(groups)
+            waiting = sorted(
+                (group for group in known if len(group) > 1),
+                key=lambda group: -_nats(found, known[group]),
+            )
+            threshold = self._kth(found, units)
+            if not self.longest:
+                waiting = [group for group in waiting if _nats(found, known[group]) > threshold]
+            parts: list[list[str]] = []
+            for group in waiting[: max(1, self.search.k // 2)]:
+                parts += list(_split(group, _PARTS))
+                del known[group]
+            groups = parts[: max(n_left, 0)]
+            for skipped in parts[len(groups) :]:
+                found.groups.update(dict.fromkeys(skipped, found.whole))
+            if not groups:
+                break
+        for group, row in known.items():
+            found.groups.update(dict.fromkeys(group, row))
+        for name in found.cuts:
+            found.groups.pop(name, None)
+
+    def _kth(self, found: Found, units: Sequence[str]) -> float:
+        return kth((found.nats(found.cuts, name) for name in units if name in found.cuts), self.search.k)
+
+    def _score_groups(
+        self, item: ContextItem, found: Found, groups: Sequence[Sequence[str]], known: dict[tuple[str, ...], Row]
+    ) -> Trial[None]:
+        if not groups:
+            return
+        (scores,) = yield [self._request(item, [item.without(group) for group in groups])]
+        for group, row in zip(groups, _rows(scores)[1:], strict=True):
+            if len(group) == 1:
+                found.cuts[group[0]] = row
+            else:
+                known[tuple(group)] = row
+
+    def _audited(self, item: ContextItem, found: Found, units: Sequence[str], audit: Audit) -> Trial[None]:
+        """Rounds of pieces drawn at random from those without an exact score, which are all scored exactly.
+
+        List and threshold are those of before the draw, which depends on the seed, the case and the round alone.
+        """
+        for number in range(1, self.n_rounds + 1):
+            left = [name for name in units if name not in found.cuts]
+            if not left:
+                return
+            threshold = self._kth(found, units)
+            n_drawn = n_to_draw(audit, len(left), number, self.n_rounds)
+            drawn = left[:n_drawn] if self.longest else draw(left, n_drawn, self.seed, item.id, number)
+            yield from self._score(item, found, drawn, keep=bool(found.hidden))
+            found.audited.update(dict.fromkeys(drawn, number))
+            if not self.longest and not any(found.nats(found.cuts, name) > threshold for name in drawn):
+                return
+
+    def _score(self, item: ContextItem, found: Found, names: Sequence[str], *, keep: bool) -> Trial[None]:
+        """Remove pieces, one at a time, as without a search."""
+        todo = [name for name in dict.fromkeys(names) if name not in found.cuts]
+        placebos = () if found.placebos else item.placebos
+        if not todo and not placebos:
+            return
+        request = self._request(item, [*(item.cuts[name] for name in todo), *placebos])
+        answers = yield [states_of(item, self.response), request] if keep else [request]
+        rows = _rows(answers[-1])[1:]
+        found.cuts.update(zip(todo, rows, strict=False))
+        found.placebos += rows[len(todo) :]
+
+    def _request(self, item: ContextItem, prompts: Iterable[Prompt]) -> Request:
+        return Request((item.blank, *prompts), self.response, self.reduction, interval_noise_of(item))
+
+
+def screened(
+    item: ContextItem,
+    response: tuple[int, ...],
+    reduction: TargetLogProbs | MixtureLogProbs,
+    prompts: Sequence[Prompt],
+) -> Trial[list[Row] | None]:
+    """Prompts with pieces hidden, a few rounds of them; the states of the whole prompt are then at hand.
+
+    Args:
+        item: the case.
+        response: its token ids.
+        reduction: what is kept of the logits.
+        prompts: the whole prompt, each time with other pieces hidden.
+
+    Returns:
+        Rows of the bare prompt, of the whole one and of the others; None where the model hides nothing.
+    """
+    found: list[Row] = []
+    at_once = max(1, _ROWS_AT_ONCE // max(1, len(response)))
+    for first in range(0, max(len(prompts), 1), at_once):
+        asked = (item.blank, item.prompt, *prompts[first : first + at_once])
+        answers = yield [states_of(item, response), Request(asked, response, reduction, interval_noise_of(item))]
+        if not answers[-1].values.size:
+            return None
+        rows = _rows(answers[-1])
+        found += rows[2:] if first else rows
+    return found
+
+
+def states_of(item: ContextItem, response: tuple[int, ...]) -> Request:
+    """The last token of a response behind the whole context, whose states the next round begins with."""
+    n = len(response)
+    return Request((item.prompt,), response, Stretch(TargetLogProbs(), n - 1, n))
+
+
+def reach(exact: Sequence[float], screened: Sequence[float], rest: Sequence[float]) -> float:
+    """What the rest of the pieces is taken to have at most, nats: a heuristic.
+
+    Each of them is taken to have as many times its screened value as the pieces that were rescored have at most, and
+    1.5 times at least. The screen itself selected those, so that this is no bound; what was missed the audit says.
+
+    Args:
+        exact: of the pieces that were rescored, nats.
+        screened: of the same.
+        rest: screened values of the others, one or more.
+    """
+    floor = float(np.median([*screened, *rest]))
+    ratios = [(e + floor) / (s + floor) for e, s in zip(exact, screened, strict=True) if s + floor > 0]
+    return max([LEAST_FACTOR, *ratios]) * (max(rest) + floor) - floor
+
+
+def kth(exact: Iterable[float], k: int) -> float:
+    """The k-th largest, nats; below any where there are fewer."""
+    ordered = sorted(exact, reverse=True)
+    return ordered[k - 1] if len(ordered) >= k else -1.0
+
+
+def n_to_draw(audit: Audit, n_left: int, number: int, n_rounds: int) -> int:
+    """How many of the pieces left a round of the audit draws."""
+    return draws_needed(n_left, audit.most_missed_of(n_left), alpha_of(audit, number, n_rounds))
+
+
+def alpha_of(audit: Audit, number: int, n_rounds: int) -> Fraction:
+    """What a round's statement may be wrong with."""
+    return round_alpha(audit.alpha, number, n_rounds)
+
+
+def draw(left: Sequence[str], n: int, seed: int, item_id: str, number: int) -> list[str]:
+    """Some of the pieces left, all sets of so many equally likely, in the order of the context."""
+    entropy = int.from_bytes(hashlib.sha256(b"audit\0" + item_id.encode()).digest()[:8])
+    chosen = np.random.default_rng([seed, entropy, number]).choice(len(left), n, replace=False)
+    return [left[i] for i in sorted(chosen.tolist())]
+
+
+def _rows(scores: Scores) -> list[Row]:
+    widths = [None] * len(scores.values) if scores.half_width is None else list(scores.half_width)
+    return [Row(values, width) for values, width in zip(scores.values, widths, strict=True)]
+
+
+def _nats(found: Found, row: Row) -> float:
+    return found.nats({"": row}, "")
+
+
+def _leading(spans: Sequence[Span], found: Found, kind: str, n: int) -> list[str]:
+    names = [span.name for span in spans if span.kind == kind]
+    return sorted(names, key=lambda name: -found.nats(found.hidden, name))[:n]
+
+
+def _within(spans: Sequence[Span], whole: Span, names: Collection[str]) -> tuple[str, ...]:
+    """Names of the spans whose pieces a larger one holds."""
+    held = set(whole.pieces)
+    return tuple(span.name for span in spans if span.name in names and held.issuperset(span.pieces))
+
+
+def _split(names: Sequence[str], n: int) -> Iterator[list[str]]:
+    edges = np.linspace(0, len(names), min(n, len(names)) + 1).round().astype(int).tolist()
+    for start, end in pairwise(edges):
+        if start < end:
+            yield list(names[start:end])

@@ -1,0 +1,221 @@
+"""What is known of the pieces of a context that was searched, and what the search may have missed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from leakmeter.core.item import LEVELS
+from leakmeter.core.record import Record, Unbounded
+from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
+from leakmeter.instruments.influence.piece import ContextPiece, Series
+from leakmeter.instruments.influence.search import alpha_of, kth, reach
+from leakmeter.instruments.influence.search_options import Audit, Search
+from leakmeter.runs.result import Texts
+from leakmeter.stats.conformal import interval, interval_factor
+from leakmeter.stats.hypergeometric import upper_limit
+
+Span = Mapping[str, Any]
+_CONFIDENCES: Final = (Fraction(9, 10), Fraction(8, 10))
+"""Of intervals, where the audited pieces are too few for the audit's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedPiece(ContextPiece):
+    """A piece of a context that was searched: what is known of its influence."""
+
+    nats: Unbounded | None
+    """τ_i, exact; None of a piece that was not removed on its own."""
+    screened_nats: Unbounded | None
+    """Σ_t |log p̄(y_t | D) − log p̄(y_t | D with the piece hidden)|: how the screen ranks it, not its influence. None
+    where the screen was by removal."""
+    interval_nats: tuple[Unbounded, Unbounded] | None
+    """Where `nats` lies, with the confidence of the audit, for a piece that was screened only; None without an audit of
+    enough pieces."""
+    group_nats: Unbounded | None
+    """Influence of the group of pieces that it was last removed with; None where each was looked at on its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRound(Record):
+    """What a round of the audit says: how many pieces that are not listed exceed the K-th that was listed before it."""
+
+    confidence: float
+    threshold_nats: Unbounded
+    """The K-th largest exact value before the draw; what exceeds it was missed."""
+    n_left: int
+    """Pieces without an exact value before the draw."""
+    n_drawn: int
+    """Of these, drawn at random and scored."""
+    n_found: int
+    """Of those drawn, above the threshold: they are in the list now."""
+    most_missed: int
+    """With this confidence at most so many pieces that were not scored exceed the threshold (hypergeometric limit)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchSummary(Record):
+    """How a context was searched, and what may have been missed."""
+
+    k: int
+    """Pieces that were searched for."""
+    screen: str
+    """'attention', each piece hidden from what stands behind the context; 'removal', groups of pieces removed."""
+    n_pieces: int
+    """Of the unit."""
+    n_rescored: int
+    """Of these, scored exactly because of the screen."""
+    n_audited: int
+    """Scored exactly because they were drawn at random."""
+    threshold_nats: Unbounded | None
+    """The K-th largest exact value; None where there are fewer."""
+    reach_nats: Unbounded | None
+    """What the pieces left were taken to reach at most when the search stopped, by how exact and screened values differ
+    among those rescored: a heuristic. None of a screen by removal."""
+    stopped_early: bool
+    """Whether the search stopped at the most pieces to rescore, with neither the K-th value nor that of an irrelevant
+    piece above that reach."""
+    rounds: tuple[AuditRound, ...]
+    """Of the audit; none without one."""
+    interval_confidence: float | None
+    """Of each `interval_nats`, by itself."""
+    pieces: tuple[SearchedPiece, ...]
+    """Those without an exact value, in the order of the context."""
+    levels: tuple[SearchedPiece, ...]
+    """Paragraphs and documents that the pieces stand in."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every piece was scored after all."""
+        return not self.pieces
+
+
+def is_exact(span: Span, series: Series) -> bool:
+    """Whether a piece has numbers of its own among those of a result, rather than among what a search says.
+
+    Args:
+        span: as the texts have it.
+        series: measurements of the case.
+    """
+    return span["kind"] not in LEVELS and (0, "without_this", span["name"]) in series
+
+
+def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSummary | None:
+    """What a search of a case has found; None where there was none.
+
+    Args:
+        texts: of the case, with all spans.
+        series: its measurements.
+        params: of the measure.
+    """
+    if params.get("search") is None:
+        return None
+    search = Search.parse(params["search"])
+    audit = None if params["audit"] is None else Audit.parse(params["audit"])
+    spans = texts["spans"]
+    units = [span["name"] for span in spans if span["kind"] == "unit"]
+    exact, screened = _nats(series, "without_this"), _nats(series, SCREENED)
+    round_of = {name: int(values[0]) for (_, what, name), values in series.items() if what == AUDITED}
+    rescored = [name for name in units if name in exact and name not in round_of]
+    rounds = tuple(_rounds(search, audit, params["audit_rounds"], units, exact, round_of))
+    floor = float(series[0, "noise", ""].sum())
+    # Whether there is a second round depends on what the first found: its pieces are no random sample.
+    first = [name for name in units if round_of.get(name) == 1 and name in screened]
+    factor, confidence = _factor([exact[name] for name in first], [screened[name] for name in first], audit, floor)
+    listed = [exact[name] for name in units if name in exact]
+    rest = [screened[name] for name in units if name not in rescored and name in screened]
+    threshold = kth((exact[name] for name in rescored), search.k)
+    reached = (
+        reach([exact[name] for name in rescored], [screened[name] for name in rescored], rest)
+        if screened and rest
+        else None
+    )
+    of_units = [span for span in spans if span["kind"] not in LEVELS and span["name"] not in exact]
+    return SearchSummary(
+        k=search.k,
+        screen="attention" if screened else "removal",
+        n_pieces=len(units),
+        n_rescored=len(rescored),
+        n_audited=len(round_of),
+        threshold_nats=kth(listed, search.k) if len(listed) >= search.k else None,
+        reach_nats=reached,
+        stopped_early=reached is not None and max(threshold, _placebo_nats(series)) <= reached,
+        rounds=rounds,
+        interval_confidence=confidence,
+        pieces=tuple(_searched(span, texts, series, factor, floor) for span in of_units),
+        levels=tuple(_searched(span, texts, series, None, floor) for span in spans if span["kind"] in LEVELS),
+    )
+
+
+def _nats(series: Series, statistic: str) -> dict[str, float]:
+    """Sums of a statistic over the first response, by piece; infinite where they are not defined."""
+    sums = {
+        name: float(np.abs(values).sum()) for (i, what, name), values in series.items() if (i, what) == (0, statistic)
+    }
+    return {name: math.inf if math.isnan(nats) else nats for name, nats in sums.items()}
+
+
+def _placebo_nats(series: Series) -> float:
+    """What an irrelevant piece does, mean over places."""
+    placebos = [float(np.abs(values).sum()) for (i, what, _), values in series.items() if (i, what) == (0, "placebo")]
+    return float(np.mean(placebos)) if placebos else 0.0
+
+
+def _factor(
+    exact: Sequence[float], screened: Sequence[float], audit: Audit | None, floor: float
+) -> tuple[float | None, float | None]:
+    """Factor of the intervals of screened values, and their confidence: the audit's, or what its pieces are enough for.
+
+    How many pieces are drawn is fixed before the draw, and so is the confidence.
+    """
+    for level in () if audit is None else (1 - audit.alpha, *_CONFIDENCES):
+        factor = interval_factor(exact, screened, level, floor)
+        if factor is not None:
+            return factor, float(level)
+    return None, None
+
+
+def _rounds(
+    search: Search,
+    audit: Audit | None,
+    n_rounds: int,
+    units: Sequence[str],
+    exact: Mapping[str, float],
+    round_of: Mapping[str, int],
+) -> Iterator[AuditRound]:
+    if audit is None:
+        return
+    known = {name for name in units if name in exact and name not in round_of}
+    for number in range(1, max(round_of.values(), default=0) + 1):
+        drawn = [name for name in units if round_of.get(name) == number]
+        threshold = kth((exact[name] for name in known), search.k)
+        n_left, n_found = len(units) - len(known), sum(exact[name] > threshold for name in drawn)
+        alpha = alpha_of(audit, number, n_rounds)
+        yield AuditRound(
+            confidence=float(1 - alpha),
+            threshold_nats=threshold,
+            n_left=n_left,
+            n_drawn=len(drawn),
+            n_found=n_found,
+            most_missed=upper_limit(n_left, len(drawn), n_found, alpha) - n_found,
+        )
+        known.update(drawn)
+
+
+def _searched(span: Span, texts: Texts, series: Series, factor: float | None, floor: float) -> SearchedPiece:
+    exact, screened, group = (
+        None if (values := series.get((0, what, span["name"]))) is None else float(np.abs(values).sum())
+        for what in ("without_this", SCREENED, GROUPED)
+    )
+    return SearchedPiece(
+        **SearchedPiece.fields_of(span, texts, series),
+        nats=exact,
+        screened_nats=screened,
+        interval_nats=None if factor is None or screened is None else interval(screened, factor, floor),
+        group_nats=group,
+    )

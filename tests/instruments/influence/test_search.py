@@ -1,0 +1,322 @@
+"""Searched contexts: what is listed is exact, what the audit says is true, and nothing else is taken for a number."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leakmeter
+from helpers.tiny_models import tiny_backend
+from leakmeter.backends.toy import ByteTokenizer, Toy
+from leakmeter.core.case import Case, Document
+from leakmeter.core.drive import drive
+from leakmeter.core.item import ContextItem
+from leakmeter.core.measurement import Measurement
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.search import Found, Searcher, draw, kth, reach
+from leakmeter.stats.hypergeometric import upper_limit
+from leakmeter.text.build import PromptSettings, prepare
+
+WORDS = (
+    *("the", "a", "boat", "lake", "house", "tree", "river", "dog", "cat", "sun"),
+    *("moon", "rain", "road", "hill", "song", "bread", "door", "lamp"),
+)
+QUERY, RESPONSE = "What is the number of Ana?", "41 77 20"
+ASKED: dict[str, Any] = {"query": QUERY, "response": RESPONSE}
+
+
+def documents(n: int = 4, n_sentences: int = 9, seed: int = 0) -> list[str]:
+    rng = Random(seed)
+
+    def sentence() -> str:
+        return " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 8))).capitalize() + "."
+
+    texts = [" ".join(sentence() for _ in range(n_sentences)) for _ in range(n)]
+    texts[-1] += " The number of Ana is 41 77 20."
+    return texts
+
+
+class Blind(Toy):
+    """A toy that hides nothing, as a served model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hides_pieces = False
+
+
+def both(model: Any, texts: list[str], **settings: Any) -> tuple[InfluenceResult, InfluenceResult]:
+    """Without a search, and with one."""
+    search = {name: settings.pop(name) for name in ("search", "audit", "audit_rounds") if name in settings}
+    full = leakmeter.influence(model, context=texts, **ASKED, **settings)
+    some = leakmeter.influence(model, context=texts, **ASKED, **settings, **search)
+    return full, some
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+@pytest.mark.parametrize("tokenization", ["joint", "parts"])
+def test_listed_values_are_those_of_full_scoring(removal: str, tokenization: str) -> None:
+    full, some = both("toy", documents(), search="top:3", audit="0.9:20%", removal=removal, tokenization=tokenization)
+    exact = {piece.name: piece for piece in full.pieces}
+    assert 3 < len(some.pieces) < len(full.pieces)
+    for piece in some.pieces:
+        assert piece.signed_per_token_nats == exact[piece.name].signed_per_token_nats
+        assert piece.alone_nats == exact[piece.name].alone_nats
+    assert some.whole_nats == full.whole_nats
+    assert some.placebo_nats == full.placebo_nats
+    assert some.search is not None
+    left = {piece.name for piece in some.search.pieces}
+    assert left == {piece.name for piece in full.pieces} - {piece.name for piece in some.pieces}
+    assert all(piece.nats is None and piece.screened_nats is not None for piece in some.search.pieces)
+    assert InfluenceResult.from_dict(some.to_dict()) == some
+    assert full.search is None
+    assert "search" not in full.to_dict()
+
+
+def test_a_screen_that_is_exact_finds_the_strongest() -> None:
+    # The toy has no layers: to it, what is hidden is masked.
+    full, some = both("toy", documents(), search="top:4", removal="mask")
+    assert some.search is not None
+    strongest = sorted(full.pieces, key=lambda piece: -piece.nats)[:4]
+    assert {piece.name for piece in strongest} <= {piece.name for piece in some.pieces}
+    assert 5 <= some.search.n_rescored == len(some.pieces) < 15
+    assert not some.search.stopped_early
+    exact = {piece.name: piece.nats for piece in full.pieces}
+    for piece in some.search.pieces:
+        assert piece.screened_nats == pytest.approx(exact[piece.name], abs=1e-9)
+    assert some.search.threshold_nats == pytest.approx(strongest[-1].nats)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_the_audit_says_is_what_the_draw_gives(seed: int) -> None:
+    full, some = both("toy", documents(seed=seed), search="top:3:4", audit="0.9:10%", audit_rounds=2, seed=seed)
+    assert some.search is not None
+    exact = {piece.name: piece.nats for piece in full.pieces}
+    listed = [piece.name for piece in some.pieces]
+    first, *others = some.search.rounds
+    assert first.n_left == len(full.pieces) - some.search.n_rescored
+    assert first.confidence == 0.95  # half of what may be wrong, of two rounds
+    # List and threshold are those of before the draw, which is of the seed and the case alone.
+    left = [name for name in exact if name not in listed or name in audited_of(some, exact)]
+    again = draw(left, first.n_drawn, seed, some.id, 1)
+    rescored = set(exact) - set(left)
+    assert first.threshold_nats == kth([exact[name] for name in rescored], 3)
+    assert first.n_found == sum(exact[name] > first.threshold_nats for name in again)
+    limit = upper_limit(first.n_left, first.n_drawn, first.n_found, 0.05)
+    assert first.most_missed == limit - first.n_found
+    assert bool(others) == (first.n_found > 0)
+    assert set(again) <= set(listed)
+
+
+def audited_of(result: InfluenceResult, exact: dict[str, float]) -> set[str]:
+    """Pieces that were scored because they were drawn: those that the search of the same seed without an audit left."""
+    assert result.search is not None
+    plain = leakmeter.influence(
+        "toy", context=[result.context[d.start : d.end] for d in result.documents], **ASKED, search="top:3:4"
+    )
+    return set(exact) - {piece.name for piece in plain.pieces}
+
+
+def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
+    names = [str(i) for i in range(40)]
+    assert draw(names, 12, 0, "case", 1) == draw(names, 12, 0, "case", 1)
+    others = [draw(names, 12, 1, "case", 1), draw(names, 12, 0, "other", 1), draw(names, 12, 0, "case", 2)]
+    assert all(other != draw(names, 12, 0, "case", 1) for other in others)
+    # Every piece is as likely as any other.
+    counts = np.bincount([int(name) for seed in range(2000) for name in draw(names, 12, seed, "case", 1)])
+    assert abs(counts - 600).max() < 5 * np.sqrt(2000 * 0.3 * 0.7)
+
+
+def test_a_model_that_hides_nothing_is_screened_by_removal() -> None:
+    full, some = both(Blind(), documents(), search="top:2", audit="0.9:30%")
+    assert some.search is not None
+    assert some.search.screen == "removal"
+    exact = {piece.name: piece.nats for piece in full.pieces}
+    assert all(piece.nats == exact[piece.name] for piece in some.pieces)
+    assert max(exact, key=exact.__getitem__) in {piece.name for piece in some.pieces}
+    assert some.search.pieces
+    assert all(piece.screened_nats is piece.interval_nats is None for piece in some.search.pieces)
+    assert all(piece.group_nats is not None for piece in some.search.pieces)
+    assert [level.nats is not None for level in some.search.levels] == [True] * 4
+
+
+def test_documents_are_screened_beside_their_sentences() -> None:
+    texts = documents()
+    _, some = both("toy", texts, search="top:3", removal="mask")
+    assert some.search is not None
+    of_documents = leakmeter.influence("toy", context=texts, **ASKED, unit="document", removal="mask")
+    exact = {piece.name: piece.nats for piece in of_documents.pieces}
+    assert [level.name for level in some.search.levels] == list(exact)
+    for level in some.search.levels:
+        assert level.kind == "document"
+        assert level.screened_nats == pytest.approx(exact[level.name], abs=1e-9)
+        assert level.nats is None or level.nats == pytest.approx(exact[level.name])
+    assert sum(level.nats is not None for level in some.search.levels) == 2
+    assert {piece.kind for piece in some.pieces} == {"unit"}
+
+
+def test_paragraphs_are_levels_where_a_document_has_several() -> None:
+    _, some = both("toy", ["\n\n".join(documents(3, 5))], search="top:2")
+    assert some.search is not None
+    assert [level.kind for level in some.search.levels] == ["paragraph"] * 3
+
+
+def test_repeated_values_are_screened_with_all_their_mentions() -> None:
+    texts = ["Call 0171 5550 123 today. " + documents(1)[0], documents(1, seed=2)[0] + " Ask 0171 5550 123 again."]
+    full, some = both("toy", texts, search="top:2", removal="mask", group=True)
+    values = [piece for piece in full.pieces if piece.kind == "value"]
+    assert some.search is not None
+    told = [piece for piece in (*some.pieces, *some.search.pieces) if piece.kind == "value"]
+    assert [piece.name for piece in told] == [piece.name for piece in values] != []
+    assert all(piece.n_mentions == 2 for piece in told)
+
+
+def test_personal_data_is_searched() -> None:
+    people = " ".join(f"Write to {name}@post.example." for name in ("ana", "bo", "cy", "di", "ed", "flo", "gus", "hal"))
+    full, some = both("toy", [documents(1)[0] + " " + people], search="top:2:3", unit="entity", swap=True)
+    exact = {piece.name: piece for piece in full.pieces}
+    assert 2 <= len(some.pieces) < len(full.pieces)
+    for piece in some.pieces:
+        assert (piece.nats, piece.swapped_nats) == (exact[piece.name].nats, exact[piece.name].swapped_nats)
+
+
+def test_other_responses_have_the_pieces_that_were_found() -> None:
+    result = leakmeter.influence(
+        "toy", context=documents(), query=QUERY, search="top:2", samples=2, max_new_tokens=4, cid_lambda=1.5
+    )
+    assert len(result.samples) == 2
+    assert [len(sample.piece_nats) for sample in result.samples] == [len(result.pieces)] * 2
+
+
+def test_the_search_ends_at_the_most_that_it_may_score() -> None:
+    _, some = both("toy", documents(), search="top:3:4")
+    assert some.search is not None
+    assert some.search.n_rescored == 4
+    assert some.search.stopped_early
+    _, every = both("toy", documents(), search="top:3:1000", audit="0.95:0")
+    assert every.search is not None
+    assert not every.search.stopped_early
+
+
+def test_an_audit_of_everything_leaves_nothing() -> None:
+    full, some = both("toy", documents(2, 4), search="top:2:2", audit="0.999999:0")
+    assert some.search is not None
+    assert some.search.is_complete
+    assert len(some.pieces) == len(full.pieces)
+    assert some.search.rounds[0].most_missed == 0
+
+
+def test_a_context_with_fewer_pieces_than_are_searched_for() -> None:
+    full, some = both("toy", ["Ana is 41. She sings."], search="top:5", audit="0.95:1")
+    assert [piece.nats for piece in some.pieces] == [piece.nats for piece in full.pieces]
+    assert some.search is not None
+    assert (some.search.rounds, some.search.threshold_nats) == ((), None)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_model_with_layers_lists_what_full_scoring_gives(attention: str) -> None:
+    backend = tiny_backend("llama", attention)
+    full, some = both(backend, [text[:70] for text in documents(3, 3)], search="top:2:2", audit="0.9:20%", unit="word")
+    exact = {piece.name: piece for piece in full.pieces}
+    assert some.search is not None
+    assert some.search.screen == "attention"
+    for piece in some.pieces:
+        assert piece.signed_per_token_nats == pytest.approx(exact[piece.name].signed_per_token_nats, abs=5e-5)
+    assert 0 < some.noise_floor_nats < 1e-3
+
+
+def test_reach_is_the_largest_ratio_and_more_than_the_screen_says() -> None:
+    # All screened values have the median 2, which damps ratios of small ones.
+    assert reach([4.0, 2.0], [2.0, 2.0], [2.0]) == pytest.approx(1.5 * 4 - 2)
+    assert reach([10.0, 2.0], [2.0, 2.0], [2.0]) == pytest.approx(3 * 4 - 2)
+    assert reach([0.0], [0.0], [0.0]) == 0
+    assert reach([float("inf")], [1.0], [1.0]) == float("inf")
+
+
+def test_a_prediction_asks_for_the_longest_tails() -> None:
+    def item() -> ContextItem:
+        texts = tuple(Document(f"d{i}", text) for i, text in enumerate(documents()))
+        case = Case("case", texts, QUERY, RESPONSE)
+        return prepare(case, ByteTokenizer(), PromptSettings(), window=None, n_reserved=0, levels=True).item
+
+    measure = Influence(search="top:2", audit="0.9:10%", audit_rounds=2)
+    counts = []
+    for trial in (measure.trial(item()), measure.longest_trial(item())):
+        toy = Toy()
+        drive(toy, [trial])
+        counts.append(toy.n_tokens_run)
+    assert counts[0] <= counts[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"audit": "0.95:1"}, "give --search top:K"),
+        ({"search": "top:2", "audit_rounds": 2}, "give --audit"),
+        ({"search": "best"}, "give top:K"),
+        ({"search": "top:2", "audit": "2"}, "CONFIDENCE:B"),
+        ({"search": "top:2", "audit": "0.9:1", "audit_rounds": 0}, "audit-rounds"),
+    ],
+)
+def test_what_is_no_search_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Influence(**given)
+
+
+def test_a_run_without_a_search_is_named_as_before() -> None:
+    assert not {"search", "audit", "audit_rounds"} & Influence().record().keys()
+    assert Influence(search="top:5").record()["search"] == "top:5"
+
+
+@pytest.mark.long
+def test_statements_of_audits_are_true_as_often_as_they_say() -> None:
+    # The toy's screen is poor without gaps, so that pieces are missed.
+    texts = documents(3, 9)
+    full = leakmeter.influence("toy", context=texts, **ASKED)
+    exact = {piece.name: piece.nats for piece in full.pieces}
+    n, false = 200, 0
+    for seed in range(n):
+        some = leakmeter.influence("toy", context=texts, **ASKED, search="top:4:4", audit="0.9:3", seed=seed)
+        assert some.search is not None
+        (told,) = some.search.rounds
+        missed = sum(exact[piece.name] > told.threshold_nats for piece in some.search.pieces)
+        false += missed > told.most_missed
+    assert false / n <= 0.1 + 3 * np.sqrt(0.1 * 0.9 / n)
+
+
+def test_the_searcher_asks_for_no_piece_twice() -> None:
+    texts = tuple(Document(f"d{i}", text) for i, text in enumerate(documents(2, 6)))
+    case = Case("case", texts, QUERY, RESPONSE)
+    item = prepare(case, ByteTokenizer(), PromptSettings(), window=None, n_reserved=0, levels=True).item
+    measure = Influence(search="top:2", audit="0.9:10%")
+    assert measure.searching is not None
+    assert item.response is not None
+    asked: list[bytes] = []
+
+    def look(chunk: Any) -> None:
+        for request in chunk.requests:
+            if len(request.prompts) > 1:
+                asked.extend(prompt.ids.tobytes() for prompt in request.prompts[1:] if not prompt.hidden)
+
+    searcher = Searcher(measure.searching, measure.auditing, 1, measure.reduction, item.response, 0)
+    (found,), _ = drive(Toy(), [searcher.trial(item)], on_plan=look)
+    assert isinstance(found, Found)
+    whole = item.prompt.ids.tobytes()
+    assert len([ids for ids in asked if ids != whole]) == len({ids for ids in asked if ids != whole})
+
+
+def test_measurements_say_which_pieces_were_screened_and_drawn() -> None:
+    texts = tuple(Document(f"d{i}", text) for i, text in enumerate(documents()))
+    case = Case("case", texts, QUERY, RESPONSE)
+    item = prepare(case, ByteTokenizer(), PromptSettings(), window=None, n_reserved=0, levels=True).item
+    (found,), _ = drive(Toy(), [Influence(search="top:2", audit="0.9:10%").trial(item)])
+    by_statistic: dict[str, list[Measurement]] = {}
+    for one in found:
+        by_statistic.setdefault(one.statistic, []).append(one)
+    assert len(by_statistic["screened"]) == len(item.spans)
+    drawn = {one.piece for one in by_statistic["audited"]}
+    assert drawn < {one.piece for one in by_statistic["without_this"]}

@@ -1,0 +1,235 @@
+"""Limits of how many exceed, from a draw without replacement: against every draw written out, and with no tolerance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import hypergeom
+
+from leakmeter.stats import hypergeometric
+from leakmeter.stats.hypergeometric import (
+    coverage,
+    decimal_fraction,
+    draws_needed,
+    expected_false,
+    round_alpha,
+    upper_limit,
+)
+
+ALPHAS = (Fraction(1, 20), Fraction(1, 3), Fraction(1, 100))
+
+
+@cache
+def chances(n_population: int, n_marked: int, n_drawn: int) -> list[Fraction]:
+    """P(X = 0), P(X = 1) …, one by one from its definition."""
+    draws = math.comb(n_population, n_drawn)
+    return [
+        Fraction(math.comb(n_marked, k) * math.comb(n_population - n_marked, n_drawn - k), draws)
+        for k in range(n_drawn + 1)
+    ]
+
+
+@cache
+def slow_limit(n_population: int, n_drawn: int, n_found: int, alpha: Fraction) -> int:
+    return max(
+        n_marked
+        for n_marked in range(n_found, n_population - (n_drawn - n_found) + 1)
+        if sum(chances(n_population, n_marked, n_drawn)[: n_found + 1]) > alpha
+    )
+
+
+def misses(n_population: int, n_marked: int, n_drawn: int, limit: Callable[[int], int]) -> Fraction:
+    """Probability that a limit is below the number marked."""
+    each = enumerate(chances(n_population, n_marked, n_drawn))
+    return sum((chance for k, chance in each if chance and limit(k) < n_marked), start=Fraction(0))
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_the_limit_is_the_largest_number_that_the_draw_does_not_speak_against(alpha: Fraction) -> None:
+    for n_population in range(17):
+        for n_drawn in range(n_population + 1):
+            for n_found in range(n_drawn + 1):
+                limit = upper_limit(n_population, n_drawn, n_found, alpha)
+                assert limit == slow_limit(n_population, n_drawn, n_found, alpha)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_coverage_is_the_share_of_all_draws_whose_limit_holds(alpha: Fraction) -> None:
+    for n_population in range(8):
+        for n_drawn in range(n_population + 1):
+            draws = list(combinations(range(n_population), n_drawn))
+            for n_exceeding in range(n_population + 1):
+                found = [sum(item < n_exceeding for item in draw) for draw in draws]
+                held = sum(upper_limit(n_population, n_drawn, a, alpha) >= n_exceeding for a in found)
+                assert coverage(n_population, n_exceeding, n_drawn, alpha) == held / len(draws)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_coverage_is_what_was_said_for_every_number_that_exceeds(alpha: Fraction) -> None:
+    for n_population in range(31):
+        for n_drawn in range(n_population + 1):
+            for n_exceeding in range(n_population + 1):
+                assert coverage(n_population, n_exceeding, n_drawn, alpha) >= float(1 - alpha)
+
+
+@pytest.mark.parametrize(("n_population", "n_drawn"), [(95, 40), (200, 190), (395, 97), (1000, 59)])
+def test_coverage_of_more_items_is_what_was_said_too(n_population: int, n_drawn: int) -> None:
+    found = [coverage(n_population, n_exceeding, n_drawn, 0.05) for n_exceeding in range(n_population + 1)]
+    assert min(found) >= 0.95
+    # It is no more than it has to be either.
+    assert min(found) < 0.953
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_coverage_agrees_with_the_limits(alpha: Fraction) -> None:
+    for n_population, n_drawn in ((12, 5), (15, 9), (16, 2), (11, 11), (9, 0)):
+        limits = [upper_limit(n_population, n_drawn, a, alpha) for a in range(n_drawn + 1)]
+        for n_exceeding in range(n_population + 1):
+            missed = misses(n_population, n_exceeding, n_drawn, limits.__getitem__)
+            assert coverage(n_population, n_exceeding, n_drawn, alpha) == float(1 - missed)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_no_smaller_limit_has_the_coverage(alpha: Fraction) -> None:
+    for n_population, n_drawn in ((6, 3), (12, 5), (15, 9), (16, 2), (9, 0)):
+        limits = [upper_limit(n_population, n_drawn, a, alpha) for a in range(n_drawn + 1)]
+        assert limits == sorted(limits)
+        for lowered in range(n_drawn + 1):
+            # One less after this draw; after draws of fewer no more than that.
+            less = [min(limit, limits[lowered] - 1) if a <= lowered else limit for a, limit in enumerate(limits)]
+            assert misses(n_population, limits[lowered], n_drawn, less.__getitem__) > alpha
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_as_few_draws_as_limit_what_is_missed(alpha: Fraction) -> None:
+    for n_population in range(26):
+        for most_missed in range(n_population + 2):
+            needed = draws_needed(n_population, most_missed, alpha)
+            assert upper_limit(n_population, needed, 0, alpha) <= most_missed
+            if needed:
+                assert upper_limit(n_population, needed - 1, 0, alpha) > most_missed
+
+
+def test_missing_none_takes_as_many_draws_as_the_confidence_says() -> None:
+    for n_population in range(2001):
+        for percent in (50, 95, 99):
+            needed = draws_needed(n_population, 0, Fraction(100 - percent, 100))
+            assert needed == -(-n_population * percent // 100)
+    assert draws_needed(20, 0, 0.3) == 14  # in binary 0.3 is less, and 0.7 · 20 more than 14
+
+
+def test_who_may_miss_all_need_not_draw() -> None:
+    assert draws_needed(7, 7, 0.05) == draws_needed(7, 8, 0.05) == draws_needed(0, 0, 0.05) == 0
+    assert upper_limit(7, 0, 0, 0.05) == 7
+    assert upper_limit(7, 7, 3, 0.05) == 3
+
+
+def test_large_populations_agree_with_scipy() -> None:
+    for n_population, n_drawn, n_found in ((100_000, 59, 0), (100_000, 2000, 37), (99_999, 60_000, 1000)):
+        limit = upper_limit(n_population, n_drawn, n_found, 0.05)
+        assert hypergeom.cdf(n_found, n_population, limit, n_drawn) > 0.05
+        assert hypergeom.cdf(n_found, n_population, limit + 1, n_drawn) < 0.05
+        held = coverage(n_population, limit, n_drawn, 0.05)
+        first = next(a for a in range(n_drawn) if hypergeom.cdf(a, n_population, limit, n_drawn) > 0.05)
+        assert held == pytest.approx(hypergeom.sf(first - 1, n_population, limit, n_drawn), rel=1e-8)
+    assert draws_needed(100_000, 0, 0.05) == 95_000
+    needed = draws_needed(100_000, 5000, 0.05)
+    assert hypergeom.pmf(0, 100_000, 5001, needed) < 0.05 < hypergeom.pmf(0, 100_000, 5001, needed - 1)
+
+
+def test_floats_decide_nothing_that_whole_numbers_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    asked = []
+    for n_population in (20, 300, 1500):
+        for _ in range(12):
+            n_drawn = int(rng.integers(n_population + 1))
+            # Probabilities that the distribution has are the ones that rounding would get wrong.
+            n_found, n_marked = int(rng.integers(n_drawn + 1)), int(rng.integers(n_population + 1))
+            total, weights = hypergeometric._weights(n_population, n_marked, n_drawn)
+            tail = Fraction(next(weights), total)
+            asked += [(n_population, n_drawn, n_found, alpha) for alpha in (Fraction(1, 20), tail) if alpha < 1]
+    quick = [upper_limit(*draw) for draw in asked]
+    monkeypatch.setattr(hypergeometric, "_RELATIVE_ERROR", math.inf)
+    assert [upper_limit(*draw) for draw in asked] == quick
+
+
+def test_floats_err_far_less_than_is_allowed_for() -> None:
+    rng = np.random.default_rng(8)
+    for n_population in (10, 1000, 10_000):
+        for _ in range(10):
+            n_drawn, n_marked = (int(n) for n in rng.integers(1, n_population, size=2))
+            least = max(0, n_drawn + n_marked - n_population)
+            total, weights = hypergeometric._weights(n_population, n_marked, n_drawn)
+            first = next(weights)
+            exact = math.log(first) - math.log(total)
+            quick = hypergeometric._log_tail(n_population, n_marked, n_drawn, least, least)
+            allowed = hypergeometric._RELATIVE_ERROR * (math.lgamma(n_population + 2) + 1.0)
+            assert abs(quick - exact) < allowed / 30
+
+
+def test_rounds_share_the_probability_of_a_false_statement() -> None:
+    assert round_alpha(0.05, 1, 1) == Fraction(1, 20)
+    assert [round_alpha(0.05, r, 3) for r in (1, 2, 3)] == [Fraction(1, 40), Fraction(1, 80), Fraction(1, 160)]
+    assert sum(round_alpha(0.05, r, 50) for r in range(1, 51)) < Fraction(1, 20)
+
+
+def test_the_statements_of_all_rounds_hold_together() -> None:
+    """Another round whenever something was found, with the found ones listed and the threshold frozen anew."""
+    rng = np.random.default_rng(11)
+    alpha, n_rounds, n_cases = 0.2, 3, 1500
+    limit = cache(upper_limit)
+    held = 0
+    for _ in range(n_cases):
+        values, threshold, holds = rng.permutation(30), 23, True
+        for number in range(1, n_rounds + 1):
+            drawn = rng.permutation(len(values))[:8]
+            found = values[drawn][values[drawn] > threshold]
+            bound = limit(len(values), len(drawn), len(found), round_alpha(alpha, number, n_rounds))
+            holds &= bool((values > threshold).sum() <= bound)
+            values = np.delete(values, drawn)
+            if not len(found):
+                break
+            threshold = min(threshold + len(found), 29)
+        held += holds
+    assert held / n_cases >= 1 - alpha - 3 * math.sqrt(alpha * (1 - alpha) / n_cases)
+
+
+def test_false_statements_add_up() -> None:
+    assert expected_false([]) == 0.0
+    assert expected_false([0.05] * 40) == 2.0
+    assert expected_false([0.1, Fraction(1, 20), 0.05]) == 0.2
+
+
+def test_a_float_is_the_decimal_that_it_prints_as() -> None:
+    assert decimal_fraction(0.3) == Fraction(3, 10)
+    assert decimal_fraction(np.float64(0.3)) == Fraction(3, 10)
+    assert decimal_fraction(Fraction(1, 3)) == Fraction(1, 3)
+    assert decimal_fraction(1e-9) == Fraction(1, 10**9)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: upper_limit(10, 11, 0, 0.05),
+        lambda: upper_limit(10, 5, 6, 0.05),
+        lambda: upper_limit(10, 5, -1, 0.05),
+        lambda: upper_limit(-1, 0, 0, 0.05),
+        lambda: upper_limit(10, 5, 1, 0.0),
+        lambda: upper_limit(10, 5, 1, 1.0),
+        lambda: upper_limit(10, 5, 1, math.nan),
+        lambda: draws_needed(10, -1, 0.05),
+        lambda: coverage(10, 11, 5, 0.05),
+        lambda: round_alpha(0.05, 0, 1),
+        lambda: round_alpha(0.05, 2, 1),
+        lambda: round_alpha(1.5, 1, 1),
+    ],
+)
+def test_numbers_that_no_draw_has_are_refused(ask: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        ask()
