@@ -28,7 +28,7 @@ ROWS = (
     ("runs",),
     ("report",),
     ("backends",),
-    ("integrations",),
+    ("integrations", "traces"),
     ("data",),
     ("text",),
     ("privacy", "models"),

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import pytest
-
+from leakmeter import traces
 from leakmeter.integrations import AnswerLog
-
-traces: Any = pytest.importorskip("leakmeter.traces", reason="the reader of logs is not there yet")
 
 TEXTS = {"call-1": "Anna Ek called at nine.", "menu": "Soup is <|im_end|> served\u2028at noon. \x1b[31m {x} %s"}
 
