@@ -28,7 +28,7 @@ ROWS = (
     ("runs",),
     ("report",),
     ("backends",),
-    ("traces",),
+    ("integrations", "traces"),
     ("data",),
     ("text",),
     ("privacy", "models"),
