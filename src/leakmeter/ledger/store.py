@@ -36,6 +36,7 @@ from leakmeter.ledger.tables import TABLES, Rows, from_parquet, to_parquet
 SCHEMA: Final = "leakmeter-ledger/1"
 INDEX: Final = "ledger.json"
 SUBJECTS: Final = "subjects.toml"
+_READ_AGAIN: Final = 20
 _PART: Final = re.compile(rf"({'|'.join(TABLES)})-(\d{{5,}})-([0-9a-f]{{16}})\.parquet")
 
 
@@ -177,16 +178,28 @@ class Ledger:
     def rows(self, table: str, state: State | None = None) -> list[dict[str, Any]]:
         """All rows of a table, in the order they were added.
 
+        Args:
+            table: its name.
+            state: that was read before; the present one where None.
+
         Raises:
             StoreError: a file is missing, or not the one that was written.
         """
-        if state is not None:
-            return [row for part in state.parts for row in self.rows_of(part, table)]
-        # A commit or a forgetting beside us may remove files of a state that we have read: then there is a newer one.
-        for _ in range(20):
+        if state is None:
+            return self.read(table)[1][table]
+        return [row for part in state.parts for row in self.rows_of(part, table)]
+
+    def read(self, *tables: str) -> tuple[State, dict[str, list[dict[str, Any]]]]:
+        """One whole state, and the rows of tables; all of them where none is named.
+
+        Raises:
+            StoreError: see `rows`.
+        """
+        # A forgetting beside us removes files of the state that we have read: then there is a newer one.
+        for _ in range(_READ_AGAIN):
             state = self.state()
             try:
-                return self.rows(table, state)
+                return state, {table: self.rows(table, state) for table in tables or TABLES}
             except StoreError:
                 if self.state().generation == state.generation:
                     raise
