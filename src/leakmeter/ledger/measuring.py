@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.written import clear_left_over
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.ledger import flags
@@ -185,7 +184,6 @@ def _add_batch(
     scored = {row["score"]: row["n_tokens"] for row in ledger.rows("measured", state)}
     model = None
     left_out: set[int] = set()
-    finished: list[Any] = []
     by_temperature: dict[float, list[LoggedAnswer]] = {}
     for one in new:
         by_temperature.setdefault(flags.scored_at(one), []).append(one)
@@ -205,11 +203,8 @@ def _add_batch(
             left_out |= {id(one) for one in at_it if setup.key(ledger, one) in failed}
             if not usable:
                 continue
-            found, directory = _measured(ledger, usable, setup, backend, watch)
-            finished.append(directory)
-            run = directory.name if how.keep_texts else None
-            for key, part in found:
-                _take(ledger, rows, key, part, todo[key], unit, run, keeps_names=how.keep_texts)
+            for key, part in _measured(ledger, usable, setup, backend, watch):
+                _take(ledger, rows, key, part, todo[key], unit, keeps_texts=how.keep_texts)
                 scored[key] = _n_tokens(part)
     kept = [one for one in new if id(one) not in left_out]
     rows |= {"events": [], "looks": []}
@@ -227,14 +222,17 @@ def _add_batch(
         ledger.commit(rows, model=model)
     done.n_added += len(kept)
     done.n_measured += len(n_measured - left_out)
-    if not how.keep_texts:
-        for directory in finished:
-            remove_run(directory)
+    sweep(ledger)
 
 
-def remove_run(directory: Any) -> None:
-    """Remove a run's directory with all that is in it."""
-    shutil.rmtree(directory, ignore_errors=True)
+def sweep(ledger: Ledger) -> int:
+    """Remove texts that no score needs: those of finished measurements, and what a kill left; for who may measure.
+
+    Returns:
+        Of how many scores texts were removed.
+    """
+    shutil.rmtree(ledger.runs, ignore_errors=True)
+    return ledger.texts.remove_all_but({row["score"] for row in ledger.rows("measured") if row["kept"]})
 
 
 def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> tuple[_Setup, JsonObject]:
@@ -272,7 +270,7 @@ def _measured(
     setup: _Setup,
     backend: Backend,
     watch: Callable[[Backend, int], AbstractContextManager[Callbacks]],
-) -> tuple[list[tuple[str, Part]], Any]:
+) -> list[tuple[str, Part]]:
     from leakmeter.commands.cases import kept_parts
     from leakmeter.commands.given import LoadedCases
     from leakmeter.runs.measure import check_answered
@@ -285,11 +283,9 @@ def _measured(
         watch(backend, len(prepared)) as callbacks,
         kept_parts(
             *(backend, setup.measure, "influence", setup.settings, prepared, kept, ledger.runs), callbacks=callbacks
-        ) as (directory, _, parts),
+        ) as (_, _, parts),
     ):
-        found = [(str(part[0]["id"]), part) for part in parts]
-    clear_left_over(directory.path)
-    return found, directory.path
+        return [(str(part[0]["id"]), part) for part in parts]
 
 
 def _take(
@@ -299,14 +295,15 @@ def _take(
     part: Part,
     answer: LoggedAnswer,
     unit: str,
-    run: str | None,
     *,
-    keeps_names: bool,
+    keeps_texts: bool,
 ) -> None:
     """Rows of one measured answer."""
     texts, measurements = part
     contents = {f"d{n}": ledger.keys.content(one.content_hash) for n, one in enumerate(answer.documents, 1)}
-    rows["measured"].append({"score": key, "unit": unit, "n_tokens": _n_tokens(part), "run": run})
+    rows["measured"].append({"score": key, "unit": unit, "n_tokens": _n_tokens(part), "kept": keeps_texts})
+    if keeps_texts:
+        ledger.texts.put(key, part)
     numbers = _numbers(measurements, [span["name"] for span in texts["spans"] if span["kind"] == "unit"])
     for span in texts["spans"]:
         if span["kind"] != "unit":
@@ -317,7 +314,7 @@ def _take(
         rows["scores"].append({**told, **numbers[span["name"]]})
         if entity is not None:
             rows["mentions"] += _mentions(ledger, texts, span, contents)
-            if keeps_names:
+            if keeps_texts:
                 rows["names"].append({"pseudonym": target, "kind": SUBJECT, "name": entity["text"]})
 
 

@@ -3,7 +3,8 @@
     ledger/                        mode 0700; files have mode 0600
       ledger.json                  the parts in order, with the hashes of their files; tombstones; the scoring model
       events-00003-1f2e….parquet   rows of a table that one commit added, named by number and hash
-      runs/                        measurements under way; with --keep-texts the runs behind the scores
+      runs/                        measurements under way; removed when their numbers are committed
+      kept/                        with --keep-texts, texts and raw numbers of each score
       subjects.toml                the user's: which people are one, and which are not
 
 A commit writes its files and then replaces `ledger.json`: a kill leaves the state before or the state after. Files that
@@ -30,6 +31,7 @@ from filelock import FileLock, Timeout
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.written import check_outside_runs, clear_left_over, make_private, store_errors, write_whole
 from leakmeter.errors import StoreError
+from leakmeter.ledger.kept import KeptTexts
 from leakmeter.ledger.keys import Keys
 from leakmeter.ledger.tables import TABLES, Rows, from_parquet, to_parquet
 
@@ -148,8 +150,13 @@ class Ledger:
 
     @property
     def runs(self) -> Path:
-        """Directory of the measurements under way, and of those whose texts are kept."""
+        """Directory of the measurements under way."""
         return self.path / "runs"
+
+    @property
+    def texts(self) -> KeptTexts:
+        """The texts behind the scores, of those that are kept."""
+        return KeptTexts(self.path / "kept")
 
     @property
     def exists(self) -> bool:
@@ -242,6 +249,12 @@ class Ledger:
         findings += [f"{name}: not in the list" for name in sorted(self._foreign(state))]
         return len(names), findings
 
+    def tidy(self) -> None:
+        """Remove what a killed command left, where there is something."""
+        if self.exists and self._foreign(self.state()):
+            with self.writing():
+                pass
+
     @contextmanager
     def measuring(self, notify: Callable[[str], None] = lambda line: None) -> Iterator[None]:
         """Hold the right to measure: what two would measure at once is measured by one, and found by the other."""
@@ -281,11 +294,11 @@ class Ledger:
                 )
             )
 
-    def rewrite(self, kept: Callable[[str, Mapping[str, Any]], bool], stone: Callable[[int], Tombstone]) -> int:
+    def rewrite(self, keeps: Callable[[str, Mapping[str, Any]], bool], stone: Callable[[int], Tombstone]) -> int:
         """Keep some of the rows: the parts concerned are written anew, and their files removed.
 
         Args:
-            kept: tells of a table and a row whether it stays.
+            keeps: tells of a table and a row whether it stays.
             stone: number of rows removed to what stays in the list instead of them.
 
         Returns:
@@ -300,7 +313,7 @@ class Ledger:
             number, n_removed = state.next_number, 0
             for part in state.parts:
                 rows = {table: self.rows_of(part, table) for table in TABLES}
-                left = {table: [row for row in of if kept(table, row)] for table, of in rows.items()}
+                left = {table: [row for row in of if keeps(table, row)] for table, of in rows.items()}
                 gone = sum(map(len, rows.values())) - sum(map(len, left.values()))
                 if not gone:
                     parts.append(part)

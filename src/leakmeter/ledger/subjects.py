@@ -7,13 +7,15 @@ ledger needs no names. Values of other types are each their own, unless the user
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from leakmeter.core.files import read_text
+from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.ledger.store import SUBJECTS, Ledger
 
@@ -61,6 +63,32 @@ def read_edits(ledger: Ledger) -> Edits:
             raise UsageError(f"'{path}' has a table '{name}'; expected are [[same]] and [[apart]], {_EXAMPLE}")
     groups = {name: _groups(told.get(name, []), str(path), name) for name in ("same", "apart")}
     return Edits(tuple(groups["same"]), tuple(one for group in groups["apart"] for one in group))
+
+
+def write_edits(ledger: Ledger, left: Collection[str | None]) -> None:
+    """Take out of the file of corrections what names nothing that is left; a file without such names stays as it is.
+
+    Args:
+        ledger: whose file.
+        left: pseudonyms that there are.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    edits = read_edits(ledger)
+    known = [name for name in left if name is not None]
+
+    def there(given: str) -> bool:
+        return any(name.startswith(given) for name in known)
+
+    same = [kept for group in edits.same if len(kept := [one for one in group if there(one)]) > 1]
+    apart = [one for one in edits.apart if there(one)]
+    if same == [list(group) for group in edits.same] and apart == list(edits.apart):
+        return
+    tables = [("same", group) for group in same] + [("apart", [one]) for one in apart]
+    text = "\n".join(f"[[{name}]]\nsubjects = {json.dumps(group)}\n" for name, group in tables)
+    with store_errors(f"'{ledger.path / SUBJECTS}' cannot be written"):
+        write_whole(ledger.path / SUBJECTS, text.encode())
 
 
 def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:

@@ -56,7 +56,7 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         score=(_TEXT, "as in scores; here also where nothing of the unit was found"),
         unit=(_TEXT, "'document' or 'entity'"),
         n_tokens=(_COUNT, "tokens of the answer"),
-        run=(_TEXT, "the run that keeps the texts; null where texts are not kept"),
+        kept=(pa.bool_(), "whether the texts are kept"),
     ),
     "mentions": _schema(
         content=(_TEXT, "keyed hash of a document's text"),

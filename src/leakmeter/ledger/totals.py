@@ -111,10 +111,12 @@ class Book:
         self.mentions = rows["mentions"]
         self.names: dict[str, str] = {row["pseudonym"]: row["name"] for row in rows["names"]}
         """By pseudonym, names in clear; none unless they are kept."""
-        self.runs: dict[str, str] = {row["score"]: row["run"] for row in rows["measured"] if row["run"] is not None}
-        """By score, the runs that keep texts."""
+        self.kept = {row["score"] for row in rows["measured"] if row["kept"]}
+        """Scores whose texts are kept."""
+        # What was forgotten in part and then came back was scored again, with the same numbers.
+        scores = {(row["score"], row["target"]): row for row in rows["scores"]}
         self._scores: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in rows["scores"]:
+        for row in scores.values():
             self._scores[row["score"]].append(row)
         self._looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in rows["looks"]:
@@ -152,6 +154,14 @@ class Book:
             if self.subject_of[row["entity"]] == subject:
                 found[row["content"]] += row["n_mentions"]
         return dict(found)
+
+    def scores_of(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What was scored of an answer, documents and personal data."""
+        return [row for name in ("by_document", "by_entity") for row in self._scores[event[name]]]
+
+    def retrieved(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What was retrieved for an answer, in its prompt or not."""
+        return self._looks[event["event"]]
 
     def looks(self, kind: str) -> Iterator[Look]:
         """Each answer with each thing that its prompt had, in the order of time.
