@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,13 @@ class KeptTexts:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def put(self, score: str, part: Part) -> None:
+    def put(self, score: str, part: Part, params: Mapping[str, Any]) -> None:
         """Keep the texts and measurements of one answer.
+
+        Args:
+            score: its name.
+            part: what was measured.
+            params: of the measure.
 
         Raises:
             StoreError: they cannot be written.
@@ -40,27 +45,27 @@ class KeptTexts:
         with store_errors(f"texts cannot be kept in '{self.path}'"):
             make_private(self.path)
             write_whole(self.path / f"{score}.parquet", sink.getvalue().to_pybytes())
-            write_whole(self.path / f"{score}.json", json.dumps(texts, ensure_ascii=False).encode())
+            write_whole(self.path / f"{score}.json", json.dumps({"texts": texts, "params": dict(params)}, ensure_ascii=False).encode())
 
-    def get(self, score: str) -> Part:
-        """The texts and measurements of one answer.
+    def get(self, score: str) -> tuple[Part, dict[str, Any]]:
+        """The texts and measurements of one answer, and the parameters of the measure.
 
         Raises:
             StoreError: they cannot be read.
         """
         try:
-            texts = json.loads((self.path / f"{score}.json").read_bytes())
+            told = json.loads((self.path / f"{score}.json").read_bytes())
             numbers = pq.read_table(pa.BufferReader((self.path / f"{score}.parquet").read_bytes()))
-            return texts, from_table(numbers)
-        except (OSError, ValueError, RecursionError, KeyError, pa.ArrowException) as error:
+            return (told["texts"], from_table(numbers)), told["params"]
+        except (OSError, ValueError, RecursionError, KeyError, TypeError, pa.ArrowException) as error:
             raise StoreError(f"kept texts '{self.path / score}' cannot be read: {error}") from None
 
     def all_texts(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each score's texts; those that cannot be read are left out."""
         for path in sorted(self.path.glob("*.json")):
             try:
-                yield path.stem, json.loads(path.read_bytes())
-            except (OSError, ValueError, RecursionError):
+                yield path.stem, json.loads(path.read_bytes())["texts"]
+            except (OSError, ValueError, RecursionError, KeyError, TypeError):
                 continue
 
     def remove_all_but(self, scores: Collection[str]) -> int:

@@ -204,7 +204,7 @@ def _add_batch(
             if not usable:
                 continue
             for key, part in _measured(ledger, usable, setup, backend, watch):
-                _take(ledger, rows, key, part, todo[key], unit, keeps_texts=how.keep_texts)
+                _take(ledger, rows, key, part, todo[key], setup, keeps_texts=how.keep_texts)
                 scored[key] = _n_tokens(part)
     kept = [one for one in new if id(one) not in left_out]
     rows |= {"events": [], "looks": []}
@@ -294,23 +294,23 @@ def _take(
     key: str,
     part: Part,
     answer: LoggedAnswer,
-    unit: str,
+    setup: _Setup,
     *,
     keeps_texts: bool,
 ) -> None:
     """Rows of one measured answer."""
     texts, measurements = part
     contents = {f"d{n}": ledger.keys.content(one.content_hash) for n, one in enumerate(answer.documents, 1)}
-    rows["measured"].append({"score": key, "unit": unit, "n_tokens": _n_tokens(part), "kept": keeps_texts})
+    rows["measured"].append({"score": key, "unit": setup.unit, "n_tokens": _n_tokens(part), "kept": keeps_texts})
     if keeps_texts:
-        ledger.texts.put(key, part)
+        ledger.texts.put(key, part, setup.measure.record())
     numbers = _numbers(measurements, [span["name"] for span in texts["spans"] if span["kind"] == "unit"])
     for span in texts["spans"]:
         if span["kind"] != "unit":
             continue
         entity = span["entity"]
         target = contents[span["document"]] if entity is None else ledger.keys.entity(entity["type"], entity["value"])
-        told = {"score": key, "unit": unit, "target": target, "n_mentions": len(span["ranges"])}
+        told = {"score": key, "unit": setup.unit, "target": target, "n_mentions": len(span["ranges"])}
         rows["scores"].append({**told, **numbers[span["name"]]})
         if entity is not None:
             rows["mentions"] += _mentions(ledger, texts, span, contents)

@@ -170,7 +170,11 @@ class Book:
             kind: 'document' or 'subject'.
         """
         for event in self.events:
-            yield from self._of_documents(event) if kind == DOCUMENT else self._of_subjects(event)
+            yield from self.looks_of(event, kind)
+
+    def looks_of(self, event: Mapping[str, Any], kind: str) -> Iterator[Look]:
+        """One answer with each thing that its prompt had."""
+        return self._of_documents(event) if kind == DOCUMENT else self._of_subjects(event)
 
     def _of_documents(self, event: Mapping[str, Any]) -> Iterator[Look]:
         scores = {row["target"]: row for row in self._scores[event["by_document"]]}
