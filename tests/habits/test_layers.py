@@ -21,6 +21,7 @@ ROWS = (
     ("cli",),
     ("testing", "pytest_plugin"),
     ("meter",),
+    ("ledger",),
     ("instruments",),
     ("commands",),
     ("studies",),

@@ -53,7 +53,9 @@ def ratio(prompt: Prompt, answer: Answer) -> float:
     return float(readings_of(MODEL, Influence(), make_item(prompt, answer))[0, "without_this", D].sum())
 
 
-def transcripts(plan: Plan, n_answers: int, n_tokens: int, done: Transcript = ()) -> Iterator[tuple[float, float, list[float], Transcript]]:
+def transcripts(
+    plan: Plan, n_answers: int, n_tokens: int, done: Transcript = ()
+) -> Iterator[tuple[float, float, list[float], Transcript]]:
     """P(transcript | with the document), P(transcript | without), l_i of each answer, and the transcript: of all."""
     if n_answers == 0:
         yield 1.0, 1.0, [], done

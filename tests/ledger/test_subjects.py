@@ -58,7 +58,9 @@ def test_the_user_joins_and_parts() -> None:
 def test_the_file_of_corrections(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, KEYS)
     assert read_edits(ledger) == Edits()
-    (tmp_path / SUBJECTS).write_text('[[same]]\nsubjects = ["0011223344", "aabbccddee"]\n[[apart]]\nsubjects = ["99887766"]\n')
+    (tmp_path / SUBJECTS).write_text(
+        '[[same]]\nsubjects = ["0011223344", "aabbccddee"]\n[[apart]]\nsubjects = ["99887766"]\n'
+    )
     assert read_edits(ledger) == Edits((("0011223344", "aabbccddee"),), ("99887766",))
 
 

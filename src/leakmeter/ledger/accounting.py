@@ -1,6 +1,6 @@
 """What adds up over answers: nats told of one document to one recipient, from arrays of numbers alone.
 
-Of answer i, l_i = log p(y_i | prompt_i) − log p(y_i | prompt_i without the document), 0 where the prompt has none of it.
+l_i = log p(y_i | prompt_i) − log p(y_i | prompt_i without the document) of answer i; 0 where its prompt has none of it.
 Under the conditions that `docs/ledger.md` states and proves, Σ l_i is the log-odds, from even odds, of an observer
 of all answers. What was told is not untold: a budget is held against the largest |Σ_{j≤i} l_j| over i.
 """

@@ -34,8 +34,8 @@ class Budget:
             raise UsageError(f"budget is {self.nats}; it has to be a number of nats above 0")
         if self._words not in [sorted(one.split(",")) for one in PER]:
             raise UsageError(
-                f"budgets per '{self.per}' have no meaning, since nats of different documents do not add up; give one of "
-                f"{', '.join(PER)}"
+                f"budgets per '{self.per}' have no meaning, since nats of different documents do not add up; give one "
+                f"of {', '.join(PER)}"
             )
 
     @property
@@ -87,8 +87,8 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
     worst = tuple(Item(number, one.total.largest_running_nats) for number, one in enumerate(over[:_WORST], 1))
     number = Number(value, found[0].total.interval_nats, NATS, len(found))
     about = (
-        f"Largest sum, in size, of the signed log-likelihood ratios of a {budget.kind}'s presence over answers{who}, at "
-        "any time so far. It is a log-odds only under the conditions that the documentation of ledgers names."
+        f"Largest sum, in size, of the signed log-likelihood ratios of a {budget.kind}'s presence over answers{who}, "
+        "at any time so far. It is a log-odds only under the conditions that the documentation of ledgers names."
     )
     return over, Check(budget.claim, 1, budget.quantity, about, not over, number, 0, said, worst)
 

@@ -17,7 +17,7 @@ SENTENCES: Final = {
     "decoding not logged": "The log does not say how the answer was drawn; it was scored at temperature 1.",
     "changed distribution": "Penalties, a bias of logits or a grammar changed the distribution that was drawn from.",
     "other model": "The model that answered has another name than the one that scored.",
-    HIDDEN_CALLS: "The trace has calls of models or tools that the recipient did not see, such as rewriting of queries.",
+    HIDDEN_CALLS: "The trace has calls of models or tools that the recipient did not see.",
     "tools": "Tools were described to the model: its prompt was longer than the messages show.",
     "rebuilt prompt": "The log has no prompt: it was made of the retrieved texts and the question.",
     "interrupted": "The answer broke off.",

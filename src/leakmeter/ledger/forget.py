@@ -44,7 +44,8 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
 
     Args:
         ledger: where.
-        id_: a document's id, a subject's or recipient's pseudonym or its first eight or more digits, their name in clear, or a trace's id.
+        id_: a document's or a trace's id, or of a subject or recipient the pseudonym, its first eight or more digits, or the
+            name in clear.
         kind: 'document', 'subject', 'recipient' or 'trace', where an id is of several.
 
     Raises:
@@ -102,7 +103,7 @@ def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
             hits[of] = exact
     if not hits:
         raise UsageError("the ledger has no document, subject, recipient or trace of that id")
-    if len(hits) > 1 or (of := next(iter(hits))) in (SUBJECT, RECIPIENT) and len(hits[of]) > 1:
+    if len(hits) > 1 or ((of := next(iter(hits))) in (SUBJECT, RECIPIENT) and len(hits[of]) > 1):
         raise UsageError(f"several of the ledger have that id ({', '.join(hits)}); give --kind, or more digits")
     return next(iter(hits.items()))
 
@@ -186,9 +187,7 @@ class _Gone:
 def _texts_of_others(ledger: Ledger, gone: _Gone) -> set[str]:
     """Scores whose kept texts repeat an answer that is forgotten, as later turns of a conversation do."""
     texts = dict(ledger.texts.all_texts())
-    said = {
-        one["text"].strip() for score, told in texts.items() if score in gone.unread for one in told["responses"]
-    }
+    said = {one["text"].strip() for score, told in texts.items() if score in gone.unread for one in told["responses"]}
     said = {text for text in said if len(text) >= _LEAST_SAID}
     return {score for score, told in texts.items() if any(text in _all_text(told) for text in said)}
 
@@ -208,7 +207,7 @@ def _left(gone: _Gone, kind: str) -> tuple[str, ...]:
         )
     if kind == SUBJECT:
         sentences.append(
-            "Telephone numbers, addresses and the like are subjects of their own, unless the file of subjects joins them."
+            "Telephone numbers, addresses and the like are subjects of their own, unless subjects.toml joins them."
         )
     if kind in (DOCUMENT, SUBJECT):
         sentences.append("Answers that had it stay told: the ledger does not know any more what they said of it.")

@@ -45,7 +45,10 @@ class KeptTexts:
         with store_errors(f"texts cannot be kept in '{self.path}'"):
             make_private(self.path)
             write_whole(self.path / f"{score}.parquet", sink.getvalue().to_pybytes())
-            write_whole(self.path / f"{score}.json", json.dumps({"texts": texts, "params": dict(params)}, ensure_ascii=False).encode())
+            write_whole(
+                self.path / f"{score}.json",
+                json.dumps({"texts": texts, "params": dict(params)}, ensure_ascii=False).encode(),
+            )
 
     def get(self, score: str) -> tuple[Part, dict[str, Any]]:
         """The texts and measurements of one answer, and the parameters of the measure.

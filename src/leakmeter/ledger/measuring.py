@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,12 +24,15 @@ from leakmeter.instruments.influence.measure import Influence
 from leakmeter.ledger import flags
 from leakmeter.ledger.keys import RECIPIENT, SUBJECT
 from leakmeter.ledger.store import Ledger, other_model
+from leakmeter.ledger.tables import TABLES
 from leakmeter.text.build import PromptSettings
 from leakmeter.traces import LoggedAnswer, Refused, as_case
 
 if TYPE_CHECKING:
+    from leakmeter.commands.given import LoadedCases
     from leakmeter.core.backend import Backend
     from leakmeter.core.case import Case
+    from leakmeter.core.item import Prepared
     from leakmeter.core.measurement import Measurement
     from leakmeter.runs.loading import KeptModel
     from leakmeter.runs.measure import Callbacks
@@ -47,7 +51,7 @@ class Measuring:
     """How what is new is measured."""
 
     search: str | None = None
-    """Search long prompts for their strongest pieces rather than measure all, as in top:5; see `leakmeter influence`."""
+    """Search long prompts for their strongest pieces rather than measure all, as in top:5."""
     region: str = "US"
     """ISO code of the country whose telephone numbers, addresses and dates are expected."""
     entity_patterns: str | None = None
@@ -93,7 +97,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class _Setup:
+class Setup:
     """A unit's settings and measure, and the names of what they give."""
 
     unit: str
@@ -111,6 +115,12 @@ class _Setup:
         return ledger.keys.scored(self.id, said, places, answer.answer)
 
 
+Score = Callable[[Mapping[str, "Case"], Setup], Iterable[tuple[str, "Part"]]]
+"""Measures cases by the names of their scores."""
+Watch = Callable[["Backend", int], AbstractContextManager["Callbacks"]]
+"""Shows the progress of so many cases."""
+
+
 def add(
     ledger: Ledger,
     answers: Iterable[LoggedAnswer | Refused],
@@ -118,7 +128,7 @@ def add(
     how: Measuring | None = None,
     *,
     notify: Callable[[str], None] = lambda line: None,
-    watch: Callable[[Backend, int], AbstractContextManager[Callbacks]] | None = None,
+    watch: Watch | None = None,
 ) -> Added:
     """Add logged answers to a ledger: those that it has not are measured, and committed a batch at a time.
 
@@ -166,63 +176,87 @@ def _new(
 
 
 def _add_batch(
-    ledger: Ledger,
-    answers: Sequence[LoggedAnswer],
-    backend: Backend,
-    how: Measuring,
-    done: Added,
-    watch: Callable[[Backend, int], AbstractContextManager[Callbacks]],
+    ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, done: Added, watch: Watch
 ) -> None:
-    state = ledger.state()
     # Another process may have added them while this one waited.
-    there = {row["event"] for row in ledger.rows("events", state)}
+    there = {row["event"] for row in ledger.rows("events")}
     new = [one for one in answers if ledger.keys.event(one.trace_id, one.span_id) not in there]
     done.n_known += len(answers) - len(new)
-    if not new:
-        return
-    rows: dict[str, list[JsonObject]] = {name: [] for name in ("scores", "measured", "mentions", "names")}
-    scored = {row["score"]: row["n_tokens"] for row in ledger.rows("measured", state)}
-    model = None
-    left_out: set[int] = set()
-    by_temperature: dict[float, list[LoggedAnswer]] = {}
-    for one in new:
-        by_temperature.setdefault(flags.scored_at(one), []).append(one)
-    setups: dict[tuple[float, str], _Setup] = {}
-    n_measured: set[int] = set()
-    for temperature, at_it in by_temperature.items():
+    found = measured(ledger, new, backend, how, partial(_in_runs, ledger, backend, watch))
+    if found.rows["events"]:
+        ledger.commit(found.rows, model=found.model)
+    done.n_added += len(found.rows["events"])
+    done.n_measured += found.n_measured
+    done.problems += found.problems
+    done.flagged.update(flag for event in found.rows["events"] for flag in event["flags"])
+    sweep(ledger)
+
+
+@dataclass(slots=True)
+class Measured:
+    """Answers as rows that are not committed yet."""
+
+    rows: dict[str, list[JsonObject]]
+    model: JsonObject | None = None
+    n_measured: int = 0
+    """Answers of which something was scored."""
+    problems: list[str] = field(default_factory=list)
+    """Why others cannot be scored."""
+
+
+def measured(
+    ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, score: Score
+) -> Measured:
+    """Score what the ledger has no numbers of, and make rows of all answers that can be scored.
+
+    Args:
+        ledger: nothing is written to its tables.
+        answers: that the ledger does not have.
+        backend: what scores.
+        how: options.
+        score: measures cases under a setup.
+
+    Raises:
+        StoreError: the ledger is of another model.
+    """
+    state, there = ledger.read("measured", "mentions", "names")
+    scored = {row["score"]: row["n_tokens"] for row in there["measured"]}
+    rows: dict[str, list[JsonObject]] = {name: [] for name in TABLES}
+    found = Measured(rows)
+    of_event: dict[int, dict[str, str]] = {number: {} for number in range(len(answers))}
+    new: set[int] = set()
+    at: dict[float, list[int]] = {}
+    for number, one in enumerate(answers):
+        at.setdefault(flags.scored_at(one), []).append(number)
+    for temperature, numbers in at.items():
         for unit in UNITS:
-            setup, model = _setup(backend, how, unit, temperature)
-            setups[temperature, unit] = setup
-            if state.model not in (None, model):
-                raise other_model(ledger.path, state.model or {}, model)
-            todo = {key: one for one in at_it if id(one) not in left_out and (key := setup.key(ledger, one)) not in scored}
-            n_measured |= {id(one) for one in todo.values()}
-            usable, problems = _usable(todo, setup, backend)
-            done.problems += problems.values()
-            failed = {key for key in todo if key not in usable}
-            left_out |= {id(one) for one in at_it if setup.key(ledger, one) in failed}
-            if not usable:
-                continue
-            for key, part in _measured(ledger, usable, setup, backend, watch):
+            setup, found.model = _setup(backend, how, unit, temperature)
+            if state.model not in (None, found.model):
+                raise other_model(ledger.path, state.model or {}, found.model)
+            keys = {number: setup.key(ledger, answers[number]) for number in numbers if number in of_event}
+            todo = {key: answers[number] for number, key in keys.items() if key not in scored}
+            cases, problems = _usable(todo, setup, backend)
+            found.problems += problems.values()
+            for key, part in score(cases, setup) if cases else ():
                 _take(ledger, rows, key, part, todo[key], setup, keeps_texts=how.keep_texts)
                 scored[key] = _n_tokens(part)
-    kept = [one for one in new if id(one) not in left_out]
-    rows |= {"events": [], "looks": []}
-    for one in kept:
-        names = {unit: setups[flags.scored_at(one), unit].key(ledger, one) for unit in UNITS}
+            for number, key in keys.items():
+                if key in problems:
+                    del of_event[number]
+                else:
+                    of_event[number][unit] = key
+                    new |= {number} if key in cases else set()
+    for number, names in of_event.items():
+        one = answers[number]
         event = _event(ledger, one, names, scored[names[DOCUMENT]], how, backend.name)
         rows["events"].append(event)
         rows["looks"] += _looks(ledger, one, event["event"])
-        done.flagged.update(event["flags"])
         if how.keep_texts and one.recipient is not None:
             rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": one.recipient})
-    rows["mentions"] = _unique(rows["mentions"], {_key(row) for row in ledger.rows("mentions", state)})
-    rows["names"] = _unique(rows["names"], {_key(row) for row in ledger.rows("names", state)})
-    if kept:
-        ledger.commit(rows, model=model)
-    done.n_added += len(kept)
-    done.n_measured += len(n_measured - left_out)
-    sweep(ledger)
+    for name in ("mentions", "names"):
+        rows[name] = _unique(rows[name], {_key(row) for row in there[name]})
+    found.n_measured = len(new & of_event.keys())
+    return found
 
 
 def sweep(ledger: Ledger) -> int:
@@ -235,7 +269,7 @@ def sweep(ledger: Ledger) -> int:
     return ledger.texts.remove_all_but({row["score"] for row in ledger.rows("measured") if row["kept"]})
 
 
-def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> tuple[_Setup, JsonObject]:
+def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> tuple[Setup, JsonObject]:
     """A unit's setup, and what of the model decides whether numbers add up."""
     from leakmeter.runs.fingerprint import spec_of
 
@@ -243,12 +277,10 @@ def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> t
     where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     spec = spec_of(measure, "influence", settings, backend, where, ())
     model = {name: value for name, value in spec.model.items() if name not in (*_PLACES_OF_MODEL, "recogniser")}
-    return _Setup(unit, settings, measure, spec.id), model
+    return Setup(unit, settings, measure, spec.id), model
 
 
-def _usable(
-    todo: Mapping[str, LoggedAnswer], setup: _Setup, backend: Backend
-) -> tuple[dict[str, Case], dict[str, str]]:
+def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[dict[str, Case], dict[str, str]]:
     """The cases that can be measured, by the names of their scores, and why the others cannot."""
     usable: dict[str, Case] = {}
     problems: dict[str, str] = {}
@@ -264,21 +296,13 @@ def _usable(
     return usable, problems
 
 
-def _measured(
-    ledger: Ledger,
-    cases: Mapping[str, Case],
-    setup: _Setup,
-    backend: Backend,
-    watch: Callable[[Backend, int], AbstractContextManager[Callbacks]],
+def _in_runs(
+    ledger: Ledger, backend: Backend, watch: Watch, cases: Mapping[str, Case], setup: Setup
 ) -> list[tuple[str, Part]]:
+    """Measure into a run of the ledger's, so that a killed command goes on."""
     from leakmeter.commands.cases import kept_parts
-    from leakmeter.commands.given import LoadedCases
-    from leakmeter.runs.measure import check_answered
 
-    given = LoadedCases(tuple(cases.values()))
-    prepared, kept = given.prepared(backend, setup.settings, setup.measure)
-    setup.measure.check(prepared[0].item)
-    check_answered(backend, setup.measure, prepared)
+    prepared, kept = _prepared(backend, cases, setup)
     with (
         watch(backend, len(prepared)) as callbacks,
         kept_parts(
@@ -288,13 +312,34 @@ def _measured(
         return [(str(part[0]["id"]), part) for part in parts]
 
 
+def in_memory(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> list[tuple[str, Part]]:
+    """Measure without a run."""
+    from leakmeter.runs.measure import Callbacks, measure_cases
+
+    prepared, _ = _prepared(backend, cases, setup)
+    parts = measure_cases(backend, setup.measure, prepared, None, Callbacks())
+    return [(str(part[0]["id"]), part) for part in parts]
+
+
+def _prepared(
+    backend: Backend, cases: Mapping[str, Case], setup: Setup
+) -> tuple[tuple[Prepared, ...], LoadedCases[Case]]:
+    from leakmeter.commands.given import LoadedCases
+    from leakmeter.runs.measure import check_answered
+
+    prepared, kept = LoadedCases(tuple(cases.values())).prepared(backend, setup.settings, setup.measure)
+    setup.measure.check(prepared[0].item)
+    check_answered(backend, setup.measure, prepared)
+    return prepared, kept
+
+
 def _take(
     ledger: Ledger,
     rows: dict[str, list[JsonObject]],
     key: str,
     part: Part,
     answer: LoggedAnswer,
-    setup: _Setup,
+    setup: Setup,
     *,
     keeps_texts: bool,
 ) -> None:
@@ -328,7 +373,9 @@ def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict
     whole, noise = series["whole", ""], _sum(series["noise", ""])
     added = [values for (statistic, _), values in series.items() if statistic == "placebo"]
     # An irrelevant piece is put in at several places: their mean stands for one.
-    placebo = (float(np.mean([_sum(one) for one in added])), float(np.mean([_size(one) for one in added]))) if added else None
+    placebo = (
+        (float(np.mean([_sum(one) for one in added])), float(np.mean([_size(one) for one in added]))) if added else None
+    )
     alone = series.get(("placebo_alone", ""))
     found: dict[str, JsonObject] = {}
     for name in pieces:

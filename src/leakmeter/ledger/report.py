@@ -27,13 +27,13 @@ _MOST_ROWS, _MOST_COLUMNS = 40, 24
 """Of the matrix."""
 _MOST_LINES: Final = 5
 _WHAT: Final = {
-    DOCUMENT: "One row a document and recipient. The total is the sum, with signs, of what each answer's log-probability "
-    "loses without the document; budgets are held against the largest size that it had so far.",
-    SUBJECT: "One row a person, or another value of personal data, and recipient: all mentions over all documents together.",
-    "recipient": "One row a recipient, with the document that they were told most of. Totals of different documents do not "
-    "add up.",
-    "day": "One row a day, with the document and recipient of which most was told on it. Totals of different documents do "
+    DOCUMENT: "One row a document and recipient. The sum is, with signs, of what each answer's log-probability loses "
+    "without the document; budgets are held against the largest size that it had so far.",
+    SUBJECT: "One row a person, or another value of personal data, and recipient: all mentions in all documents together.",
+    "recipient": "One row a recipient, with the document that they were told most of. Sums of different documents do "
     "not add up.",
+    "day": "One row a day, with the document and recipient of which most was told on it. Sums of different documents "
+    "do not add up.",
 }
 _DAY_SECONDS: Final = 86_400
 
@@ -105,10 +105,7 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
         UsageError: names are asked for that are not kept.
     """
     names = Names(book, show_names)
-    if by in (DOCUMENT, SUBJECT):
-        table = _told_table(book, by, names)
-    else:
-        table = _worst_table(book, by, names)
+    table = _told_table(book, by, names) if by in (DOCUMENT, SUBJECT) else _worst_table(book, by, names)
     return b.Report("Ledger", "ledger", [_headline(book, names), table, *_notes(book)])
 
 
@@ -128,10 +125,15 @@ def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Repor
     contents = book.contents_of(subject)
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
     worst = found[0] if found else None
-    headline: b.Phrase = ("Nothing that was answered had ", names.of(subject), " in its prompt.")
+    headline: b.Phrase = ("Nothing that was answered had ", *b.parts(names.of(subject)), " in its prompt.")
     if worst is not None:
         told = nats_text(worst.total.largest_running_nats)
-        headline = (*b.parts(names.of(subject)), f": {told} nats were told to ", *b.parts(names.of(worst.recipient)), ".")
+        headline = (
+            *b.parts(names.of(subject)),
+            f": {told} nats were told to ",
+            *b.parts(names.of(worst.recipient)),
+            ".",
+        )
     documents = b.Table(
         (b.Column("Document"), b.Column("Mentions", "count")),
         [b.Row((b.Untrusted(doc, _ID), n)) for doc, n in mentioned.most_common()],
@@ -196,9 +198,7 @@ def _headline(book: Book, names: Names) -> b.Headline:
         return b.Headline(f"The ledger has no document in any prompt: {counts}.")
     one = told[0]
     sure = one.posterior.probability
-    said = (
-        "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was in the prompts."
-    )
+    said = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
     nats = nats_text(one.total.largest_running_nats)
     return b.Headline(
         (f"{counts}. Most was told of ", *b.parts(names.of_thing(one)), " to ", *b.parts(names.of(one.recipient)),
@@ -332,11 +332,14 @@ def _timeline(told: Sequence[Told], names: Names) -> b.Chart:
 
 def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
     """Heat maps of the answers that leaked most, where texts are kept."""
-    rows, pages = [], []
+    rows: list[b.Row] = []
+    pages: list[b.Block] = []
     for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:_MOST_HEAT_MAPS]:
         anchor = f"answer{len(rows) + 1}"
         trace = b.Untrusted(look.event["trace"], _ID)
-        rows.append(b.Row((trace, names.of(look.event["recipient"]), names.of_thing(look), look.signed_nats), to=anchor))
+        rows.append(
+            b.Row((trace, names.of(look.event["recipient"]), names.of_thing(look), look.signed_nats), to=anchor)
+        )
         pages.append(b.Embedded(("Answer ", trace), heat_map(book, look.event["by_document"]), anchor))
     if rows:
         columns = (
@@ -373,7 +376,13 @@ def _section(book: Book, look: Look, names: Names) -> b.Section:
     )  # fmt: skip
     blocks = [b.Table(columns, rows, "What the answer tells of each piece of its prompt")]
     day = "" if event["day"] is None else event["day"].isoformat()
-    cells = (b.Untrusted(event["trace"], _ID), day, names.of(event["recipient"]), names.of_thing(look), look.signed_nats)
+    cells = (
+        b.Untrusted(event["trace"], _ID),
+        day,
+        names.of(event["recipient"]),
+        names.of_thing(look),
+        look.signed_nats,
+    )
     return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=abs(look.signed_nats or 0.0))
 
 
@@ -402,7 +411,14 @@ def _answers_table(book: Book, looks: Sequence[Look], names: Names, caption: str
         trace = b.Untrusted(event["trace"], _ID)
         rows.append(
             b.Row(
-                (day, names.of(event["recipient"]), trace, look.signed_nats, look.size_nats, b.Untrusted(", ".join(ids), _ID))
+                (
+                    day,
+                    names.of(event["recipient"]),
+                    trace,
+                    look.signed_nats,
+                    look.size_nats,
+                    b.Untrusted(", ".join(ids), _ID),
+                )
             )
         )
     return b.Table(columns, rows, caption, rest=("answer", "answers"))
@@ -418,15 +434,17 @@ def _notes(book: Book) -> list[b.Block]:
     counts: Counter[str] = Counter(flag for event in book.events for flag in event["flags"])
     blocks: list[b.Block] = [
         b.Text(
-            "Each number compares the logged prompt with the same prompt without the document, nothing in its place. Sums "
-            "are an observer’s log-odds only where answers were drawn from the scoring model at the scored temperature "
+            "Each number compares the logged prompt with the same prompt without the document, nothing in its place. "
+            "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored temperature "
             "without truncation, later queries depend on the document only through what the recipient saw, and the "
             "recipient knows all other documents. Elsewhere they are what was scored by M, the scoring model.",
             "soft",
         )
     ]
     if counts:
-        facts: Mapping[str, str] = {f"{flag}, {_answers(n)}": SENTENCES.get(flag, "") for flag, n in counts.most_common()}
+        facts: Mapping[str, str] = {
+            f"{flag}, {_answers(n)}": SENTENCES.get(flag, "") for flag, n in counts.most_common()
+        }
         blocks.append(b.Facts(list(facts.items()), "Why no posterior is shown"))
     if book.state.tombstones:
         stones = Counter(stone.kind for stone in book.state.tombstones)

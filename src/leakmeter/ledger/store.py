@@ -18,7 +18,7 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -229,8 +229,8 @@ class Ledger:
                 self._kept[name] = from_parquet(table, content)
             except (OSError, ValueError, pa.ArrowException) as error:
                 raise StoreError(
-                    f"'{self.path / name}' of the ledger cannot be read: {error}; restore it from a copy, or make a new "
-                    "ledger from the logs"
+                    f"'{self.path / name}' of the ledger cannot be read: {error}; restore it from a copy, or make a "
+                    "new ledger from the logs"
                 ) from None
         return self._kept[name]
 
@@ -269,12 +269,18 @@ class Ledger:
             self._sweep(self.state())
             yield
 
-    def commit(self, rows: Rows, *, model: JsonObject | None = None) -> None:
+    def commit(
+        self, rows: Rows, *, model: JsonObject | None = None, provided: Callable[[], bool] = lambda: True
+    ) -> bool:
         """Add rows; all of them, or none where it is interrupted.
 
         Args:
             rows: by table; empty tables are left out.
             model: what scored them.
+            provided: asked while nobody else can commit; where it says no, nothing is added.
+
+        Returns:
+            Whether they were added.
 
         Raises:
             StoreError: the ledger cannot be written, or is of another model.
@@ -283,6 +289,8 @@ class Ledger:
             state = self.state()
             if model is not None and state.model not in (None, model):
                 raise other_model(self.path, state.model or {}, model)
+            if not provided():
+                return False
             self._replace(
                 State(
                     state.key_check,
@@ -293,6 +301,7 @@ class Ledger:
                     state.generation + 1,
                 )
             )
+        return True
 
     def rewrite(self, keeps: Callable[[str, Mapping[str, Any]], bool], stone: Callable[[int], Tombstone]) -> int:
         """Keep some of the rows: the parts concerned are written anew, and their files removed.
@@ -382,8 +391,6 @@ def other_model(path: Path, first: Mapping[str, Any], second: Mapping[str, Any])
     """Nats of two models do not add up."""
     names = [str(model.get("name")) for model in (first, second)]
     return StoreError(
-        f"ledger '{path}' has numbers of {names[0]}, and nats of another model ({names[1]}, or other weights or another "
-        "tokenizer of that name) do not add to them; give that model, or another ledger"
+        f"ledger '{path}' has numbers of {names[0]}, and nats of another model ({names[1]}, or other weights or "
+        "another tokenizer of that name) do not add to them; give that model, or another ledger"
     )
-
-

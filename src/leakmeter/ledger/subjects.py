@@ -97,8 +97,8 @@ def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:
         given = table.get("subjects") if isinstance(table, dict) else None
         if not isinstance(given, list) or not all(isinstance(one, str) and _PSEUDONYM.fullmatch(one) for one in given):
             raise UsageError(
-                f"'{path}', [[{name}]] number {number}: subjects has to be a list of pseudonyms of {_LEAST_DIGITS} or more "
-                f"digits, {_EXAMPLE}"
+                f"'{path}', [[{name}]] number {number}: subjects has to be a list of pseudonyms of {_LEAST_DIGITS} or "
+                f"more digits, {_EXAMPLE}"
             )
         out.append(tuple(given))
     return out

@@ -16,6 +16,7 @@ from leakmeter.ledger.accounting import Total, total
 from leakmeter.ledger.flags import HIDDEN_CALLS
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.subjects import names_of, read_edits, resolve
+from leakmeter.ledger.tables import Rows
 from leakmeter.stats.posterior import Posterior
 
 DOCUMENT, SUBJECT = "document", "subject"
@@ -96,15 +97,17 @@ class Book:
 
     Args:
         ledger: what to read.
+        further: rows that are not committed, as if they were.
 
     Raises:
         StoreError: it cannot be read.
         UsageError: the file of subjects is not what it should be.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, further: Rows | None = None) -> None:
         self.ledger = ledger
         self.state, rows = ledger.read()
+        rows = {table: [*of, *(further or {}).get(table, ())] for table, of in rows.items()}
         events = [{**row, "order": number} for number, row in enumerate(rows["events"])]
         self.events: list[dict[str, Any]] = sorted(events, key=_when)
         """Answers that were shown, in the order of time; those without one come last, as they were added."""
