@@ -29,7 +29,17 @@ KEYS = Keys(b"k" * 32)
 SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
 LEAK = "Ana Alvi, 202-555-0143"
 PLAIN = {"weather-0": "It rains at the coast."}
-PLANTED = ("Ana Alvi", "Alvi", "Elm Street", "202-555-0143", "2025550143", "file-7", "It rains", "reader", "What is new")
+PLANTED = (
+    "Ana Alvi",
+    "Alvi",
+    "Elm Street",
+    "202-555-0143",
+    "2025550143",
+    "file-7",
+    "It rains",
+    "reader",
+    "What is new",
+)
 """What no file of a ledger may say; the id of a document may."""
 
 

@@ -136,7 +136,7 @@ def add(
     )
     done = add_answers(_opened(ledger, new=True), reader, kept, how, notify=output.tell, watch=progress)
     if json:
-        output.print_json(asdict(done))
+        output.print_json(done.to_dict())
     else:
         _tell_added(done)
 

@@ -44,8 +44,8 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
 
     Args:
         ledger: where.
-        id_: a document's or a trace's id, or of a subject or recipient the pseudonym, its first eight or more digits, or the
-            name in clear.
+        id_: a document's or a trace's id, or a subject's or recipient's pseudonym, its first eight or more digits, or
+            their name.
         kind: 'document', 'subject', 'recipient' or 'trace', where an id is of several.
 
     Raises:

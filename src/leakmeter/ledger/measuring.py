@@ -95,6 +95,11 @@ class Added:
     problems: list[str] = field(default_factory=list)
     """Why answers could not be scored, without what they say."""
 
+    def to_dict(self) -> JsonObject:
+        """As a plain object."""
+        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: dict(value) if isinstance(value, Counter) else value for name, value in told.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -240,12 +245,13 @@ def measured(
             for key, part in score(cases, setup) if cases else ():
                 _take(ledger, rows, key, part, todo[key], setup, keeps_texts=how.keep_texts)
                 scored[key] = _n_tokens(part)
+            first = {key: number for number, key in reversed(keys.items())}
+            new |= {first[key] for key in cases}
             for number, key in keys.items():
                 if key in problems:
                     del of_event[number]
                 else:
                     of_event[number][unit] = key
-                    new |= {number} if key in cases else set()
     for number, names in of_event.items():
         one = answers[number]
         event = _event(ledger, one, names, scored[names[DOCUMENT]], how, backend.name)

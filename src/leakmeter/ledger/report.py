@@ -29,7 +29,7 @@ _MOST_LINES: Final = 5
 _WHAT: Final = {
     DOCUMENT: "One row a document and recipient. The sum is, with signs, of what each answer's log-probability loses "
     "without the document; budgets are held against the largest size that it had so far.",
-    SUBJECT: "One row a person, or another value of personal data, and recipient: all mentions in all documents together.",
+    SUBJECT: "One row a person, or another value of personal data, and recipient: mentions of all documents together.",
     "recipient": "One row a recipient, with the document that they were told most of. Sums of different documents do "
     "not add up.",
     "day": "One row a day, with the document and recipient of which most was told on it. Sums of different documents "
@@ -176,8 +176,8 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
             _worst_table(book, "day", names),
             *_heat_maps(book, names),
         ],
-        lead="What logged answers told of each document to each recipient: nats, by the model that scored them, added up "
-        "over answers.",
+        lead="What logged answers told of each document to each recipient: nats, by the model that scored them, added "
+        "up over answers.",
         sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
         index=(
             b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
@@ -435,9 +435,9 @@ def _notes(book: Book) -> list[b.Block]:
     blocks: list[b.Block] = [
         b.Text(
             "Each number compares the logged prompt with the same prompt without the document, nothing in its place. "
-            "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored temperature "
-            "without truncation, later queries depend on the document only through what the recipient saw, and the "
-            "recipient knows all other documents. Elsewhere they are what was scored by M, the scoring model.",
+            "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored "
+            "temperature without truncation, later queries depend on the document only through what the recipient saw, and "
+            "the recipient knows all other documents. Elsewhere they are what was scored by M, the scoring model.",
             "soft",
         )
     ]
