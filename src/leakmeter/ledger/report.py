@@ -27,13 +27,10 @@ _MOST_ROWS, _MOST_COLUMNS = 40, 24
 """Of the matrix."""
 _MOST_LINES: Final = 5
 _WHAT: Final = {
-    DOCUMENT: "One row a document and recipient. The sum is, with signs, of what each answer's log-probability loses "
-    "without the document; budgets are held against the largest size that it had so far.",
-    SUBJECT: "One row a person, or another value of personal data, and recipient: mentions of all documents together.",
-    "recipient": "One row a recipient, with the document that they were told most of. Sums of different documents do "
-    "not add up.",
-    "day": "One row a day, with the document and recipient of which most was told on it. Sums of different documents "
-    "do not add up.",
+    DOCUMENT: "What was told of each document, to whom; nats",
+    SUBJECT: "What was told of each person, or other value of personal data, to whom; nats",
+    "recipient": "What each recipient was told most of",
+    "day": "What was told most of on each day",
 }
 _DAY_SECONDS: Final = 86_400
 
@@ -180,7 +177,7 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
         "up over answers.",
         sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
         index=(
-            b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
+            b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
             b.Column("Told", "signed_nats", "nats", shade=True),
         ),
         index_caption="Answers that leaked most, by the document that they told most of",
@@ -213,12 +210,12 @@ def _answers(n: int) -> str:
 def _columns(*first: str) -> tuple[b.Column, ...]:
     return (
         *(b.Column(name) for name in first),
-        b.Column("Largest so far", "nats", "nats", shade=True, bar=True),
+        b.Column("Largest so far", "nats", shade=True),
         b.Column("Interval", "interval", on="wide"),
-        b.Column("Sum", "signed_nats", "nats"),
-        b.Column("Largest answer", "nats", "nats"),
+        b.Column("Sum", "signed_nats"),
+        b.Column("Largest answer", "nats"),
         b.Column("Answers", "count"),
-        b.Column("Placebo’s largest so far", "nats", "nats", on="wide"),
+        b.Column("Placebo", "nats", on="wide"),
         b.Column("Posterior", "posterior"),
     )
 
@@ -377,7 +374,6 @@ def _section(book: Book, look: Look, names: Names) -> b.Section:
     blocks = [b.Table(columns, rows, "What the answer tells of each piece of its prompt")]
     day = "" if event["day"] is None else event["day"].isoformat()
     cells = (
-        b.Untrusted(event["trace"], _ID),
         day,
         names.of(event["recipient"]),
         names.of_thing(look),
@@ -436,10 +432,15 @@ def _notes(book: Book) -> list[b.Block]:
         b.Text(
             "Each number compares the logged prompt with the same prompt without the document, nothing in its place. "
             "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored "
-            "temperature without truncation, later queries depend on the document only through what the recipient saw, and "
-            "the recipient knows all other documents. Elsewhere they are what was scored by M, the scoring model.",
+            "temperature without truncation, later queries depend on the document only through what the recipient saw, "
+            "and the recipient knows all other documents. Elsewhere they are what was scored by M, the scoring model.",
             "soft",
-        )
+        ),
+        b.Text(
+            "A sum is, with signs, of what each answer’s log-probability loses without the document, or the person; "
+            "budgets are held against the largest size that it had so far. Sums of different documents do not add up.",
+            "soft",
+        ),
     ]
     if counts:
         facts: Mapping[str, str] = {
