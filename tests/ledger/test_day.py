@@ -102,7 +102,7 @@ def test_planted_leaks_stand_on_top(whole: Ledger) -> None:
     assert (first.thing.id, first.recipient) == ("file-7", KEYS.recipient("reader-2"))
     assert first.total.n_answers == 2
     assert first.total.largest_running_nats > 2 * max(one.total.largest_running_nats for one in others)
-    assert first.total.largest_running_nats > first.total.placebo_running_nats > 0
+    assert first.total.largest_running_nats > (first.total.placebo_running_nats or 0.0) > 0
     said = {one.thing.id: one.total.n_answers for one in Book(whole).told("subject", by_recipient=False)}
     assert said[KEYS.entity("person", "ana alvi")] == 3
 
@@ -131,7 +131,7 @@ def test_budgets_fire_where_the_arithmetic_says(whole: Ledger) -> None:
 
 
 def test_a_posterior_needs_every_condition(whole: Ledger, ledger: Ledger) -> None:
-    assert Book(whole).told("document", by_recipient=True)[0].posterior.probability > 0.99
+    assert (Book(whole).told("document", by_recipient=True)[0].posterior.probability or 0.0) > 0.99
     told = day()
     hidden = logged(3, {"weather-0": "Rain."}, "Rain", recipient="reader-2", n_hidden_calls=1)
     added(ledger, [told[2], hidden], conditions_hold=True)
@@ -159,7 +159,7 @@ def test_what_was_scored_before_costs_nothing(ledger: Ledger) -> None:
     assert (done.n_added, done.n_measured, backend.n_rounds) == (1, 0, n)
     first = Book(ledger).told("document", by_recipient=True)[0]
     assert first.total.n_answers == 2
-    assert first.total.signed_nats == pytest.approx(2 * first.looks[0].signed_nats)
+    assert first.total.signed_nats == pytest.approx(2 * (first.looks[0].signed_nats or 0.0))
 
 
 def test_a_cached_answer_counts_once_for_each_who_saw_it(ledger: Ledger) -> None:

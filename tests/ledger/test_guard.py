@@ -33,8 +33,8 @@ def own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
 
 
-def guard(folder: Path, budget: float, **options: str) -> Guard:
-    return leakmeter.Guard(leakmeter.Meter(Echo()), budget=budget, ledger=folder / "ledger", **options)
+def guard(folder: Path, budget: float, per: str = "document,recipient") -> Guard:
+    return leakmeter.Guard(leakmeter.Meter(Echo()), budget=budget, ledger=folder / "ledger", per=per)
 
 
 def test_answers_are_within_until_their_sum_is_not(tmp_path: Path) -> None:
