@@ -61,6 +61,7 @@ class Sampling:
     top_p: float | None = None
     top_k: int | None = None
     min_p: float | None = None
+    typical_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
     frequency_penalty: float | None = None
@@ -68,6 +69,8 @@ class Sampling:
     repetition_penalty: float | None = None
     do_sample: bool | None = None
     n_beams: int | None = None
+    said: str | None = None
+    """One of `core.case.DECODINGS`, where the log has that."""
     logit_bias: bool = False
     """Whether logits of some tokens were changed."""
     constrained: bool = False
@@ -77,29 +80,40 @@ class Sampling:
     def decoding(self) -> str | None:
         """One of `core.case.DECODINGS`; None where the temperature is not known.
 
-        A limit that is not logged is taken to be none.
+        A limit that is not logged is taken to be none; `is_plain` is stricter.
 
         >>> Sampling(temperature=0.7, top_p=0.9).decoding
         'top-p'
         """
+        if self.said not in (None, "sampling"):
+            return self.said
         if (self.n_beams or 1) > 1:
             return "beam"
         if self.temperature == 0 or self.do_sample is False or self.top_k == 1 or self.top_p == 0:
             return "greedy"
         if self.top_k is not None and self.top_k > 0:
             return "top-k"
-        if (self.top_p is not None and self.top_p < 1) or (self.min_p is not None and self.min_p > 0):
+        mass = [share for share in (self.top_p, self.typical_p) if share is not None and share < 1]
+        if mass or (self.min_p is not None and self.min_p > 0):
             return "top-p"
         return None if self.temperature is None else "sampling"
 
     @property
     def is_plain(self) -> bool | None:
         """Whether the answer was drawn from the model's distribution at `temperature`, with nothing left out of it and
-        nothing changed; None where that is not known."""
+        nothing changed; None where that is not known.
+
+        It is not known where neither `top_p` nor the decoding is logged: many servers have a default below 1.
+
+        >>> Sampling(temperature=1.0).is_plain, Sampling(temperature=1.0, top_p=1.0).is_plain
+        (None, True)
+        """
         penalised = bool(self.frequency_penalty or self.presence_penalty or (self.repetition_penalty or 1) != 1)
         if penalised or self.logit_bias or self.constrained:
             return False
-        return None if self.decoding is None else self.decoding == "sampling"
+        if self.decoding != "sampling":
+            return None if self.decoding is None else False
+        return True if self.said is not None or self.top_p is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _ROLES: Final = {
     "ToolMessage": "tool",
 }
 _ROLE = re.compile(r"[a-z][a-z_]*")
-_TEXT_KINDS = (None, "text", "input_text", "output_text")
+_TEXT_PARTS = ("text", "input_text", "output_text")
 _CALLS = ("tool_calls", "function_call", "tool_use")
 _CALL_KINDS = ("tool_call", "tool_use", "function_call", "tool_call_response", "tool_result")
 _ANSWERS = ("answer", "result", "response", "output", "text", "output_text")
@@ -119,7 +119,7 @@ def _answers(value: Any, depth: int) -> list[tuple[str, str | None]]:
     if depth > 4:
         return []
     if isinstance(value, list):
-        if value and all(is_record(one) and one.get("type") in _TEXT_KINDS and "text" in one for one in value):
+        if value and all(is_record(one) and one.get("type") in _TEXT_PARTS and "text" in one for one in value):
             return [("".join(str(one["text"]) for one in value), None)]
         return [found for one in value for found in _answers(one, depth + 1)]
     if not is_record(value):
@@ -196,7 +196,7 @@ def _content(value: object) -> str:
             if kind in _CALL_KINDS:
                 raise Unusable(Reason.TOOL_CALL)
             text = part.get("text", part.get("content"))
-            if kind not in _TEXT_KINDS or not isinstance(text, str):
+            if kind not in (None, *_TEXT_PARTS) or not isinstance(text, str):
                 raise Unusable(Reason.NOT_TEXT)
             part = text
         if not isinstance(part, str):

@@ -20,7 +20,7 @@ from functools import cached_property
 from leakmeter.traces.answer import AbsentDocument, LoggedDocument, LoggedMessage, Place
 from leakmeter.traces.refused import Reason, Unusable
 
-_WORD = re.compile(r"\S+")
+_RUN = re.compile(r"\s\s+")
 _SHARED_WORDS = 8
 _ASSISTANT = "assistant"
 
@@ -153,19 +153,20 @@ class _Message:
         return Place(number, self._own(start), last)
 
     def _own(self, at: int) -> int:
-        own, plain = self._words
-        word = bisect_right(plain, at) - 1
-        return own[word] + at - plain[word]
+        behind, more = self._runs_of_space
+        return at + more[bisect_right(behind, at)]
 
     @cached_property
-    def _words(self) -> tuple[list[int], list[int]]:
-        """Where each word begins, in the message and in the text with single spaces."""
-        spans = [match.span() for match in _WORD.finditer(self._content)]
-        plain, cursor = [], 0
-        for start, end in spans:
-            plain.append(cursor)
-            cursor += end - start + 1
-        return [start for start, _ in spans], plain
+    def _runs_of_space(self) -> tuple[list[int], list[int]]:
+        """The characters, with single spaces, behind each longer run of white space; and how many more of its own the
+        message has before them: at first, and behind each."""
+        n_more = len(self._content) - len(self._content.lstrip())
+        behind, more = [], [n_more]
+        for run in _RUN.finditer(self._content, n_more):
+            behind.append(run.start() + 1 - n_more)
+            n_more += run.end() - run.start() - 1
+            more.append(n_more)
+        return behind, more
 
     def shares(self, text: str) -> bool:
         """Whether some words in a row of a text stand in the message."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
+from leakmeter.core.case import DECODINGS
 from leakmeter.traces.answer import Sampling
 
 _LONGEST_ID: Final = 256
@@ -37,11 +38,17 @@ def record(value: object) -> Mapping[Any, Any]:
 
 def first(held: Mapping[Any, Any], *names: str) -> Any:
     """The first of these fields that is there and not empty."""
-    return next((value for name in names if (value := held.get(name)) not in (None, "", [], {})), None)
+    for name in names:
+        value = held.get(name)
+        if value is not None and value != "" and value != [] and value != {}:
+            return value
+    return None
 
 
 def named(value: object) -> str | None:
     """An id as text; None where there is none. Of one that is far too long, or no valid Unicode, its hash."""
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST_ID and value.isascii():
+        return value
     if isinstance(value, bool) or value is None or value == "":
         return None
     if isinstance(value, bytes):
@@ -50,7 +57,7 @@ def named(value: object) -> str | None:
         return None
     text = str(value)
     written = text.encode(errors="surrogatepass")
-    is_good = len(written) <= _LONGEST_ID and (text.isascii() or written.decode(errors="replace") == text)
+    is_good = len(text) <= _LONGEST_ID and (text.isascii() or written.decode(errors="replace") == text)
     return text if is_good else f"sha256:{hashlib.sha256(written).hexdigest()[:32]}"
 
 
@@ -117,6 +124,7 @@ def sampling_of(held: Mapping[Any, Any]) -> Sampling:
         top_p=_number(given, "top_p", "topP", least=0.0),
         top_k=_whole(given, "top_k", "topK"),
         min_p=_number(given, "min_p", least=0.0),
+        typical_p=_number(given, "typical_p", least=0.0),
         max_tokens=_whole(
             given, "max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens"
         ),
@@ -126,6 +134,7 @@ def sampling_of(held: Mapping[Any, Any]) -> Sampling:
         repetition_penalty=_number(given, "repetition_penalty"),
         do_sample={True: True, False: False, "true": True, "false": False}.get(_hashable(given.get("do_sample"))),
         n_beams=beams,
+        said=said if isinstance(said := given.get("decoding"), str) and said in DECODINGS else None,
         logit_bias=bool(parsed(given.get("logit_bias"))),
         constrained=given.get("constrained") is True
         or kind not in (None, "text", "")
@@ -141,6 +150,8 @@ def _hashable(value: object) -> Any:
 def _number(held: Mapping[Any, Any], *names: str, least: float = -math.inf) -> float | None:
     for name in names:
         value = held.get(name)
+        if value is None:
+            continue
         if isinstance(value, str):
             try:
                 value = float(value)

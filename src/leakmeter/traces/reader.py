@@ -160,11 +160,14 @@ class TraceReader:
     def _of_record(self, logged: Logged, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
         if logged.problem is not None or self._format is None:
             return [Refused(logged.problem or Reason.NOT_OF_FORMAT, logged.where)]
-        held = [logged.given] if self._format.fits(logged.given) else list(_unwrapped(logged.given))
+        is_one = self._format.fits(logged.given)
+        held = [logged.given] if is_one else list(_unwrapped(logged.given))
         out: list[LoggedAnswer | Refused] = []
         for number, given in enumerate(held, 1):
             where = logged.where if len(held) == 1 else f"{logged.where}, entry {number}"
             try:
+                if not is_one and not self._format.fits(given):
+                    raise Unusable(Reason.NOT_OF_FORMAT)
                 spans = list(self._format.read(given, where, self._choices))
             except (Unusable, RecursionError) as error:
                 reason = error.reason if isinstance(error, Unusable) else Reason.MALFORMED

@@ -13,6 +13,7 @@ class Reason(StrEnum):
     TOO_LONG = "too-long"
     NOT_OF_FORMAT = "not-of-format"
     TOO_MANY_SPANS = "too-many-spans"
+    INCOMPLETE = "incomplete"
     NO_PROMPT = "no-prompt"
     RAW_PROMPT = "raw-prompt"
     NOT_TEXT = "not-text"
@@ -44,6 +45,7 @@ _SENTENCES = {
     Reason.TOO_LONG: "The record is longer than records that are read.",
     Reason.NOT_OF_FORMAT: "The record has not the fields of its format.",
     Reason.TOO_MANY_SPANS: "The trace has more spans, or more text, than traces that are read.",
+    Reason.INCOMPLETE: "The prompt or the retrieved texts were cut before they were logged.",
     Reason.NO_PROMPT: "The call's messages were not logged.",
     Reason.RAW_PROMPT: "The prompt is one text without messages; only chats are measured.",
     Reason.NOT_TEXT: "The prompt has an image, a file or another part that is no text.",

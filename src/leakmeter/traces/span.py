@@ -66,7 +66,7 @@ class Span:
     @classmethod
     def unpacked(cls, packed: bytes) -> Span:
         """The span of bytes."""
-        return cls(**dict(zip(_FIELDS, json.loads(packed), strict=True)))
+        return cls(*json.loads(packed))
 
 
 _FIELDS: Final = tuple(one.name for one in fields(Span))

@@ -44,10 +44,8 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
         leave_out: see `places.find`.
     """
     tree = _Tree(spans)
-    out = Outcome()
+    out = Outcome(n_hidden=tree.n_within)
     calls = tree.calls()
-    if not calls:
-        return out
     answered: list[Span] = []
     seen: list[Span] = []
     for number, call in enumerate(calls):
@@ -66,7 +64,6 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
         n_hidden = tree.n_hidden_before(call, seen) + call.n_hidden
         out.found += _answers(call, found, tree, n_hidden, format)
         answered.append(call)
-    out.n_hidden += tree.n_within
     return out
 
 

@@ -30,6 +30,6 @@ class Format:
     fits: Callable[[Record], bool]
     """Whether a record is of the format."""
     read: Callable[[Record, str, Choices], Iterator[Span]]
-    """The spans of a record, given where it stands; may raise `Unusable`."""
+    """The spans of a record of the format, given where it stands; may raise `Unusable`."""
     is_whole: Callable[[Record], bool]
     """Whether a record has all spans of its traces."""

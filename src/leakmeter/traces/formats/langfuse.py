@@ -18,15 +18,13 @@ _TRACE = ("trace_id", "traceId")
 
 
 def _fits(given: Record) -> bool:
-    if isinstance(given.get("observations"), list) and "id" in given:
-        return True
-    is_row = "id" in given and any(name in given for name in _TRACE)
-    return is_row and given.get("type") in _TYPES and "run_type" not in given
+    if "id" not in given or "run_type" in given:
+        return False
+    is_row = given.get("type") in _TYPES and any(name in given for name in _TRACE)
+    return is_row or isinstance(given.get("observations"), list)
 
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    if not _fits(given):
-        raise Unusable(Reason.NOT_OF_FORMAT)
     rows = given.get("observations")
     if not isinstance(rows, list):
         yield _span(given, given, where, choices)

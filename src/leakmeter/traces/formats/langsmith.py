@@ -21,7 +21,7 @@ def _fits(given: Record) -> bool:
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     span_id = named(first(given, "id", "run_id"))
-    if not _fits(given) or span_id is None:
+    if span_id is None:
         raise Unusable(Reason.NOT_OF_FORMAT)
     span = Span(named(given.get("trace_id")) or span_id, span_id, where, _KINDS.get(str(given["run_type"]), "other"))
     parents = parsed(given.get("parent_run_ids"))

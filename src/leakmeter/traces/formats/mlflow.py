@@ -34,8 +34,6 @@ def _fits(given: Record) -> bool:
 
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    if not _fits(given):
-        raise Unusable(Reason.NOT_OF_FORMAT)
     info = record(given.get("info")) or given
     trace_id = named(first(info, "trace_id", "request_id"))
     if trace_id is None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.plainly import at_path, event_of, first, is_record, named, parsed, record, seconds
-from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.traces.refused import Reason
 from leakmeter.traces.span import Span, documents_of
 
 RETRIEVED = (
@@ -47,7 +47,7 @@ def document(one: Any) -> tuple[Any, Any]:
     described = record(one.get("metadata"))
     id_ = first(one, "id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
     if id_ is None:
-        id_ = first(described, "id", "doc_id", "document_id", "chunk_id", "source")
+        id_ = first(described, "id", "doc_id", "document_id", "chunk_id")
     return id_, next((one[name] for name in ("text", "page_content", "content") if name in one), None)
 
 
@@ -56,7 +56,7 @@ def beside(given: Record, choices: Choices) -> list[list[str | None]]:
     if choices.documents is not None:
         held: Any = at_path(given, choices.documents)
     else:
-        places = [given, *(record(given.get(name)) for name in _WITHIN)]
+        places = [given, *(record(given.get(name)) for name in _WITHIN), record(_request(given).get("metadata"))]
         held = next((found for place in places if (found := first(place, *RETRIEVED)) is not None), None)
     held = parsed(held)
     if is_record(held) and not any(name in held for name in ("text", "page_content", "content")):
@@ -77,8 +77,6 @@ def recipient_of(given: Record, request: Record, choices: Choices) -> tuple[str 
 
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    if not _fits(given):
-        raise Unusable(Reason.NOT_OF_FORMAT)
     request = _request(given)
     answer: Any = first(given, *_ANSWERS)
     answer = _body(answer) if is_record(parsed(answer)) else answer
@@ -93,10 +91,11 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         span.span_id, span.kind = "answer", "other"
         span.read_call([{"role": "user", "content": ""}], said)
         span.messages = []
-    elif said is None:
-        span.read_call(request.get("messages"), None)
     else:
-        span.read_call(request.get("messages"), said)
+        asked = parsed(request.get("messages"))
+        if said is None and isinstance(asked, list) and record(asked[-1:] and asked[-1]).get("role") == "assistant":
+            asked, said = asked[:-1], asked[-1:]
+        span.read_call(asked, said)
     span.failed = bool(given.get("error")) or _status(given.get("response")) >= 400
     span.end = seconds(
         first(given, "time", "timestamp", "created_at") or first(completion, "created") or given.get("created")

@@ -11,6 +11,7 @@ from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
+_STARTS: Mapping[Kind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
 _MOST_PARTS = 16
 
 
@@ -62,10 +63,11 @@ def _message(one: Any) -> Any:
 
 def fill(span: Span, attributes: Record) -> None:
     """What attributes by OpenInference say of a span."""
-    held = nested(attributes)
-    kind = str(at_path(held, "openinference.span.kind") or "").upper()
+    kind = str(at_path(attributes, "openinference.span.kind") or "").upper()
     span.kind = _KINDS.get(kind, "other")
-    span.user, span.session = named(at_path(held, "user.id")), named(at_path(held, "session.id"))
+    span.user, span.session = named(at_path(attributes, "user.id")), named(at_path(attributes, "session.id"))
+    start = _STARTS.get(span.kind)
+    held = nested({name: value for name, value in attributes.items() if start and str(name).startswith(start)})
     if span.kind == "llm":
         llm = record(held.get("llm"))
         asked, said = parsed(llm.get("input_messages")), parsed(llm.get("output_messages"))
@@ -74,14 +76,15 @@ def fill(span: Span, attributes: Record) -> None:
             prompt = {"prompts": llm["prompts"]}
         answer: Any = list(map(_message, said)) if isinstance(said, list) else None
         span.read_call(
-            prompt if prompt else at_path(held, "input.value"), answer if answer else at_path(held, "output.value")
+            prompt if prompt else at_path(attributes, "input.value"),
+            answer if answer else at_path(attributes, "output.value"),
         )
         parameters = record(llm.get("invocation_parameters"))
         span.parameters = dict(parameters)
         span.model = named(llm.get("model_name")) or named(parameters.get("model"))
         tools = parsed(llm.get("tools"))
         span.n_tools = len(tools) if isinstance(tools, list) else 0
-        span.response_id = named(at_path(held, "gen_ai.response.id"))
+        span.response_id = named(at_path(attributes, "gen_ai.response.id"))
     elif span.kind == "retriever":
         span.documents = documents_of(at_path(held, "retrieval.documents"), _document)
     elif span.kind == "reranker":

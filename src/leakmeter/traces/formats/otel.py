@@ -8,7 +8,6 @@ from typing import Any
 from leakmeter.traces.formats import openinference
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
-from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _OPERATIONS: Mapping[str, Kind] = {
@@ -119,8 +118,6 @@ def _fits(given: Record) -> bool:
 
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    if not _fits(given):
-        raise Unusable(Reason.NOT_OF_FORMAT)
     for number, (held, about) in enumerate(_spans(given), 1):
         trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
         if trace_id is None or span_id is None:

@@ -9,20 +9,22 @@ from leakmeter.traces.plainly import at_path, named, record, seconds
 from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Span, documents_of
 
-_SCHEMA = "leakmeter-answer/"
+_SCHEMA = "leakmeter-answer/1"
 
 
 def _fits(given: Record) -> bool:
-    return str(given.get("schema", "")).startswith(_SCHEMA)
+    return given.get("schema") == _SCHEMA
 
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     trace_id, span_id = named(given.get("trace_id")), named(given.get("span_id"))
-    if not _fits(given) or trace_id is None or span_id is None:
+    if trace_id is None or span_id is None:
         raise Unusable(Reason.NOT_OF_FORMAT)
     span = Span(trace_id, span_id, where, "llm")
     span.read_call(given.get("messages", given.get("prompt")), [{"role": "assistant", "content": given.get("answer")}])
     span.answers = [[text, named(given.get("finish_reason"))] for text, _ in span.answers]
+    if given.get("incomplete"):
+        span.problem = Reason.INCOMPLETE.value
     span.end = seconds(given.get("time"))
     chosen = given.get("recipient") if choices.recipient is None else at_path(given, choices.recipient)
     span.user = named(chosen)

@@ -12,9 +12,7 @@ from typing import Any
 from leakmeter.text.templates import SEPARATOR
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.formats.openai import document, recipient_of
-from leakmeter.traces.places import normalised
 from leakmeter.traces.plainly import at_path, event_of, first, named, parsed, seconds
-from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Span, documents_of
 
 
@@ -23,8 +21,6 @@ def _fits(given: Record) -> bool:
 
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    if not _fits(given):
-        raise Unusable(Reason.NOT_OF_FORMAT)
     span = Span(
         named(first(given, "trace_id", "id")) or event_of(given), named(given.get("span_id")) or "1", where, "llm"
     )
@@ -44,11 +40,9 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
             prompt, answer = asked[:-1], [asked[-1]]
     if prompt is None:
         # Texts that are equal are written once, as they are read.
-        texts = {normalised(text): text for _, text in span.documents if text and text.strip()}
+        texts = dict.fromkeys(text for _, text in span.documents if text and text.strip())
         asked = first(given, "user_input", "question")
-        prompt = [
-            {"role": "user", "content": SEPARATOR.join([*texts.values(), asked if isinstance(asked, str) else ""])}
-        ]
+        prompt = [{"role": "user", "content": SEPARATOR.join([*texts, asked if isinstance(asked, str) else ""])}]
         span.is_rebuilt = True
     span.read_call(prompt, answer)
     span.end = seconds(first(given, "time", "timestamp", "created_at"))
