@@ -28,6 +28,7 @@ ROWS = (
     ("checkup",),
     ("runs",),
     ("report",),
+    ("traces",),
     ("backends",),
     ("data",),
     ("text",),
