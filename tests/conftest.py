@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+# Thousands of collected tests are no garbage, and to look for it among them takes longer than to collect them.
+gc.disable()
 
 pytest_plugins = ("helpers.command_line", "helpers.prepared_cases")
 
@@ -22,6 +26,13 @@ os.fsync = lambda handle: None
 # Properties are tested without a stopwatch: two cores are shared with other tests.
 settings.register_profile("leakmeter", deadline=None)
 settings.load_profile("leakmeter")
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for again, in what the tests make only."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,9 @@ class WindowError(LeakmeterError):
 class ModelError(LeakmeterError):
     """A model that cannot be fetched, verified or loaded."""
 
+    may_pass: bool = False
+    """Whether the same command may succeed later, as soon as a server answers again."""
+
 
 class CapabilityError(ModelError):
     """A back end that cannot answer what a measure asks."""

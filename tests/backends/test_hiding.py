@@ -155,8 +155,8 @@ def test_a_long_start_is_run_in_slices(kind: str) -> None:
     expected, got = (backend.score(plan(requests))[0].values for backend in (whole, sliced))
     np.testing.assert_allclose(got, expected, rtol=0, atol=2e-5)
     assert whole.n_tokens_run == sliced.n_tokens_run
-    # What nothing forks from is run in one pass.
-    assert sorted(size for size in sizes if size > 7) == [5 + len(RESPONSE) - 1, 4 + 5 + len(RESPONSE) - 1]
+    # What stands behind the context of a prompt that hides pieces is one pass.
+    assert [size for size in sizes if size > 7] == [5 + len(RESPONSE) - 1]
     assert len(sizes) >= 5
 
 

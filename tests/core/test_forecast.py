@@ -20,7 +20,7 @@ from leakmeter.core.cost import ModelSize, Speed, Work
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
 from leakmeter.core.item import Item
-from leakmeter.core.measure import ChoosingMeasure, Measure
+from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
@@ -44,9 +44,9 @@ def item_of(backend: Any, response: str | None, *, stops: bool = True, unit: str
 
 
 def both(backend: Any, measure: Measure, item: Item) -> tuple[Prediction, Cost]:
-    chooses = isinstance(measure, ChoosingMeasure)
-    prediction = predict(planning_backend(backend, None), (measure.longest_trial if chooses else measure.trial)(item))
-    prediction = replace(prediction, is_upper_bound=prediction.is_upper_bound or chooses)
+    trial = measure.longest_trial(item) if chooses(measure) else measure.trial(item)
+    prediction = predict(planning_backend(backend, None), trial)
+    prediction = replace(prediction, is_upper_bound=prediction.is_upper_bound or chooses(measure))
     _, taken = drive(backend, [measure.trial(item)])
     return prediction, taken
 
@@ -159,7 +159,7 @@ def test_every_measure_can_be_predicted(name: str) -> None:
         predicted, taken = both(backend, measure, item)
         assert taken.n_tokens_run <= predicted.n_tokens_run
         draws = item.response is None and measure.max_new_tokens > 0
-        assert predicted.is_upper_bound is (draws or isinstance(measure, ChoosingMeasure))
+        assert predicted.is_upper_bound is (draws or chooses(measure))
 
 
 def test_sequences_drawn_one_after_the_other_take_what_was_predicted() -> None:

@@ -282,6 +282,32 @@ def wait_for(condition: Callable[[], bool]) -> None:
     raise TimeoutError("what was waited for did not come")
 
 
+@pytest.mark.parametrize("n_answers", [0, 0.9])
+def test_only_a_run_that_kept_something_is_said_to_go_on(
+    cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch, n_answers: float
+) -> None:
+    with ModelServer(VLLM) as server:
+        cases_of(influence(cli, server, data, "--out", "calm"))
+        n_calls = len(server.calls)
+    with ModelServer(VLLM) as server:
+        begins = int(n_calls * n_answers)
+        monkeypatch.setattr(connection.Connection, "_once", failing_after(begins))
+        ended = influence(cli, server, data, "--out", "cut")
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+    assert ended.err.rstrip().endswith("its log says" if not begins else "; the run goes on where it stopped")
+
+
+def failing_after(n: int) -> Callable[..., Any]:
+    """What a connection does whose server breaks behind its n-th answer."""
+    once, left = connection.Connection._once, iter(range(n))
+
+    def answer(*given: Any) -> Any:
+        return (500, b"", None) if next(left, None) is None else once(*given)
+
+    return answer
+
+
 def test_a_run_outlives_the_servers_restart_and_pays_nothing_twice(cli: Cli, data: Path) -> None:
     with ModelServer(VLLM) as server:
         calm = cases_of(influence(cli, server, data, "--out", "calm"))

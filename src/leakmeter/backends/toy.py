@@ -95,6 +95,7 @@ class ByteTokenizer:
     start_ids: tuple[int, ...] = (10,)
     stop_ids: frozenset[int] = frozenset({_STOP})
     has_chat_template: bool = False
+    n_vocab: int = _STOP + 1
 
     def encode_data(self, text: str, *, first: bool) -> Encoded:
         """Bytes of the text, each with the range of its character."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import Field, asdict
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
@@ -63,3 +63,8 @@ class ChoosingMeasure(Protocol):
 
     def longest_trial(self, item: Any) -> Trial[Any]:
         """Ask for at least as much as `trial` would of this item, whatever it was sent; its answers mean nothing."""
+
+
+def chooses(measure: Measure) -> TypeGuard[ChoosingMeasure]:
+    """Whether a measure goes on, or not, by the scores it is sent."""
+    return isinstance(measure, ChoosingMeasure) and bool(getattr(measure, "chooses", True))

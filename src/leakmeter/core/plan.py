@@ -14,7 +14,7 @@ A prompt that hides pieces has the states of its context from the prompt that hi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -125,6 +125,7 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
         return index
 
     members: list[list[int]] = []  # request -> prompt -> sequence
+    lasting: set[int] = set()  # sequences that the next round takes further
     begun: dict[tuple[int, int, int], int] = {}  # number of the sequence that hiding prompts have their states from
     for number, request in enumerate(requests):
         members.append([])
@@ -140,8 +141,10 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
                 members[-1].append(begun[context])
             else:
                 members[-1].append(number_of(*_sequence(prompt, request.response, n_rows)))
+                if request.reduction.continues:
+                    lasting.add(members[-1][-1])
 
-    branches, branch_of = _decompose(keys)
+    branches, branch_of = _decompose(keys, lasting)
     hiding: dict[tuple[int, Ranges, int], int] = {}
     slots: list[IntArray] = []
     n_slots = 0
@@ -210,8 +213,11 @@ def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[I
     return ids, np.concatenate([prompt.positions, after])
 
 
-def _decompose(keys: Sequence[Keys]) -> tuple[list[_Branch], list[int]]:
-    """Cut the tree of sequences into branches; returns them, parents first, and each sequence's branch."""
+def _decompose(keys: Sequence[Keys], lasting: Set[int]) -> tuple[list[_Branch], list[int]]:
+    """Cut the tree of sequences into branches; returns them, parents first, and each sequence's branch.
+
+    Of sequences that begin alike, those that last are run first, so that their states are held once; else the longest.
+    """
     # Big-endian bytes sort as the numbers do, and compare in C.
     order = sorted(range(len(keys)), key=lambda i: keys[i].astype(">u8").tobytes())
     branches: list[_Branch] = []
@@ -220,7 +226,7 @@ def _decompose(keys: Sequence[Keys]) -> tuple[list[_Branch], list[int]]:
     todo.reverse()
     while todo:
         group, parent, fork = todo.pop()
-        main = max(group, key=lambda i: len(keys[i]))
+        main = max(group, key=lambda i: (i in lasting, len(keys[i])))
         here = len(branches)
         branches.append(_Branch(main, parent, fork))
         by_depth: dict[int, list[int]] = {}

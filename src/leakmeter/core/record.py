@@ -150,6 +150,7 @@ def _records_in(kind: Any) -> Iterator[type]:
         yield from _records_in(inner)
 
 
+@cache
 def docstrings(record: type) -> dict[str, str]:
     """Docstring of each field of a dataclass, those of the classes that it derives from too.
 

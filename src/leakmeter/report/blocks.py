@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
 
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.report import scale
@@ -21,6 +21,13 @@ Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", 
 Role: TypeAlias = Literal["", "nats", "signed", "whole"]
 """What a column shows while one response token is chosen: the same as before, what the row's piece did to the token,
 the same with its sign, or nothing, since it is about the whole response."""
+Unmeasured: TypeAlias = Literal["", "screened", "unseen"]
+"""Why a stretch of a text has no exact number: a search screened it only, or did not look at it on its own."""
+UNMEASURED: Final[Mapping[Unmeasured, str]] = {
+    "screened": "screened only, no exact value",
+    "unseen": "not looked at on its own",
+}
+"""As legends say it."""
 Draws: TypeAlias = Literal["line", "bar", "scatter", "density", "steps", "rows", "rings"]
 """How a series is drawn; `rows` is one number a line, with its name at the left; `rings` go around points of others."""
 
@@ -220,6 +227,8 @@ class Segment:
     """Taken out of the text: struck through on a page, […] elsewhere."""
     line: Literal["", "solid", "dotted"] = ""
     """Drawn beneath a token, or a part of one."""
+    unmeasured: Unmeasured = ""
+    """Why there are no nats where there might be some; it is shown in a way of its own, never as a colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +252,11 @@ class ShadedText:
     floor_name: str = "noise"
     style: Literal["pieces", "tokens"] = "pieces"
 
+    @property
+    def unmeasured(self) -> list[Unmeasured]:
+        """Of its stretches, each once."""
+        return sorted({segment.unmeasured for passage in self.passages for segment in passage.segments} - {""})
+
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
@@ -262,6 +276,8 @@ class Attribution:
     """As that, of the whole context; infinite where it is no finding."""
     beside: Sequence[Block] = ()
     """Shown above the response, such as the query."""
+    partly: bool = False
+    """Whether there are more pieces than those in the tables: no share of all pieces is known."""
 
 
 @dataclass(frozen=True, slots=True)

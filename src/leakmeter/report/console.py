@@ -343,12 +343,14 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
             )
             yield _legend(paint, noise)
         return
-    if all(segment.nats is None for passage in text.passages for segment in passage.segments):
+    if not text.unmeasured and all(one.nats is None for passage in text.passages for one in passage.segments):
         yield _uncoloured(text)
         return
     yield _passages(text, paint)
     floor = text.floor_nats if text.floor_said_nats is None else text.floor_said_nats
     yield _legend(paint, f" above {text.floor_name} {scale.nats_text(floor)}: ", after="   ¹ ² ³ rank in the table")
+    for why in text.unmeasured:
+        yield _dim(_unmeasured(b.UNMEASURED[why], paint))
 
 
 def _tokens(text: b.ShadedText, paint: Paint) -> Text:
@@ -415,7 +417,9 @@ def _passages(text: b.ShadedText, paint: Paint) -> Text:
         rank = "" if segment.rank is None or segment.rank in ranked else str(segment.rank).translate(_SUPERSCRIPT)
         if segment.rank is not None:
             ranked.add(segment.rank)
-        if heat and not paint.coloured and segment.rank is not None:
+        if segment.unmeasured:
+            out.append(_unmeasured(words, paint), "dim")
+        elif heat and not paint.coloured and segment.rank is not None:
             out.append(f"⟦{block(heat)}{rank}{words}⟧")
         else:
             out.append(rank, "bold")
@@ -423,11 +427,16 @@ def _passages(text: b.ShadedText, paint: Paint) -> Text:
     return out
 
 
+def _unmeasured(words: str, paint: Paint) -> str:
+    """Words without an exact number, which are dim; where a terminal has no colours, they have brackets."""
+    return words if paint.coloured or not words.strip() else f"‹{words}›"
+
+
 def _runs(text: b.ShadedText) -> list[tuple[int, b.Segment, str]]:
     """Stretches that the same piece covers most strongly: number of the passage, the first segment, all the words."""
     found = []
     for number, passage in enumerate(text.passages):
-        for _, same in groupby(passage.segments, lambda segment: (tuple(segment.pieces[:1]), segment.rank)):
+        for _, same in groupby(passage.segments, lambda one: (one.pieces[:1], one.rank, one.unmeasured)):
             group = list(same)
             found.append((number, group[0], "".join(segment.text.shown for segment in group)))
     return found

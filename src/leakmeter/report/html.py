@@ -132,6 +132,7 @@ def _environment() -> Environment:
         "token": _token,
         "data": lambda one: Markup(script_json(_numbers(one))),
         "left_out": b.left_out,
+        "unmeasured": b.UNMEASURED,
         "fact": lambda value: _say(b.fact_phrase(value)),
         "png": lambda data: "data:image/png;base64," + base64.b64encode(data).decode(),
         "loud": b.Row(()),

@@ -15,7 +15,7 @@ from leakmeter.core.cost import Speed
 from leakmeter.core.drive import settled
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
-from leakmeter.core.measure import ChoosingMeasure, Measure
+from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.request import Asked, Scores, Trial
 from leakmeter.errors import ModelError
 
@@ -37,7 +37,7 @@ class Predictor:
 
     def predict(self, measure: Measure, *together: Prepared) -> Prediction:
         """Counts of what cases that are scored together will take; nothing of it is computed."""
-        if isinstance(measure, ChoosingMeasure) and getattr(measure, "chooses", True):
+        if chooses(measure):
             longest = self._as_one([measure.longest_trial(one.item) for one in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
         return predict(self.backend, self._as_one([measure.trial(one.item) for one in together]))

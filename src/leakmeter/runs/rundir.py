@@ -36,7 +36,7 @@ from leakmeter.core.written import (
     store_errors,
     write_whole,
 )
-from leakmeter.errors import StoreError
+from leakmeter.errors import ModelError, StoreError
 from leakmeter.runs.schema import REPEATED, from_table, to_table
 from leakmeter.runs.spec import RunSpec
 
@@ -83,8 +83,10 @@ class RunDirectory:
                 with _writing(path):
                     directory._begin(spec)
                 yield directory
-            except BaseException:
+            except BaseException as error:
                 directory._abandon()
+                if isinstance(error, ModelError) and error.may_pass and directory.parts:
+                    error.args = (f"{error}; the run goes on where it stopped",)
                 raise
             finally:
                 lock.release()

@@ -15,7 +15,7 @@ from leakmeter.backends.served.dialect import Capabilities
 from leakmeter.backends.toy import Toy
 from leakmeter.core import forecast, registry
 from leakmeter.core.forecast import planning_backend, predict
-from leakmeter.core.measure import ChoosingMeasure
+from leakmeter.core.measure import chooses
 from leakmeter.core.plan import Chunk
 from leakmeter.errors import CapabilityError
 from leakmeter.instruments.susceptibility.case import Answer
@@ -62,7 +62,7 @@ def asked(row: str, *, draws: bool) -> list[Chunk]:
     planning = planning_backend(toy, None)
     planning.check, planning.draws_responses = chunks.append, draws
     item = replace(item, model_noise_nats=0.0)
-    predict(planning, measure.longest_trial(item) if isinstance(measure, ChoosingMeasure) else measure.trial(item))
+    predict(planning, measure.longest_trial(item) if chooses(measure) else measure.trial(item))
     return chunks
 
 

@@ -24,7 +24,7 @@ from leakmeter.core.reductions import (
     Top,
 )
 from leakmeter.core.request import Reduction, Request
-from leakmeter.errors import CapabilityError
+from leakmeter.errors import CapabilityError, ModelError, ScoreError
 
 Load = Callable[..., ServedBackend]
 
@@ -70,6 +70,26 @@ def test_whole_rows_give_what_the_model_itself_does(reduction: Reduction, served
     assert backend.served.n_vocab == 257
     for answer, own in zip(answers, Toy().score(asked(reduction)), strict=True):
         np.testing.assert_allclose(answer.values, own.values, rtol=0, atol=1e-12)
+
+
+def test_rows_that_do_not_sum_to_1_are_refused(served: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ModelServer(VLLM, max_top=-1) as server:
+        backend = served(server.model)
+        rows_of = ModelServer.rows
+        monkeypatch.setattr(ModelServer, "rows", lambda *given, **more: rows_of(*given, **more) - 0.02)
+        with pytest.raises(ScoreError, match="do not sum to 1"):
+            backend.score(asked(FullDistribution()))
+
+
+def test_a_server_of_fewer_tokens_than_the_tokenizers_is_refused(served: Load) -> None:
+    with (
+        ModelServer(VLLM, max_top=-1, toy=Toy(256)) as server,
+        pytest.raises(ModelError, match="rows of 256 tokens and --tokenizer has 257"),
+    ):
+        served(server.model)
+    # Rows of a padded model have more.
+    with ModelServer(VLLM, max_top=-1, toy=Toy(260)) as server:
+        assert served(server.model).served.n_vocab == 260
 
 
 def test_a_probability_of_zero_comes_through(served: Load) -> None:

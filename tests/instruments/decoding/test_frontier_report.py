@@ -60,13 +60,30 @@ def told(
     return Frontier.from_dict(plain | more)
 
 
+QUICK_FIGURES = (
+    ("cid_lambda", "knee", 4, True),
+    ("epsilon", "same utility", 2, False),
+    ("epsilon", "knee", 1, True),
+)
+"""Those that have every kind, verdict and number of rows once; the other pairs of these are long."""
+
+
 def shown(found: Frontier, width: int = 160) -> str:
     return printed(report(found), width=width)
 
 
-@pytest.mark.parametrize("kind", ["cid_lambda", "epsilon"])
-@pytest.mark.parametrize("verdict", ["knee", "same utility"])
-@pytest.mark.parametrize(("n", "intervals"), [(4, True), (2, False), (1, True)])
+@pytest.mark.parametrize(
+    ("kind", "verdict", "n", "intervals"),
+    [
+        pytest.param(*one, marks=() if one in QUICK_FIGURES else pytest.mark.long)
+        for one in (
+            (kind, verdict, *rows)
+            for kind in ("cid_lambda", "epsilon")
+            for verdict in ("knee", "same utility")
+            for rows in ((4, True), (2, False), (1, True))
+        )
+    ],
+)
 def test_a_figure_is_the_same_bytes_again(tmp_path: Path, kind: str, verdict: str, n: int, intervals: bool) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     found = told(kind, verdict if n > 1 else "one setting", n=n, intervals=intervals)

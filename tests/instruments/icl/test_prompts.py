@@ -403,7 +403,12 @@ def test_another_template_is_refused() -> None:
 
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the shared samples are not here")
 @pytest.mark.parametrize(
-    ("name", "file"), [("agnews", "test.csv"), ("dbpedia14", "train_sample.csv"), ("trec", "train.csv")]
+    ("name", "file"),
+    [
+        ("trec", "train.csv"),
+        pytest.param("agnews", "test.csv", marks=pytest.mark.long),
+        pytest.param("dbpedia14", "train_sample.csv", marks=pytest.mark.long),
+    ],
 )
 @pytest.mark.parametrize("kind", ["chat", "sentencepiece"])
 def test_piece_by_piece_real_prompts_are_tokenised_as_a_whole(

@@ -165,7 +165,9 @@ def test_a_file_whose_name_is_no_unicode(command: Call, tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["id"] == "n\ufffd"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize(
+    "encoding", ["ascii", *(pytest.param(name, marks=pytest.mark.long) for name in ("latin-1", "utf-8"))]
+)
 def test_any_terminal_encoding_will_do(command: Call, tmp_path: Path, encoding: str) -> None:
     (tmp_path / "c.txt").write_text("Zoë 🙂 sang.", encoding="utf-8")
     given = ("influence", "--model", "toy", "--context-file", "c.txt", "--query", "Wër?", "--response", "Zoë 🙂")
@@ -243,8 +245,15 @@ def test_no_progress_where_nobody_looks(measure: Call) -> None:
     assert ended.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("options", [("--json",), ()])
-@pytest.mark.parametrize("reader", ["head -1", "true"])
+@pytest.mark.parametrize(
+    ("reader", "options"),
+    [
+        ("head -1", ("--json",)),
+        ("true", ()),
+        pytest.param("head -1", (), marks=pytest.mark.long),
+        pytest.param("true", ("--json",), marks=pytest.mark.long),
+    ],
+)
 def test_a_reader_that_leaves_early(command: Call, tmp_path: Path, options: tuple[str, ...], reader: str) -> None:
     import shlex
     import sys

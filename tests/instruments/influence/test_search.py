@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -9,6 +11,8 @@ import numpy as np
 import pytest
 
 import leakmeter
+from helpers.model_server import VLLM, ModelServer
+from helpers.mortal_toy import Mortal
 from helpers.tiny_models import tiny_backend
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
@@ -155,7 +159,7 @@ def test_documents_are_screened_beside_their_sentences() -> None:
         assert level.kind == "document"
         assert level.screened_nats == pytest.approx(exact[level.name], abs=1e-9)
         assert level.nats is None or level.nats == pytest.approx(exact[level.name])
-    assert sum(level.nats is not None for level in some.search.levels) == 2
+    assert sum(level.nats is not None for level in some.search.levels) == 1
     assert {piece.kind for piece in some.pieces} == {"unit"}
 
 
@@ -320,3 +324,28 @@ def test_measurements_say_which_pieces_were_screened_and_drawn() -> None:
     assert len(by_statistic["screened"]) == len(item.spans)
     drawn = {one.piece for one in by_statistic["audited"]}
     assert drawn < {one.piece for one in by_statistic["without_this"]}
+
+
+def test_a_searched_run_that_was_killed_goes_on_and_says_the_same(tmp_path: Path) -> None:
+    cases = [{"id": str(i), "context": documents(2, 6, seed=i), **ASKED} for i in range(4)]
+    how: dict[str, Any] = {"search": "top:2", "audit": "0.9:20%", "seed": 3}
+    whole = leakmeter.influence(Toy(), cases, out=tmp_path / "whole", **how)
+    for n_rounds in (5, 9, 3):
+        with pytest.raises(KeyboardInterrupt):
+            leakmeter.influence(Mortal(n_rounds), cases, out=tmp_path / "killed", **how)
+    again = leakmeter.influence(Toy(), cases, out=tmp_path / "killed", **how)
+    untimed = [replace(one, cost=whole[0].cost) for one in (*whole, *again)]
+    assert untimed[:4] == untimed[4:]
+    assert [one.search for one in again] == [one.search for one in whole]
+
+
+def test_a_served_model_is_searched_by_removal() -> None:
+    with ModelServer(VLLM, window=None) as server:
+        backend = leakmeter.load_backend(server.model, tokenizer="toy")
+        full, some = both(backend, documents(2, 6), search="top:2:4", audit="0.8:3")
+    exact = {piece.name: piece.signed_per_token_nats for piece in full.pieces}
+    assert some.search is not None
+    assert (some.search.screen, some.search.interval_confidence) == ("removal", None)
+    assert some.search.pieces
+    for piece in some.pieces:
+        assert piece.signed_per_token_nats == pytest.approx(exact[piece.name], abs=1e-9)

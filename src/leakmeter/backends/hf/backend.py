@@ -185,9 +185,8 @@ class HfBackend:
             while todo:
                 group = todo.pop(0)
                 try:
-                    for i in group[0]:
-                        if len(group) == len(group[0]) == 1 and lasting[i]:
-                            starts[i] = self._begun(chunk.runs[i], starts[i], continues[i], until)
+                    if len(group) == len(group[0]) == 1 and not chunk.runs[i := group[0][0]].hidden:
+                        starts[i] = self._begun(chunk.runs[i], starts[i], continues[i], until)
                     out, taken = self._pass(group, chunk, starts, lasting, continues, until)
                 except (MemoryError, RuntimeError) as error:
                     members = [i for batch in group for i in batch]

@@ -36,7 +36,7 @@ class Limits:
     """Upper bounds of what is held at once. A single sequence is run even where it alone exceeds them."""
 
     tokens_per_pass: int
-    """New tokens of one pass over several runs, padding included, or over one whose states are wanted afterwards."""
+    """New tokens of one pass, padding included; more only where more rows of a run are wanted."""
     state_bytes: int
     """Keys and values that the next round begins with. Those that other runs of a chunk fork from take half as much at
     most, and so do those of one batch; those that one pass makes, to last, a quarter."""
@@ -132,12 +132,12 @@ def windows(chunk: Chunk, bytes_per_token: int, state_bytes: int) -> Iterator[Wi
         for index in siblings:
             takes = len(chunk.runs[index].ids) * bytes_per_token if children[index] else 0
             if window and used + takes > left // 2:
-                yield from close(window, left - used)
+                yield from close(window, max(left - used, 0))
                 window, used = [], 0
             window.append(index)
             used += takes
         if window:
-            yield from close(window, left - used)
+            yield from close(window, max(left - used, 0))
 
     def close(window: list[int], left: int) -> Iterator[Window | Done]:
         parents = tuple(i for i in window if children[i])

@@ -42,6 +42,8 @@ class HfTokenizer:
                 "(AutoTokenizer.from_pretrained(..., use_fast=True))"
             )
         self.library = tokenizer
+        self.n_vocab: int = tokenizer.vocab_size
+        """Tokens, without those that were added to the model's vocabulary."""
         self.has_chat_template = bool(tokenizer.chat_template)
         self._specials = {id_: token for id_, token in tokenizer.added_tokens_decoder.items() if token.special}
         self._unknown: int | None = tokenizer.unk_token_id

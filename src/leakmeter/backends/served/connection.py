@@ -54,6 +54,7 @@ class StatusError(ModelError):
         super().__init__(line)
         self.status = status
         """Of HTTP; 0 where no answer came."""
+        self.may_pass = status in _MAY_COME_BACK or not 0 < status < 500
         self.fault = fault
         """What the server did, as `Connection.faults` counts it."""
 
@@ -299,4 +300,4 @@ def _advice(status: int) -> str:
         return "it points elsewhere, where nothing is sent; give that address instead"
     if status == 429:
         return "lower --concurrency, or try again later"
-    return "check that it runs, and what its log says; a run goes on where it stopped"
+    return "check that it runs, and what its log says"

@@ -78,6 +78,7 @@ def load_served(
     dialect = _dialect(name, connection, served_name, read)
     served = dialect.describe()
     if checked:
+        _check_vocabulary(served.n_vocab, read, connection.host)
         check_tokenizer(dialect, read, connection.host)
     return ServedBackend(dialect, connection, served, read, identity)
 
@@ -103,6 +104,20 @@ def check_tokenizer(dialect: Dialect, tokenizer: Tokenizer, host: str) -> bool:
                 "model that it serves"
             )
     return True
+
+
+def _check_vocabulary(n_vocab: int | None, tokenizer: Tokenizer, host: str) -> None:
+    """Refuse rows with fewer tokens than the tokenizer has.
+
+    A model's rows may be padded, so that they have more. Tokens that were added to a tokenizer do not count: some
+    models have none of them in their rows.
+    """
+    known = getattr(tokenizer, "n_vocab", None)
+    if n_vocab is not None and known is not None and n_vocab < known:
+        raise ModelError(
+            f"the server {host} has rows of {n_vocab} tokens and --tokenizer has {known}; give the tokenizer of the "
+            "model that it serves"
+        )
 
 
 def _read(model: str) -> tuple[str, str, str | None]:

@@ -81,7 +81,8 @@ class Vllm:
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """One request, `prompt_logprobs` −1."""
-        return answered.whole_rows_of(self._rows(scored, rows, -1), self._n_vocab, self._host)
+        found = self._rows(scored, rows, -1)
+        return answered.normalised(answered.whole_rows_of(found, self._n_vocab, self._host), self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]

@@ -7,6 +7,7 @@ from typing import Final
 
 from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
+from leakmeter.instruments.influence.search_report import is_partial, units_left
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
@@ -49,6 +50,7 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
     intervals = [piece.interval_nats for piece in shown if piece.interval_nats is not None]
     is_mean = len(means) == len(intervals) == len(shown)
     left_out = len(_units(case)) - len(shown)
+    unknown = len(units_left(case))
     nats = means if is_mean else [piece.nats for piece in shown]
     series = [
         b.Series(
@@ -76,6 +78,7 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
         footer=_said(
             "Bars: 95 % intervals over responses that were drawn" if is_mean else "",
             f"{left_out:,} weaker pieces left out" if left_out else "",
+            f"{unknown:,} without an exact value are not shown" if unknown else "",
         ),
         panel_inches=(7.2, 1.1 + 0.24 * max(len(shown), 4)),
         on="files",
@@ -83,8 +86,11 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
 
 
 def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
-    """Pieces at the same place of their contexts; None where cases were cut otherwise, or personal data was."""
-    if len({case.unit for case in cases}) > 1 or any(case.unit == "entity" for case in cases):
+    """Pieces at the same place of their contexts; None where cases were cut otherwise, or personal data was.
+
+    None too where some pieces have no exact value: those that have one were chosen for it, and means would be too high.
+    """
+    if len({case.unit for case in cases}) > 1 or any(case.unit == "entity" or is_partial(case) for case in cases):
         return None
     found: dict[str, list[float]] = {}
     for case in cases:
@@ -121,6 +127,7 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
     shown = _strongest(case)
     tokens = case.response.tokens[:_TOKENS_AT_MOST]
     left_out = len(_units(case)) - len(shown), len(case.response.tokens) - len(tokens)
+    unknown = len(units_left(case))
     floors = (case.placebo_per_token_nats or [case.noise_floor_per_token_nats] * len(tokens))[: len(tokens)]
     panel = b.Panel(
         b.Axis("token of the response", names=[b.Untrusted(token, 14) for token in tokens]),
@@ -142,6 +149,7 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
         footer=_said(
             "The response with most influence of its context; colours are nats above the placebo",
             *(f"{n:,} more {what} left out" for n, what in zip(left_out, ("pieces", "tokens"), strict=True) if n),
+            f"{unknown:,} pieces without an exact value are not shown" if unknown else "",
         ),
         panel_inches=(3.6 + 0.16 * len(tokens), 1.6 + 0.2 * max(len(shown), 4)),
         on="files",

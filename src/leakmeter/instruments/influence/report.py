@@ -8,7 +8,7 @@ from typing import Final
 
 from leakmeter.core.plain import excerpt
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence import context
+from leakmeter.instruments.influence import context, search_report
 from leakmeter.instruments.influence.charts import charts
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
@@ -107,24 +107,34 @@ def report(
     if not several:
         what = f"Influence of the {_whole(cases[0])} on this response"
     swapped = any(_swaps(case) for case in cases)
-    notes: list[b.Block] = [b.Facts([note for note in _NOTES if swapped or note[0] != _SURROGATE])]
+    searched = any(case.search is not None for case in cases)
+    partial = any(map(search_report.is_partial, cases))
+    told = [note for note in _NOTES if swapped or note[0] != _SURROGATE]
+    notes: list[b.Block] = [b.Facts([*told, *(search_report.NOTES if searched else ())])]
     if several and shared:
         notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
-    found = [*_found(cases), _advice(cases)] if several else []
+    found = [*_found(cases), *search_report.blocks_of_all(cases), _advice(cases)] if several else []
+    ablated = (
+        f"Each {_piece(cases[0])} of it was ablated in turn, and the same response scored again."
+        if not searched
+        else f"It was searched: each {_piece(cases[0])} was screened, and those that mattered most were ablated in "
+        "turn, and the same response scored again."
+    )
     return b.Report(
         title=what if title is None else b.Untrusted(title),
         measure="influence",
         blocks=[*found, *charts(cases)],
-        lead=f"A language model gave {responses} after reading a {_whole(cases[0])}. Each {_piece(cases[0])} of it "
-        "was ablated in turn, and the same response scored again. What its log-probability moved, added up over its "
-        f"tokens, is the influence of that {_piece(cases[0])} on the response, in nats.",
+        lead=f"A language model gave {responses} after reading a {_whole(cases[0])}. {ablated} "
+        "What its log-probability moved, added up over its tokens, "
+        f"is the influence of that {_piece(cases[0])} on the response, in nats.",
         caveat=_CAVEAT,
-        sections=[_section(case, shared if several else {}) for case in cases],
+        sections=[_section(case, shared if several else {}, searched=searched) for case in cases],
         index=(
             b.Column("Whole", "nats", "nats", shade=True),
             b.Column("Response", on="pages"),
-            b.Column(f"Strongest {_piece(cases[0])}"),
+            b.Column(f"Strongest {_piece(cases[0])}{' scored exactly' if partial else ''}"),
             b.Column("Without it", "nats", "nats"),
+            *([b.Column("Missed by the search")] if searched else []),
         ),
         index_caption="Responses, most influence of their contexts first" if several else "",
         sections_left_out="with less influence of their contexts",
@@ -170,9 +180,11 @@ def _advice(cases: Sequence[InfluenceResult]) -> b.Advice:
         met = ["whole"] if found else [] if half_width is not None else ["nothing"]
     of = f" ({len(found):,} of {len(cases):,} responses)" if found and len(cases) > 1 else ""
     rows: list[tuple[b.Phrase, b.Phrase]] = [(table[name][0] + of, table[name][1]) for name in met]
+    if any(map(search_report.is_partial, cases)):
+        rows = [search_report.ADVICE.get(name, row) for name, row in zip(met, rows, strict=True)]
     if half_width is not None:
         rows.append((f"Numbers are known to {nats_text(half_width)}\u00a0nats only", _SHARPEN))
-    said = sum(any(piece.repeated == "verbatim" for piece in case.pieces) for case in cases)
+    said = sum(any(piece.repeated == "verbatim" for piece in search_report.known(case)) for case in cases)
     if said:
         who = "The response says" if len(cases) == 1 else f"{said:,} of {len(cases):,} responses say"
         rows.append((f"{who} personal data word for word", "keep it from whoever may not read the context"))
@@ -184,10 +196,11 @@ def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
     return max((case.half_width_nats for case in cases if case.half_width_nats is not None), default=None)
 
 
-def _section(case: InfluenceResult, shared: dict[str, str]) -> b.Section:
+def _section(case: InfluenceResult, shared: dict[str, str], *, searched: bool) -> b.Section:
     # What is no finding is ranked behind all that is.
     weight = case.whole_nats if context.is_finding(case) else -1 / (1 + case.whole_nats)
-    return b.Section(b.Untrusted(case.id, 80), list(_blocks(case, shared)), _cells(case), weight=weight)
+    cells = (*_cells(case), *([search_report.cell(case)] if searched else []))
+    return b.Section(b.Untrusted(case.id, 80), list(_blocks(case, shared)), cells, weight=weight)
 
 
 def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
@@ -203,6 +216,7 @@ def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
 def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
     yield b.Headline(verdict(case))
     yield b.Text(_conclusion(case))
+    yield from search_report.blocks(case)
     if not shared:
         if not case.response.sampled:
             yield b.Text(_GIVEN)
@@ -210,6 +224,8 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
     for warning in context.warnings(case):
         yield b.Warning(b.Untrusted(warning))
     yield _attribution(case)
+    yield from search_report.tables(case)
+    yield from search_report.facts(case)
     yield from _samples(case)
     own = {name: said for name, said in context.settings(case).items() if shared.get(name) != said}
     if own:
@@ -224,14 +240,20 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
         nothing = (
             "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
         )
-        none = f"No {_piece(case)} {stands} above noise and placebo." if case.pieces else nothing
+        of = f"{_piece(case)}{search_report.scored(case)}"
+        none = f"No {of} {stands} above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
     moved = f"”: ablating {what} moves the response by {_range(piece.nats, piece)}\u00a0nats{irrelevant}."
     called = piece.name if case.unit == EXEMPLAR else piece.text
-    return posterior(case), f" The strongest {_piece(case)} is “", b.Untrusted(called, 120), moved + sure
+    return (
+        posterior(case),
+        f" The strongest {_piece(case)}{search_report.scored(case)} is “",
+        b.Untrusted(called, 120),
+        moved + sure,
+    )
 
 
 def _attribution(case: InfluenceResult) -> b.Attribution:
@@ -264,6 +286,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         floor_by_token=_token_floors(case, case.placebo_per_token_nats),
         whole_floor_by_token=floors,
         beside=query,
+        partly=search_report.is_partial(case),
     )
 
 
@@ -283,20 +306,28 @@ def _context(case: InfluenceResult) -> b.ShadedText:
     ranked = [i for i in context.by_nats(case, "unit")[:_LISTED] if context.is_finding(case, pieces[i])]
     ranks = {i: rank for rank, i in enumerate(ranked, 1)}
     order = {i: place for place, i in enumerate(context.by_nats(case, "unit"))}
+    # What was not scored exactly comes behind, so that numbers of pieces stay what they are.
+    left = search_report.units_left(case)
     passages: list[tuple[int | None, list[b.Segment]]] = []
-    for stretch in context.stretches(case.context, case.documents, pieces):
+    for stretch in context.stretches(case.context, case.documents, [*pieces, *left]):
         if not passages or passages[-1][0] != stretch.document:
             passages.append((stretch.document, []))
-        units = sorted(stretch.units, key=lambda i: order[i])
+        units = sorted((i for i in stretch.units if i < len(pieces)), key=lambda i: order[i])
         top = pieces[units[0]] if units else None
+        found = top is not None and context.is_finding(case, top)
+        unknown = [left[i - len(pieces)] for i in stretch.units if i >= len(pieces)]
+        said: list[b.Phrase] = [] if top is None else [(b.Untrusted(top.name, 40), f": {scale.nats_cell(top.nats)}")]
+        said += [search_report.said(case, piece) for piece in unknown]
         passages[-1][1].append(
             b.Segment(
                 b.Untrusted(stretch.text),
-                None if top is None else top.nats if context.is_finding(case, top) else 0.0,
+                None if top is None else top.nats if found else 0.0,
                 units,
                 stretch.values,
-                "" if top is None else (b.Untrusted(top.name, 40), f": {scale.nats_cell(top.nats)}"),
+                _joined(said),
                 ranks.get(units[0]) if units else None,
+                # Beside a finding it is known what stands there; beside none it is not.
+                unmeasured=search_report.why(unknown[0]) if unknown and not found else "",
             )
         )
     documents = case.documents
@@ -314,6 +345,10 @@ def _context(case: InfluenceResult) -> b.ShadedText:
     )
 
 
+def _joined(phrases: Sequence[b.Phrase]) -> b.Phrase:
+    return tuple(part for i, phrase in enumerate(phrases) for part in (*(("; ",) if i else ()), *b.parts(phrase)))
+
+
 def _floor(case: InfluenceResult) -> float:
     """Where the colours of the pieces begin."""
     return max((context.floor_nats(case, piece) for piece in case.pieces), default=case.noise_floor_nats)
@@ -327,6 +362,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
         b.Column(_piece(case).capitalize()),
         b.Column("Text"),
         b.Column("Without it", "nats", bar=True, role="nats"),
+        *([b.Column("Found by")] if case.search is not None else []),
         *([b.Column(_SURROGATE, "nats", role="whole")] if swaps else []),
         b.Column("Signed", "signed_nats", role="signed", on="wide"),
         b.Column("Alone", "nats", role="whole"),
@@ -340,6 +376,7 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
             b.Untrusted(piece.name, 24),
             b.Noted(b.Untrusted(piece.text, 120), _remarks(case, piece)),
             piece.nats,
+            *([search_report.found_by(case, piece)] if case.search is not None else []),
             *([piece.swapped_nats] if swaps else []),
             piece.signed_nats,
             piece.alone_nats,
@@ -363,7 +400,7 @@ def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
     n = len(piece.spans)
     if piece.kind == "value":
         found.append(f"{n} mention{'s' if n != 1 else ''}")
-    return [*found, *(b.Untrusted(flag) for flag in _flags(case, piece))]
+    return [*found, *search_report.remarks(case, piece), *(b.Untrusted(flag) for flag in _flags(case, piece))]
 
 
 def _swaps(case: InfluenceResult) -> bool:
@@ -392,7 +429,11 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
         if top is not None:
             strongest = (b.Untrusted(case.pieces[top].name, 40), f" {scale.nats_cell(nats[top])}")
         rows.append(b.Row((b.Untrusted(sample.text, 160), sample.whole_nats, strongest)))
-    columns = (b.Column("Response"), b.Column("Nats", "nats", bar=True), b.Column("Strongest piece"))
+    columns = (
+        b.Column("Response"),
+        b.Column("Nats", "nats", bar=True),
+        b.Column(f"Strongest piece{search_report.scored(case)}"),
+    )
     yield b.Table(
         columns,
         rows,
@@ -411,6 +452,8 @@ def _piece(case: InfluenceResult) -> str:
 
 
 def _pieces_caption(case: InfluenceResult) -> str:
+    if search_report.is_partial(case):
+        return "Pieces of the context that were scored exactly"
     return "Exemplars" if case.unit == EXEMPLAR else "Pieces of the context"
 
 

@@ -25,7 +25,7 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.instruments.influence.search_options import Audit, Search
 from leakmeter.stats.hypergeometric import draws_needed, round_alpha
 
-N_LEVEL: Final = 2
+N_LEVEL: Final = 1
 """Documents, and paragraphs, that are scored exactly beside smaller pieces."""
 LEAST_FACTOR: Final = 1.5
 """How much more than the screen says of it a piece is taken to have at least, for the stopping rule."""
@@ -134,7 +134,7 @@ class Searcher:
         for level in LEVELS:
             beside += _leading(item.spans, found, level, N_LEVEL)
         while n < most:
-            more = self.search.k + 1 if not n else max(1, self.search.k // 2)
+            more = self.search.k if not n else max(1, self.search.k // 2)
             batch = ranked[n : min(n + more, most)]
             yield from self._score(item, found, [*batch, *beside], keep=True)
             n, beside = n + len(batch), []

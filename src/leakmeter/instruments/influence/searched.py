@@ -52,6 +52,8 @@ class AuditRound(Record):
     """Pieces without an exact value before the draw."""
     n_drawn: int
     """Of these, drawn at random and scored."""
+    drawn: tuple[str, ...]
+    """Their names."""
     n_found: int
     """Of those drawn, above the threshold: they are in the list now."""
     most_missed: int
@@ -80,8 +82,10 @@ class SearchSummary(Record):
     stopped_early: bool
     """Whether the search stopped at the most pieces to rescore, with neither the K-th value nor that of an irrelevant
     piece above that reach."""
+    audit_confidence: float | None
+    """Of all statements of the audit together; None without one."""
     rounds: tuple[AuditRound, ...]
-    """Of the audit; none without one."""
+    """Of the audit; none without one, or where nothing had to be drawn."""
     interval_confidence: float | None
     """Of each `interval_nats`, by itself."""
     pieces: tuple[SearchedPiece, ...]
@@ -123,7 +127,8 @@ def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSu
     round_of = {name: int(values[0]) for (_, what, name), values in series.items() if what == AUDITED}
     rescored = [name for name in units if name in exact and name not in round_of]
     rounds = tuple(_rounds(search, audit, params["audit_rounds"], units, exact, round_of))
-    floor = float(series[0, "noise", ""].sum())
+    # What a removal does whatever the piece says, the screen does not see: residuals are of a placebo's size.
+    floor = max(float(series[0, "noise", ""].sum()), _placebo_nats(series))
     # Whether there is a second round depends on what the first found: its pieces are no random sample.
     first = [name for name in units if round_of.get(name) == 1 and name in screened]
     factor, confidence = _factor([exact[name] for name in first], [screened[name] for name in first], audit, floor)
@@ -145,6 +150,7 @@ def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSu
         threshold_nats=kth(listed, search.k) if len(listed) >= search.k else None,
         reach_nats=reached,
         stopped_early=reached is not None and max(threshold, _placebo_nats(series)) <= reached,
+        audit_confidence=None if audit is None else audit.confidence,
         rounds=rounds,
         interval_confidence=confidence,
         pieces=tuple(_searched(span, texts, series, factor, floor) for span in of_units),
@@ -201,6 +207,7 @@ def _rounds(
             threshold_nats=threshold,
             n_left=n_left,
             n_drawn=len(drawn),
+            drawn=tuple(drawn),
             n_found=n_found,
             most_missed=upper_limit(n_left, len(drawn), n_found, alpha) - n_found,
         )

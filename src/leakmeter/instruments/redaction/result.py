@@ -237,8 +237,8 @@ def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
     raised = [step.name for step in case.steps if step.raised]
     if raised:
         yield (
-            f"Cutting {', '.join(raised)} raised the loss: no other piece that was scored then lowered it, and the way under the limit "
-            "led over it."
+            f"Cutting {', '.join(raised)} raised the loss: no other piece that was scored then lowered it, and the way "
+            "under the limit led over it."
         )
     has_values = any(span["kind"] == "value" for span in texts["spans"])
     if any(span["repeats"] for span in texts["spans"]) and not has_values:

@@ -68,6 +68,9 @@
   const share = (n, floor, most) => n > floor ? Math.max(1, Math.round(bins * n / most)) : 0;
   const largest = (numbers) => numbers.reduce((most, n) => Math.max(most, n), 0);
 
+  // After a search the tables have some of the pieces only.
+  const scored = (state) => "partly" in state.box.dataset ? " scored exactly" : "";
+
   const show = (state) => {
     const { data, token, piece } = state;
     const floor = token === null ? 0 : data.p[token] ?? Infinity;
@@ -109,7 +112,7 @@
       const total = make("span", `Context and table now show the token “`);
       total.append(make("bdi", state.tokens[token].textContent.trim() || "␣"),
         `” alone: the whole context moved it by ${cell(size(data.w[token]))} nats. ` + (most > floor
-          ? `Darkest is what moved it most, by ${cell(most)}.` : "No single piece moved it by more than an irrelevant one."));
+          ? `Darkest is what moved it most, by ${cell(most)}.` : `No single piece${scored(state)} moved it by more than an irrelevant one.`));
       state.says.replaceChildren(total, back);
     } else if (piece !== null) {
       const total = make("span", "The response now shows what “");
@@ -202,7 +205,7 @@
     for (const [n, role] of roles(state.row.get(index))) {
       if (state.token === null || role !== "whole") lines.push(line(heads[n].textContent.toLowerCase(), now[n]));
     }
-    if (sum > 0) lines.push(line("share of all pieces", (100 * mine / sum).toFixed(0) + "\u00a0%"));
+    if (sum > 0) lines.push(line(`share of all pieces${scored(state)}`, (100 * mine / sum).toFixed(0) + "\u00a0%"));
     return lines;
   };
   const place = (el, lines) => {

@@ -1,0 +1,399 @@
+"""What reports say of a context that was searched: how, what may have been missed, and what is known of the rest.
+
+Exact values are shown by the report of every context. What is here has none: it stands in tables of its own, without
+bars and colours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from decimal import ROUND_CEILING, Decimal
+from typing import Final
+
+from leakmeter.instruments.influence import context
+from leakmeter.instruments.influence.piece import ContextPiece
+from leakmeter.instruments.influence.result import InfluenceResult, Piece
+from leakmeter.instruments.influence.searched import AuditRound, SearchedPiece, SearchSummary
+from leakmeter.report import blocks as b
+from leakmeter.report.scale import interval_text, nats_text
+from leakmeter.stats.hypergeometric import decimal_fraction, expected_false
+
+_LISTED: Final = 12
+_HIDES: Final = 2.0
+"""How much more than the sum of its parts a whole has to have, for a note."""
+_SCREENS: Final = {
+    "attention": "by attention: each piece is hidden in turn from what stands behind the context, whose states are "
+    "computed once; later text of the context has still seen it",
+    "removal": "by removal: groups of pieces are removed together, and then parts of the groups that move the response "
+    "most",
+}
+_NO_AUDIT: Final = (
+    "No piece was audited: nothing is said of what the screen missed. Ask for it with --audit 0.95:5%, or score every "
+    "piece without --search."
+)
+_HIDDEN: Final = "sentences that say the same hide each other from leave-one-out"
+ADVICE: Final[dict[str, tuple[b.Phrase, b.Phrase]]] = {
+    "nothing": (
+        "Nothing above placebo and noise among the pieces that were scored exactly",
+        "the others are not known: score every piece without --search before you ship",
+    ),
+    "whole": (
+        "The context as a whole above placebo and noise, but no piece that was scored exactly",
+        "look at the pieces that were not: raise M (--search top:K:M), or measure with another --unit (document, "
+        "whole) before you ship",
+    ),
+}
+"""Instead of what is advised where every piece was scored."""
+NOTES: Final[tuple[tuple[str, str], ...]] = (
+    ("Screened", "what the response loses while the piece is hidden; it ranks pieces for exact scoring and is not "
+                 "their influence, which is in the interval with the confidence that is given, each by itself."),
+    ("Stopping rule", "a heuristic: pieces are scored exactly until the K-th exact value, or an irrelevant piece’s, is "
+                      "above what the rest is taken to reach. No confidence follows from it; the audit’s statement "
+                      "needs no assumption about the screen."),
+)  # fmt: skip
+
+
+def is_partial(case: InfluenceResult) -> bool:
+    """Whether there are pieces without an exact value."""
+    return case.search is not None and not case.search.is_complete
+
+
+def scored(case: InfluenceResult) -> str:
+    """What a report adds to "piece" where not all of them were scored: nothing, or " that was scored exactly"."""
+    return " that was scored exactly" if is_partial(case) else ""
+
+
+def units_left(case: InfluenceResult) -> list[SearchedPiece]:
+    """Pieces without an exact value, those that are said several times apart."""
+    return [] if case.search is None else [piece for piece in case.search.pieces if piece.kind == "unit"]
+
+
+# ---- statements -----------------------------------------------------------------------------------------------------
+def blocks(case: InfluenceResult) -> Iterator[b.Block]:
+    """What was searched, what the audit says, and warnings; nothing of a context that was not searched."""
+    search = case.search
+    if search is None:
+        return
+    yield b.Text(_searched(search))
+    yield from map(b.Text, _statements(search))
+    hidden = _hidden_in_whole(case, search)
+    if hidden:
+        yield b.Text(hidden)
+    if search.stopped_early:
+        yield b.Warning(
+            f"The stopping rule, a heuristic, was not satisfied within {search.n_rescored:,} pieces: one that was not "
+            f"scored exactly may have as much as those listed. Raise M (--search top:{search.k}:M)"
+            + ("." if search.rounds else ", or audit.")
+        )
+    if not search.rounds and is_partial(case):
+        yield b.Warning(_NO_AUDIT)
+
+
+def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
+    """The same of several cases, in numbers of cases."""
+    searched = [case.search for case in cases if case.search is not None]
+    if not searched:
+        return
+    n = len(searched)
+    pieces, exact = sum(s.n_pieces for s in searched), sum(s.n_rescored + s.n_audited for s in searched)
+    screens = " and ".join(sorted({f"by {search.screen}" for search in searched}))
+    yield b.Text(
+        f"{n:,} of {len(cases):,} contexts were searched, screened {screens}: {exact:,} of their {pieces:,} pieces "
+        "were scored exactly."
+    )
+    audited = [search for search in searched if search.rounds and search.audit_confidence is not None]
+    if audited:
+        false = expected_false(1 - decimal_fraction(search.audit_confidence or 0.0) for search in audited)
+        yield b.Text(
+            f"Each audit’s statement is about one case: of those of {len(audited):,} cases, at most {false:.3g} are "
+            "expected to be false."
+        )
+    early = sum(search.stopped_early for search in searched)
+    if early:
+        yield b.Warning(
+            f"The stopping rule, a heuristic, was not satisfied in {early:,} of {n:,} searched cases: raise M "
+            "(--search top:K:M), or audit."
+        )
+    without = sum(not search.rounds and not search.is_complete for search in searched)
+    if without:
+        yield b.Warning(f"In {without:,} of {n:,} searched cases: {_NO_AUDIT[0].lower()}{_NO_AUDIT[1:]}")
+
+
+def _searched(search: SearchSummary) -> str:
+    """How many pieces there are, and of how many the exact value is known."""
+    exact = search.n_rescored + search.n_audited
+    how = f"{search.n_rescored:,} because of the screen"
+    if search.n_audited:
+        how += f" and {search.n_audited:,} drawn at random for the audit"
+    left = search.n_pieces - exact
+    rest = "none is left" if not left else f"the {left:,} others were {_only(search)}" if left > 1 else (
+        f"the other was {_only(search)}"
+    )  # fmt: skip
+    return (
+        f"The context was searched for the {search.k:,} strongest of its {search.n_pieces:,} pieces, screened by "
+        f"{search.screen}: {exact:,} {'was' if exact == 1 else 'were'} scored exactly, {how}; {rest}."
+    )
+
+
+def _only(search: SearchSummary) -> str:
+    return "screened only" if search.screen == "attention" else "not looked at on their own"
+
+
+def _statements(search: SearchSummary) -> Iterator[str]:
+    """What each round of the audit says, the last round first."""
+    last = len(search.rounds)
+    for number, one in reversed(list(enumerate(search.rounds, 1))):
+        begins = "" if last == 1 else f"Audit, round {number}: "
+        yield begins + _statement(one, search.k, begins=not begins)
+    if last > 1 and search.audit_confidence is not None:
+        yield f"All of these statements hold together with {_percent(search.audit_confidence)} confidence."
+
+
+def _statement(one: AuditRound, k: int, *, begins: bool) -> str:
+    drawn = f"{one.n_drawn:,} of the {one.n_left:,} pieces left were drawn at random and scored"
+    if one.threshold_nats < 0:
+        # Whatever is drawn exceeds a value that is not there.
+        return (
+            f"{'Fewer' if begins else 'fewer'} than {k:,} pieces were scored exactly before the draw, so that there "
+            f"was no value to exceed: the audit says nothing ({drawn})."
+        )
+    word = "With" if begins else "with"
+    them = "piece that is not listed exceeds" if one.most_missed == 1 else "pieces that are not listed exceed"
+    found = f"{one.n_found:,} exceeded it and {'is' if one.n_found == 1 else 'are'} listed now"
+    return (
+        f"{word} {_percent(one.confidence)} confidence at most {one.most_missed:,} {them} "
+        f"{_at_least(one.threshold_nats)}\u00a0nats ({drawn}; {found if one.n_found else 'none exceeded it'})."
+    )
+
+
+def _percent(confidence: float) -> str:
+    return f"{100 * confidence:.6g}\u00a0%"
+
+
+def _at_least(nats: float) -> str:
+    """Three digits, rounded up: the pieces that exceed what is printed are among those that exceed the number."""
+    if not 1e-3 <= nats < float("inf"):
+        return nats_text(nats)
+    exact = Decimal(nats)
+    return f"{exact.quantize(Decimal(1).scaleb(exact.adjusted() - 2), rounding=ROUND_CEILING):f}"
+
+
+def facts(case: InfluenceResult) -> Iterator[b.Facts]:
+    """How the context was searched, by name; nothing where it was not."""
+    search = case.search
+    if search is None:
+        return
+    told: list[tuple[b.Phrase, b.Phrase | b.Shaded]] = [
+        ("Searched for", f"the {search.k:,} strongest of {search.n_pieces:,} pieces"),
+        ("Screen", _SCREENS[search.screen]),
+        ("Scored exactly", f"{search.n_rescored:,} because of the screen, {search.n_audited:,} for the audit"),
+    ]
+    if search.threshold_nats is not None:
+        told.append((f"Exact value no. {search.k:,}", f"{nats_text(search.threshold_nats)}\u00a0nats"))
+    if search.reach_nats is not None:
+        met = "not satisfied" if search.stopped_early else "satisfied"
+        reach = f"the rest was taken to reach {nats_text(search.reach_nats)}\u00a0nats at most"
+        told.append(("Stopping rule (a heuristic)", f"{met}: {reach}"))
+    if units_left(case) and search.screen == "attention":
+        level = search.interval_confidence
+        given = (
+            "none: too few pieces were audited" if level is None else f"at {_percent(level)} confidence, each by itself"
+        )
+        told.append(("Intervals of screened values", given))
+    yield b.Facts(told, "Search")
+
+
+# ---- pieces with exact values ---------------------------------------------------------------------------------------
+def found_by(case: InfluenceResult, piece: Piece) -> str:
+    """What brought a piece with an exact value into the list: the screen, or the audit."""
+    return "audit" if any(piece.name in one.drawn for one in _rounds(case)) else "screen"
+
+
+def remarks(case: InfluenceResult, piece: Piece) -> list[str]:
+    """That the screen has missed a piece."""
+    missed = any(piece.name in one.drawn and piece.nats > one.threshold_nats >= 0 for one in _rounds(case))
+    return ["missed by the screen, found by the audit"] if missed else []
+
+
+def _rounds(case: InfluenceResult) -> Sequence[AuditRound]:
+    return () if case.search is None else case.search.rounds
+
+
+# ---- pieces without -------------------------------------------------------------------------------------------------
+def why(piece: SearchedPiece) -> b.Unmeasured:
+    """Why a piece has no exact value."""
+    return "unseen" if piece.screened_nats is None else "screened"
+
+
+def known(case: InfluenceResult) -> Sequence[ContextPiece]:
+    """All pieces: where they stand and what they say is known of each."""
+    return case.pieces if case.search is None else (*case.pieces, *case.search.pieces)
+
+
+def said(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
+    """What is known of a piece without an exact value, in words."""
+    confidence = None if case.search is None else case.search.interval_confidence
+    name = b.Untrusted(piece.name, 40)
+    if piece.screened_nats is None:
+        group = _group_nats(piece)
+        known = "" if group is None else f"; its group moved the response by {nats_text(group)}\u00a0nats"
+        return name, f": not looked at on its own{known}"
+    within = ""
+    if piece.interval_nats is not None and confidence is not None:
+        within = f", exact value in{interval_text(piece.interval_nats)} with {_percent(confidence)} confidence"
+    return name, f": screened only, {nats_text(piece.screened_nats)}\u00a0nats{within}"
+
+
+def tables(case: InfluenceResult) -> Iterator[b.Table]:
+    """Documents and paragraphs, pieces that were screened only, and pieces that were not looked at."""
+    search = case.search
+    if search is None:
+        return
+    if search.levels:
+        yield _levels(case, search)
+    screened = [piece for piece in search.pieces if why(piece) == "screened"]
+    if screened:
+        yield _screened(case, search, screened)
+    unseen = [piece for piece in search.pieces if why(piece) == "unseen"]
+    if unseen:
+        yield _unseen(case, unseen)
+
+
+def _screened(case: InfluenceResult, search: SearchSummary, pieces: Sequence[SearchedPiece]) -> b.Table:
+    level = search.interval_confidence
+    columns = [
+        b.Column("Piece"),
+        b.Column("Text"),
+        b.Column("Screened", "nats", "nats"),
+        *([] if level is None else [b.Column(f"Exact value, {_percent(level)}", "interval", "nats")]),
+    ]
+    rows = [
+        b.Row(
+            (
+                b.Untrusted(piece.name, 24),
+                _text(case, piece),
+                piece.screened_nats,
+                *([] if level is None else [None if (ends := piece.interval_nats) is None else b.Interval(*ends)]),
+            ),
+            quiet=True,
+        )
+        for piece in sorted(pieces, key=lambda piece: -(piece.screened_nats or 0.0))
+    ]
+    return _of(columns, rows, "Screened only: no exact value", ("screened piece", "screened pieces"))
+
+
+def _unseen(case: InfluenceResult, pieces: Sequence[SearchedPiece]) -> b.Table:
+    columns = [b.Column("Piece"), b.Column("Text"), b.Column("Its group", "nats", "nats")]
+    ordered = sorted(pieces, key=lambda piece: -(_group_nats(piece) or 0.0))
+    rows = [
+        b.Row((b.Untrusted(piece.name, 24), _text(case, piece), _group_nats(piece)), quiet=True) for piece in ordered
+    ]
+    return _of(columns, rows, "Not looked at on their own", ("piece", "pieces"))
+
+
+def _of(columns: Sequence[b.Column], rows: Sequence[b.Row], caption: str, rest: tuple[str, str]) -> b.Table:
+    many = len(rows) > _LISTED
+    return b.Table(columns, rows, caption, rest=rest, first=_LISTED, sortable=len(rows) > 1, filterable=many)
+
+
+def _text(case: InfluenceResult, piece: SearchedPiece) -> b.Cell:
+    notes: list[b.Phrase] = []
+    if piece.document and len(case.documents) > 1 and piece.document != piece.name:
+        notes.append(b.Untrusted(piece.document, 40))
+    if piece.kind == "value":
+        notes.append(f"{piece.n_mentions:,} mention{'s' if piece.n_mentions != 1 else ''}")
+    return b.Noted(b.Untrusted(piece.text, 120), notes) if notes else b.Untrusted(piece.text, 120)
+
+
+def _group_nats(piece: SearchedPiece) -> float | None:
+    """What the group of a piece did, where one was removed.
+
+    A group that is left unremoved has the whole prompt's numbers, so that it seems to have moved nothing at all.
+    """
+    return piece.group_nats or None
+
+
+# ---- wholes and their parts -----------------------------------------------------------------------------------------
+def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
+    """Documents and paragraphs, the exact value apart from the screened one, and the sum over their pieces."""
+    columns = [
+        b.Column("Document or paragraph" if _kinds(search) > 1 else search.levels[0].kind.capitalize()),
+        b.Column("Text"),
+        b.Column("Exact", "nats", "nats"),
+        *([b.Column("Screened", "nats", "nats")] if search.screen == "attention" else []),
+        b.Column("Sum over its pieces", "nats", "nats"),
+    ]
+    ordered = sorted(search.levels, key=lambda one: (one.nats is None, -(one.nats or one.screened_nats or 0.0)))
+    rows = []
+    for one in ordered:
+        total, how = _sum(case, one.spans)
+        notes = [how] if how else []
+        value = one.screened_nats if one.nats is None else one.nats
+        if total is not None and value is not None and _is_more(case, value, total):
+            screened = "screened value " if one.nats is None else ""
+            notes.append(f"{screened}more than twice the sum of its pieces: {_HIDDEN}")
+        rows.append(
+            b.Row(
+                (
+                    b.Untrusted(one.name, 24),
+                    b.Noted(b.Untrusted(one.text, 120), notes),
+                    one.nats,
+                    *([one.screened_nats] if search.screen == "attention" else []),
+                    total,
+                ),
+                quiet=one.nats is None,
+            )
+        )
+    return _of(columns, rows, "Documents and paragraphs that the pieces stand in", ("more", "more"))
+
+
+def _kinds(search: SearchSummary) -> int:
+    return len({one.kind for one in search.levels})
+
+
+def _hidden_in_whole(case: InfluenceResult, search: SearchSummary) -> str:
+    """A sentence where the whole context did more than twice what its pieces do; "" where it did not."""
+    total, how = _sum(case, None)
+    if total is None or not _is_more(case, case.whole_nats, total):
+        return ""
+    return (
+        f"The whole context moved the response by {nats_text(case.whole_nats)}\u00a0nats, more than twice the sum over "
+        f"its pieces, {nats_text(total)} ({how or 'all exact'}): {_HIDDEN}"
+        + (", and the screen may show too little of a piece." if units_left(case) else ".")
+    )
+
+
+def _is_more(case: InfluenceResult, nats: float, of_parts: float) -> bool:
+    return nats > context.floor_nats(case) and nats > _HIDES * of_parts
+
+
+def _sum(case: InfluenceResult, within: Collection[tuple[int, int]] | None) -> tuple[float | None, str]:
+    """Sum over the pieces that stand in ranges of characters, or over all, and how each was known.
+
+    None where nothing is known of a piece by itself.
+    """
+
+    def stands_in(piece: Piece | SearchedPiece) -> bool:
+        return within is None or all(any(a <= start and end <= z for a, z in within) for start, end in piece.spans)
+
+    exact = [piece.nats for piece in case.pieces if piece.kind == "unit" and stands_in(piece)]
+    left = [piece for piece in units_left(case) if stands_in(piece)]
+    screened = [piece.screened_nats for piece in left if piece.screened_nats is not None]
+    counted = Counter(exact=len(exact), screened=len(screened))
+    counted["not looked at"] = len(left) - len(screened)
+    how = "pieces: " + ", ".join(f"{n:,} {name}" for name, n in counted.items() if n) if left else ""
+    return (sum(exact) + sum(screened) if len(screened) == len(left) else None), how
+
+
+def cell(case: InfluenceResult) -> str:
+    """What may have been missed, for a line of several cases."""
+    search = case.search
+    if search is None or search.is_complete:
+        return "nothing: all scored"
+    if not search.rounds:
+        return "not audited"
+    last = search.rounds[-1]
+    if last.threshold_nats < 0:
+        return "not known"
+    return f"at most {last.most_missed:,} above {_at_least(last.threshold_nats)}\u00a0nats"
