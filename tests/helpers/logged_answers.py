@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from leakmeter.backends.toy import ByteTokenizer, Toy
+from helpers.toy_chat import ChatByteTokenizer
+from leakmeter.backends.toy import Toy
 from leakmeter.traces import LoggedAnswer
 from leakmeter.traces.answer import LoggedDocument, LoggedMessage, Place, Sampling
 
 MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class ChatBytes(ByteTokenizer):
-    """The toy's tokenizer with a chat template: a line a message."""
-
-    has_chat_template: bool = True
-
-    def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
-        """Role, colon, text."""
-        return "".join(f"{one['role']}: {one['content']}\n" for one in messages) + ("assistant: " if answer else "")
 
 
 class ChatToy(Toy):
@@ -31,7 +20,7 @@ class ChatToy(Toy):
 
     def __init__(self, n_rounds: int | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self.tokenizer = ChatBytes()
+        self.tokenizer = ChatByteTokenizer()
         self.n_left = n_rounds
         self.n_rounds = 0
 
