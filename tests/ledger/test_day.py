@@ -332,3 +332,15 @@ def test_sql(whole: Ledger) -> None:
     for sql in ("drop table events", "select * from read_csv('/etc/passwd')"):
         with pytest.raises(UsageError):
             list(ask(sql, whole).rows)
+
+
+def test_what_a_search_leaves_without_a_number_is_in_no_sum(ledger: Ledger) -> None:
+    added(ledger, [day()[2]], search="top:1:1", conditions_hold=True)
+    told = Book(ledger).told("subject", by_recipient=True)
+    scored = [one for one in told if not one.n_unscored]
+    assert 0 < len(scored) < len(told)
+    left = next(one for one in told if one.n_unscored)
+    assert (left.total.signed_nats, left.total.n_answers, left.posterior.probability) == (0.0, 0, None)
+    assert not left.is_exact
+    # Nobody knows whether it is within a budget.
+    assert not check(Book(ledger), Budget(1e6, "subject"))[1].holds

@@ -83,6 +83,10 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
         f"At most {nats_text(value)} nats were told of one {budget.kind}{who}; the budget is {nats_text(budget.nats)}"
         f"{f', which {len(over)} of {len(found)} are over' if over else ''}."
     )
+    # What was never scored exactly may be over as well: nobody knows.
+    n_unscored = sum(one.n_unscored > 0 for one in found)
+    if n_unscored:
+        said += f" A search left {n_unscored} without a number in some answer: that they are within it is not known."
     # A repository's own pages show JUnit and SARIF to others: there are numbers of rows here, and no ids.
     worst = tuple(Item(number, one.total.largest_running_nats) for number, one in enumerate(over[:_WORST], 1))
     number = Number(value, found[0].total.interval_nats, NATS, len(found))
@@ -90,7 +94,7 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
         f"Largest sum, in size, of the signed log-likelihood ratios of a {budget.kind}'s presence over answers{who}, "
         "at any time so far. It is a log-odds only under the conditions that the documentation of ledgers names."
     )
-    return over, Check(budget.claim, 1, budget.quantity, about, not over, number, 0, said, worst)
+    return over, Check(budget.claim, 1, budget.quantity, about, not over and not n_unscored, number, 0, said, worst)
 
 
 def lines(over: Sequence[Told]) -> list[str]:
