@@ -28,7 +28,6 @@ ROWS = (
     ("checkup",),
     ("runs",),
     ("report",),
-    ("traces",),
     ("backends",),
     ("integrations", "traces"),
     ("data",),
