@@ -10,8 +10,10 @@ import torch
 
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, RECURRENT, WINDOW, backend_of, tiny_backend, tiny_model
+from leakmeter.backends.hf.schedule import check_states
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import Stretch, TargetLogProbs
@@ -185,3 +187,17 @@ def test_the_states_of_a_long_start_are_held_once_from_round_to_round() -> None:
     ):
         alone = fresh.score(plan([Request(prompts, RESPONSE, TargetLogProbs())]))[0].values
         np.testing.assert_allclose(got, alone, rtol=0, atol=1e-5)
+
+
+def test_a_context_whose_states_do_not_fit_is_refused_beforehand() -> None:
+    backend = tiny_backend("llama", "sdpa")
+    chunk = plan([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())])
+    per_token = backend.forward.bytes_per_token
+    n_tokens = max(len(run.ids) for run in chunk.runs if run.hidden)
+    check_states("tiny", chunk, per_token, 2 * n_tokens * per_token * 8 // 7 + 8)
+    with pytest.raises(CapabilityError, match="give --memory 1GiB") as refused:
+        check_states("tiny", chunk, per_token, 2 * n_tokens * per_token)
+    assert "--max-context-tokens" in str(refused.value)
+    # Other requests are run as ever, whatever they take.
+    check_states("tiny", plan([Request(PROMPTS[:1], RESPONSE, TargetLogProbs())]), per_token, 1)
+    assert planning_backend(backend, None).check == backend.check

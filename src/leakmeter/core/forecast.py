@@ -109,6 +109,7 @@ class PlanningBackend:
         self._free = self._free_tokens()
         self.draws_responses = False
         self.hides_pieces = False
+        self.differentiates = True
         self.check: Callable[[Chunk], None] | None = None
         """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
 
@@ -151,7 +152,7 @@ class PlanningBackend:
         Raises:
             CapabilityError: the back end that will do the work has none.
         """
-        if self.check is not None:
+        if not self.differentiates:
             check_differentiates(object(), self.name)
         if self.size is not None:
             for request in requests:
@@ -287,6 +288,7 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
     planning.hides_pieces = getattr(backend, "hides_pieces", False)
     planning.draws_responses = getattr(backend, "draws_responses", False)
     planning.check = getattr(backend, "check", None)
+    planning.differentiates = planning.check is None or hasattr(backend, "differentiate")
     return planning
 
 

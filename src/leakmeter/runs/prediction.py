@@ -11,7 +11,7 @@ from typing import Any
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
-from leakmeter.core.cost import Speed
+from leakmeter.core.cost import Speed, Work
 from leakmeter.core.drive import settled
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
@@ -41,6 +41,19 @@ class Predictor:
             longest = self._as_one([measure.longest_trial(one.item) for one in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
         return predict(self.backend, self._as_one([measure.trial(one.item) for one in together]))
+
+    def predict_exhaustive(self, measure: Measure, *together: Prepared) -> Prediction | None:
+        """What cases would take that are measured without a search; None of a measure that does not search."""
+        exhaustive = getattr(measure, "exhaustive_trial", lambda item: None)
+        trials = [trial for one in together if (trial := exhaustive(one.item)) is not None]
+        return predict(self.backend, self._as_one(trials)) if trials else None
+
+    def operations(self, work: Work) -> float | None:
+        """Operations of some work; None where they have no meaning."""
+        size = self.backend.size
+        if size is None:
+            return None
+        return cost.operations(size, n_tokens=work.n_tokens, n_seen=work.n_seen, n_rows=work.n_rows)
 
     def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
         return _as_one([settled(self.backend, trial) for trial in trials])
@@ -114,6 +127,22 @@ class PredictedServed:
 
 
 @dataclass(frozen=True, slots=True)
+class PredictedExhaustive:
+    """What cases would take without a search, and how many times as much that is as with it."""
+
+    requests: int
+    """Prompts scored."""
+    tree_tokens: int
+    """To be run."""
+    seconds: float | None
+    """None where operations have no meaning."""
+    token_ratio: float
+    """Tokens without a search over those with it; below 1 where a search takes more."""
+    operations_ratio: float | None
+    """Operations likewise, attention counted; None where they have no meaning."""
+
+
+@dataclass(frozen=True, slots=True)
 class PredictedCases:
     """What cases will take together, and each of them; the numbers are those of `PredictedCase`, added up."""
 
@@ -131,6 +160,8 @@ class PredictedCases:
     cases: tuple[PredictedCase, ...]
     served: PredictedServed | None = None
     """None where the model is in this process."""
+    exhaustive: PredictedExhaustive | None = None
+    """Of a measure that searches; None of others."""
 
 
 def predicted_cases(
@@ -184,6 +215,25 @@ def predicted_cases(
         any(case.at_most for case in cases),
         tuple(cases),
         _served(predictor, predictions, [one.item for one in prepared], price_per_million),
+        _exhaustive(predictor, predictions, [predictor.predict_exhaustive(measure, *group) for group in groups]),
+    )
+
+
+def _exhaustive(
+    predictor: Predictor, searched: Sequence[Prediction], found: Sequence[Prediction | None]
+) -> PredictedExhaustive | None:
+    whole = [one for one in found if one is not None]
+    if not whole:
+        return None
+    seconds = [predictor.seconds(one) for one in whole]
+    operations = [[predictor.operations(one.work) or 0.0 for one in ones] for ones in (whole, searched)]
+    n_tokens = [sum(one.n_tokens_run for one in ones) for ones in (whole, searched)]
+    return PredictedExhaustive(
+        sum(one.n_prompts for one in whole),
+        n_tokens[0],
+        None if predictor.measure_speed is None else sum(second or 0.0 for second in seconds),
+        n_tokens[0] / max(n_tokens[1], 1),
+        sum(operations[0]) / sum(operations[1]) if sum(operations[1]) else None,
     )
 
 
@@ -244,6 +294,7 @@ def predictor_for(
         raise ModelError(f"'{model}' is not on this machine; fetch it with `leakmeter models pull {model}`")
     from leakmeter.backends.hf.memory import parse_memory
     from leakmeter.backends.hf.outline import outline_directory
+    from leakmeter.backends.hf.schedule import check_states
     from leakmeter.backends.hf.speed import speed_of
 
     outline = outline_directory(
@@ -262,6 +313,10 @@ def predictor_for(
         size=outline.size,
         most_rows=outline.most_rows,
     )
+    backend.hides_pieces = outline.forks
+    size = outline.size
+    per_token = size.n_layers * size.state_width * size.bytes_per_number
+    backend.check = lambda chunk: check_states(found.name, chunk, per_token, 2 * size.most_state_bytes)
     most = outline.size.most_state_bytes
     return Predictor(
         backend,

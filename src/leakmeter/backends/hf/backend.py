@@ -17,6 +17,7 @@ from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
 from leakmeter.backends.hf.schedule import (
     Done,
+    check_states,
     halves,
     limits_for,
     most_rows,
@@ -103,9 +104,18 @@ class HfBackend:
         """Rows of a chunk whose features fit in memory."""
         return most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize)
 
+    def check(self, chunk: Chunk) -> None:
+        """Refuse contexts to be searched whose states do not fit.
+
+        Raises:
+            CapabilityError: says what would fit.
+        """
+        check_states(self.name, chunk, self.forward.bytes_per_token, self.memory_bytes)
+
     def score(self, chunk: Chunk) -> list[Scores]:
         """Run the chunk's runs, parents before children, and reduce their rows."""
         self._check_positions(chunk)
+        self.check(chunk)
         if chunk.round == 0:
             self._kept.clear()
         with self.forward.borrowed():

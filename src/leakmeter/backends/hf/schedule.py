@@ -13,6 +13,7 @@ from typing import Any, Final
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Start, continued_block
 from leakmeter.core.plan import Chunk, Run
+from leakmeter.errors import CapabilityError
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,31 @@ def token_bytes(model: Any) -> int:
 def most_rows(limits: Limits, row_bytes: int) -> int:
     """Rows of a chunk whose features fit, of so many bytes each."""
     return max(1, limits.feature_bytes // row_bytes)
+
+
+def check_states(name: str, chunk: Chunk, bytes_per_token: int, memory_bytes: int) -> None:
+    """Refuse a context that is searched and whose states do not fit: they, and those of a fork of it, are in memory.
+
+    Args:
+        name: of the model.
+        chunk: only runs with pieces hidden tell of a search.
+        bytes_per_token: keys and values of one token.
+        memory_bytes: to be held beside the model; an eighth of it is for a pass.
+
+    Raises:
+        CapabilityError: says what would fit.
+    """
+    n_tokens = max((len(run.ids) for run in chunk.runs if run.hidden), default=0)
+    needed = 2 * n_tokens * bytes_per_token
+    if needed <= memory_bytes // 8 * 7:
+        return
+    n_gib = -(-needed * 8 // 7 // 2**30)
+    n_fit = max(memory_bytes // 8 * 7 // (2 * bytes_per_token) // 100 * 100, 0)
+    raise CapabilityError(
+        f"the states that '{name}' keeps of a searched context of {n_tokens:,} tokens take {needed / 2**30:.1f} GiB, "
+        f"and --memory is {memory_bytes / 2**30:.2g} GiB; give --memory {n_gib}GiB, contexts of about {n_fit:,} tokens "
+        "(--max-context-tokens), or numbers of half the size (--dtype bfloat16)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
