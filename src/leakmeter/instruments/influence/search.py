@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import Final
@@ -103,6 +103,8 @@ class Searcher:
     def trial(self, item: ContextItem) -> Trial[Found]:
         """Search one case."""
         found = Found()
+        if self.longest:
+            item = _repeats_last(item)
         units = [span.name for span in item.spans if span.kind == "unit"]
         hidden = yield from self._screen(item, found)
         if hidden:
@@ -129,7 +131,8 @@ class Searcher:
     def _rescore(self, item: ContextItem, found: Found, units: Sequence[str]) -> Trial[None]:
         """The first pieces of the screen, until the rest is taken to reach less than the k-th of them or a placebo."""
         ranked = sorted(units, key=lambda name: -found.nats(found.hidden, name))
-        n, most = 0, min(self.search.most, len(units))
+        # One more than may be: prompts without different pieces may still begin alike, which is run once.
+        n, most = 0, min(self.search.most + self.longest, len(units))
         beside = [*_leading(item.spans, found, "value", self.search.k)]
         for level in LEVELS:
             beside += _leading(item.spans, found, level, N_LEVEL)
@@ -157,6 +160,17 @@ class Searcher:
         yield from self._score(item, found, [*wholes, *values], keep=False)
         known.update({tuple(names): found.cuts[level] for level, names in wholes.items() if names})
         n_left = 2 * self.search.most
+        if self.longest:
+            # Single pieces take most, since each is scored alone too; and a round has two parts of a group at least.
+            smallest = sorted((part for group in groups for part in _parts(group)), key=len)
+            groups = [] if wholes else groups
+            yield from self._score_groups(item, found, groups, known)
+            n_left = max(n_left - len(groups), 0)
+            # An audit may score the single pieces of all groups that were removed whole.
+            smallest = smallest[:n_left] + ([part for part in parts if len(part) > 1][:n_left] if self.audit else [])
+            for first in range(0, len(smallest), 2):
+                yield from self._score_groups(item, found, smallest[first : first + 2], known)
+            return
         groups = [group for group in groups if tuple(group) not in known] if not wholes else []
         while True:
             yield from self._score_groups(item, found, groups, known)
@@ -166,8 +180,7 @@ class Searcher:
                 key=lambda group: -_nats(found, known[group]),
             )
             threshold = self._kth(found, units)
-            if not self.longest:
-                waiting = [group for group in waiting if _nats(found, known[group]) > threshold]
+            waiting = [group for group in waiting if _nats(found, known[group]) > threshold]
             parts: list[list[str]] = []
             for group in waiting[: max(1, self.search.k // 2)]:
                 parts += list(_split(group, _PARTS))
@@ -207,7 +220,9 @@ class Searcher:
             if not left:
                 return
             threshold = self._kth(found, units)
-            n_drawn = n_to_draw(audit, len(left), number, self.n_rounds)
+            # Of a screen by removal, all that was removed may have been groups.
+            n_at_most = len(units) if self.longest and not found.hidden else len(left)
+            n_drawn = min(n_to_draw(audit, n_at_most, number, self.n_rounds), len(left))
             drawn = left[:n_drawn] if self.longest else draw(left, n_drawn, self.seed, item.id, number)
             yield from self._score(item, found, drawn, keep=bool(found.hidden))
             found.audited.update(dict.fromkeys(drawn, number))
@@ -329,3 +344,19 @@ def _split(names: Sequence[str], n: int) -> Iterator[list[str]]:
     for start, end in pairwise(edges):
         if start < end:
             yield list(names[start:end])
+
+
+def _repeats_last(item: ContextItem) -> ContextItem:
+    """Its spans in another order: those with the tokens of an earlier one last, since their prompts may be equal."""
+    ids = {piece.name: tuple(piece.ids) for piece in item.prompt.pieces}
+    said = [tuple(ids[name] for name in span.pieces) for span in item.spans]
+    order = sorted(range(len(said)), key=lambda i: said[i] in said[:i])
+    return replace(item, spans=tuple(item.spans[i] for i in order))
+
+
+def _parts(names: Sequence[str]) -> Iterator[list[str]]:
+    """What a group is cut into, and each part again, down to single pieces."""
+    if len(names) > 1:
+        for part in _split(names, _PARTS):
+            yield part
+            yield from _parts(part)
