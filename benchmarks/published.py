@@ -30,6 +30,7 @@ class _Partition:
     """What context-cite asks of a partitioner: sentences joined by spaces, those of a mask kept."""
 
     parts: tuple[str, ...]
+    between: str = " "
 
     @property
     def context(self) -> str:
@@ -40,7 +41,7 @@ class _Partition:
         return len(self.parts)
 
     def get_context(self, mask: np.ndarray | None = None) -> str:
-        return " ".join(part for i, part in enumerate(self.parts) if mask is None or mask[i])
+        return self.between.join(part for i, part in enumerate(self.parts) if mask is None or mask[i])
 
 
 def context_cite(
@@ -58,21 +59,7 @@ def context_cite(
 
     `prompts` and `response` are ours, in token ids; an error if context-cite feeds the model anything else.
     """
-    # Imported, it fetches a sentence splitter, which is not used here: the sentences are given.
-    with mock.patch.object(_module("nltk"), "download", return_value=True):
-        package = _module("context_cite")
-    tokenizer = _tokenizer(backend)
-    tokenizer.padding_side = "left"
-    partition: Any = _Partition(sentences)
-    citer = package.ContextCiter(
-        backend.model,
-        tokenizer,
-        partition.context,
-        question,
-        num_ablations=len(masks),
-        batch_size=batch_size,
-        partitioner=partition,
-    )
+    citer = _citer(backend, _Partition(sentences), question, num_ablations=len(masks), batch_size=batch_size)
     # The response is given instead of generated: it is the text after the prompt.
     citer._cache["output"] = citer._get_prompt_ids(return_prompt=True)[1] + answer
     if [citer._get_prompt_ids(mask) for mask in masks] != list(prompts) or citer._response_ids != list(response):
@@ -89,6 +76,44 @@ def context_cite(
         return summed
 
     return run
+
+
+def regression(
+    backend: HfBackend,
+    parts: tuple[str, ...],
+    question: str,
+    answer: str,
+    n_tokens: int,
+    fed: tuple[list[int], Sequence[int]],
+) -> tuple[np.ndarray, list[int]]:
+    """ContextCite's weight of each part, (part,), and the lengths of the sequences that it ran for them.
+
+    It has as many of its masks as have `n_tokens` tokens, and two at least. `fed` is prompt and response in ids of
+    ours; an error if context-cite feeds the model anything else.
+    """
+    template = "{context}\n\n{query}"  # the chat's message as we write it
+    citer = _citer(backend, _Partition(parts, ""), question, batch_size=1, prompt_template=template)
+    citer._cache["output"] = citer._get_prompt_ids(return_prompt=True)[1] + answer
+    if (citer._get_prompt_ids(), citer._response_ids) != (fed[0], list(fed[1])):
+        raise ValueError("context-cite feeds the model other token ids than ours")
+    lengths: list[int] = []
+    while sum(lengths) < n_tokens or len(lengths) < 2:
+        mask = _module("context_cite.utils")._create_mask(len(parts), citer.ablation_keep_prob, len(lengths))
+        lengths.append(len(citer._get_prompt_ids(mask)) + len(fed[1]))
+    citer.num_ablations = len(lengths)
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        return np.asarray(citer.get_attributions(verbose=False)), lengths
+
+
+def _citer(backend: HfBackend, partition: Any, question: str, **options: Any) -> Any:
+    """A `ContextCiter` of a context in parts."""
+    # Imported, it fetches a sentence splitter, which is not used here: the sentences are given.
+    with mock.patch.object(_module("nltk"), "download", return_value=True):
+        package = _module("context_cite")
+    tokenizer = _tokenizer(backend)
+    tokenizer.padding_side = "left"
+    return package.ContextCiter(backend.model, tokenizer, partition.context, question, partitioner=partition, **options)
 
 
 def captum(backend: HfBackend, blocks: Sequence[Sequence[int]], rest: Sequence[int], response: Sequence[int]) -> Run:

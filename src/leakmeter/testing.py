@@ -52,7 +52,8 @@ def assert_leakage(
 
     Raises:
         AssertionError: a piece is above a bound; says which, by how much, and with which noise floor and posterior.
-        UsageError: no bound, or one that lies below the noise floor, where a measurement cannot tell it from chance.
+        UsageError: no bound, or one that lies below the noise floor, where a measurement cannot tell it from chance; or
+            no piece is above a bound, but a search did not score all of them: nothing is known of the others.
 
     Example:
         >>> from leakmeter.testing import assert_leakage
@@ -80,6 +81,7 @@ def assert_leakage(
         verb = "leaks" if len(broken) == 1 else "leak"
         first = f"{len(broken)} of {n} piece{'s' if n != 1 else ''} {verb} more than the bound allows"
         raise AssertionError("\n".join([first, *broken[:_TOLD], *more]))
+    _check_complete(results)
     return results
 
 
@@ -123,6 +125,17 @@ def _check_noise(result: InfluenceResult, max_nats: float | None, max_posterior:
     if max_posterior is not None and max_posterior < posterior_from_even_odds(floor):
         least = posterior_from_even_odds(floor)
         raise UsageError(f"max_posterior is {max_posterior:g} and lies below {least:.4g}, that of {said}; give more")
+
+
+def _check_complete(results: Iterable[InfluenceResult]) -> None:
+    """Refuse to say of pieces that were not scored that they are within a bound."""
+    left = [len(result.search.pieces) for result in results if result.search is not None and result.search.pieces]
+    if left:
+        cases = "1 case" if len(left) == 1 else f"{len(left):,} cases"
+        raise UsageError(
+            f"no piece that was scored leaks more than the bound allows, but a search did not score {sum(left):,} "
+            f"pieces of {cases}, of which nothing is known; leave search out"
+        )
 
 
 def _is_above(piece: Piece, max_nats: float | None, max_posterior: float | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, LowerBound, Quantity, RunQuantity
 from leakmeter.runs.measured import Measured
 
 
@@ -19,10 +19,18 @@ class Leak:
     floor: float
     right: float | None
     whole: float | None
+    is_least: bool = False
 
 
 QUANTITIES: tuple[AnyQuantity, ...] = (
-    Quantity("leak", "nats", "What leaks.", lambda case: case.leak, floor=lambda case: case.floor),
+    Quantity(
+        "leak",
+        "nats",
+        "What leaks.",
+        lambda case: case.leak,
+        floor=lambda case: case.floor,
+        lower_bound=LowerBound(lambda case: case.is_least, "not all was scored", "score all"),
+    ),
     Quantity("leak.right", SHARE_OF_CASES, "Whether it is right.", lambda case: case.right, "less", usual="mean"),
     RunQuantity("leak.whole", "share", "What leaks of all.", lambda cases: max(case.whole for case in cases)),
 )
@@ -35,14 +43,15 @@ def run(
     right: Sequence[float | None] | None = None,
     whole: float | None = 0.5,
     floor: float = 0.0,
+    least: Sequence[int] = (),
     measure: str = "leak",
     texts: str = "same",
     **settings: Any,
 ) -> Measured:
     names = [f"case {number}" for number in range(len(leaks))] if ids is None else list(ids)
     cases = tuple(
-        Leak(id_, leak, floor, is_right, whole)
-        for id_, leak, is_right in zip(names, leaks, right or [None] * len(leaks), strict=True)
+        Leak(id_, leak, floor, is_right, whole, number in least)
+        for number, (id_, leak, is_right) in enumerate(zip(names, leaks, right or [None] * len(leaks), strict=True))
     )
     spec = {
         "model": {"name": "toy", "dtype": settings.pop("dtype", "float64")},

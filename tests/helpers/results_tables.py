@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from statistics import median
 from types import EllipsisType
 
 from helpers.places import DOCS
@@ -378,6 +379,127 @@ def served() -> Table:
     return out
 
 
+_LONG = ("1000", "2000", "4000", "8000")
+_RECALLS = tuple(f"recall at {k}" for k in (1, 3, 5))
+_MISSED = (1, 5, 10)
+
+
+def _total(rows: Sequence[Row], name: str) -> float:
+    return sum(float(row[name]) for row in rows)
+
+
+def _mean_of(rows: Sequence[Row], name: str) -> float:
+    return mean(float(row[name]) for row in rows)
+
+
+def _long_marks(rows: Sequence[Row]) -> list[Cell]:
+    return [
+        [_mean_of(rows, name) for name in _RECALLS],
+        [_mean_of(rows, "average precision")],
+        [_total(rows, "above placebo found"), _total(rows, "above placebo")],
+        [_total(rows, "needles listed"), _total(rows, "needles")],
+    ]
+
+
+def _long_found(by: str, values: Sequence[str]) -> Table:
+    out: Table = []
+    for value in values:
+        rows = where("long_contexts", method="search", **{by: value})
+        if rows:
+            label: Cell = value if by == "kind" else [float(value)]
+            out.append([label, [len(rows)], *_long_marks(rows)])
+    return out
+
+
+def long_by_kind() -> Table:
+    return _long_found("kind", tuple(dict.fromkeys(row["kind"] for row in read("long_contexts"))))
+
+
+def long_by_length() -> Table:
+    return _long_found("length", _LONG)
+
+
+def long_cost() -> Table:
+    out: Table = []
+    for length in _LONG:
+        rows = [row for row in where("long_contexts_cost", length=length) if row["operations"]]
+        if not rows:
+            continue
+        ratios = [float(row["exact operations"]) / float(row["operations"]) for row in rows]
+        tokens = [float(row["exact tokens"]) / float(row["tokens"]) for row in rows]
+        audits = [
+            mean(100 * float(row[f"audit operations, {missed} %"]) / float(row["exact operations"]) for row in rows)
+            for missed in _MISSED
+        ]
+        out.append(
+            [
+                [float(length)],
+                [len(rows)],
+                [_mean_of(rows, "pieces")],
+                [_mean_of(rows, "rescored")],
+                [median(ratios), min(ratios), max(ratios)],
+                [median(tokens)],
+                *([audit] for audit in audits),
+            ]
+        )
+    return out
+
+
+def long_peers() -> Table:
+    out: Table = []
+    for method in ("search", "search top:10", "hierarchical", "attention", "attention, rescored", "context-cite"):
+        rows = where("long_contexts", method=method, length=1000)
+        ratio = median(float(row["exact over operations"]) for row in rows)
+        out.append([method, [len(rows)], *_long_marks(rows), [ratio]])
+    return out
+
+
+def long_audits() -> Table:
+    out: Table = []
+    for listed in ("search", "random"):
+        for missed in _MISSED:
+            rows = where("long_contexts_audit", **{"list": listed, "missed at most %": missed})
+            out.append(
+                [
+                    listed,
+                    [missed],
+                    [_mean_of(rows, "left")],
+                    [_mean_of(rows, "drawn")],
+                    [_mean_of(rows, "truly missed"), max(float(row["truly missed"]) for row in rows)],
+                    [_mean_of(rows, "stated at most")],
+                    [min(float(row["statement holds"]) for row in rows), _mean_of(rows, "statement holds")],
+                    [min(float(row["least coverage by formula"]) for row in rows)],
+                ]
+            )
+    return out
+
+
+def long_pairs() -> Table:
+    out: Table = []
+    for kind in ("twice", "hidden pair", "cancelling pair"):
+        rows = where("long_contexts_needles", kind=kind)
+        if rows:
+            pairs = [(first, second) for first, second in zip(rows[::2], rows[1::2], strict=True)]
+            nats = [sorted((float(row["exact"]) for row in pair), reverse=True) for pair in pairs]
+            both = mean(float(pair[0]["needles together"]) for pair in pairs)
+            out.append([kind, [len(pairs)], [mean(one[0] for one in nats)], [mean(one[1] for one in nats)], [both]])
+    return out
+
+
+def long_intervals() -> Table:
+    out: Table = []
+    for missed in _MISSED:
+        told = where("long_contexts_audit", **{"list": "search", "missed at most %": missed})
+        rows = [row for row in told if row["interval holds, floor noise"]]
+        cells = [
+            [_mean_of(rows, f"interval {what}, floor {floor}")]
+            for floor in ("noise", "placebo")
+            for what in ("holds", "width")
+        ]
+        out.append([[missed], [len(rows)], *cells])
+    return out
+
+
 TABLES: dict[str, list[Callable[[], Table]]] = {
     "figure_2a": [figure_2a],
     "figure_2b": [lambda: _over("figure_2b", "max_context_tokens")],
@@ -406,5 +528,6 @@ TABLES: dict[str, list[Callable[[], Table]]] = {
     "pubmedqa": [lambda: [[UNKEPT] * 9] * 20],
     "served": [lambda: [[UNKEPT] * 4] * 4, served, lambda: [[UNKEPT] * 4] * 5, lambda: [[UNKEPT] * 2] * 3],
     "pii_check": [pii_check, lambda: [[UNKEPT] * 5] * 6],
+    "long_contexts": [long_by_kind, long_by_length, long_cost, long_peers, long_audits, long_intervals, long_pairs],
 }
 """Of each page, its tables in their order."""

@@ -207,6 +207,7 @@ def test_lines_of_a_comparison() -> None:
         "n_other_texts": 1,
         "settings": [{"name": "version", "first": "1", "second": "2"}],
         "incomparable": [],
+        "left_out": [],
         "quantities": [{**row, **tested, "verdict": "worse"}, {**whole, **untested}],
     }
     assert comparison_lines(told) == [

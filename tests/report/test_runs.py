@@ -47,7 +47,14 @@ def comparison(**more: object) -> dict[str, object]:
         "interval": [0.4, 1.9], "p_value": 0.01, "holm_p_value": 0.03, "n_pairs": 117, "verdict": "worse",
     }  # fmt: skip
     settings = [{"name": "prompts.template", "first": "plain", "second": "chat"}]
-    told = {"n_pairs": 117, "n_other_texts": 0, "settings": settings, "incomparable": [], "quantities": [row]}
+    told = {
+        "n_pairs": 117,
+        "n_other_texts": 0,
+        "settings": settings,
+        "incomparable": [],
+        "left_out": [],
+        "quantities": [row],
+    }
     return {**told, **more}
 
 

@@ -12,7 +12,7 @@ import pytest
 from helpers.measured_runs import run
 from leakmeter.core.check import Item
 from leakmeter.errors import DataError, UsageError
-from leakmeter.runs.baseline import Baseline, Held, baseline_of, hold_against, read_baseline
+from leakmeter.runs.baseline import Baseline, Held, baseline_of, hold_against, left_out_lines, read_baseline
 from leakmeter.runs.compare import HIDDEN, Setting
 from leakmeter.runs.measured import Measured
 
@@ -219,3 +219,20 @@ def test_numbers_of_a_thousand_digits_and_no_floor_do_no_harm(tmp_path: Path) ->
 def test_what_is_not_there(tmp_path: Path, name: str, why: str) -> None:
     with pytest.raises(DataError, match=why):
         read_baseline(tmp_path / name)
+
+
+def test_a_lower_bound_is_left_out_and_counted() -> None:
+    """Now, then and in both; 100 more would be worse by far."""
+    worse = [*LEAKS[:-1], LEAKS[-1] + 100.0]
+    (check,) = held(run(worse, least=[5]), run(LEAKS)).checks
+    assert (check.holds, check.found.n, check.n_missing, check.n_lower_bounds) == (True, 5, 0, 1)
+    assert check.explained.endswith("allow. 1 case is left out: only a lower bound is known (not all was scored).")
+    (check,) = held(run(worse), run(LEAKS, least=[5])).checks
+    assert (check.holds, check.found.n, check.n_missing) == (True, 5, 1)
+    (check,) = held(run(worse, least=[5]), run([*LEAKS[:-1], None])).checks
+    assert (check.found.n, check.n_missing, check.n_lower_bounds) == (5, 0, 1)
+    assert left_out_lines(run(LEAKS, least=[0, 1]), {"leak"}) == [
+        "leak: 2 cases are left out: only a lower bound is known (not all was scored)"
+    ]
+    with pytest.raises(UsageError, match=r"6 cases are left out: only a lower bound is known .*; score all$"):
+        held(run(LEAKS, least=range(6)), run(LEAKS))

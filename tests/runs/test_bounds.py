@@ -166,3 +166,33 @@ def test_shares_have_a_width_where_every_case_is_right() -> None:
 def test_every_run_that_has_the_quantity_is_held() -> None:
     found = checks("leak.max <= 5", [run([1.0]), run([9.0])])
     assert [(one.run, one.holds) for one in found] == [(1, True), (2, False)]
+
+
+@pytest.mark.parametrize("how", ["max", "mean", "p50", "median", "min"])
+@pytest.mark.parametrize(("leaks", "limit"), [([1.0, 2.0, 3.0], 3.5), ([4.0, 4.0, 4.0], 3.5)])
+def test_a_lower_bound_breaks_a_bound_or_decides_nothing(how: str, leaks: list[float], limit: float) -> None:
+    """Above, whatever the true number is; below, it may be above."""
+    upper, lower = (check(f"leak.{how} {sign} {limit}", run(leaks, least=[1])) for sign in ("<=", ">="))
+    is_beyond = min(leaks) > limit
+    assert upper.verdict == ("broken" if is_beyond else "undecided")
+    assert lower.verdict == ("holds" if is_beyond else "undecided")
+    assert check(f"leak.{how} <= {limit}", run(leaks)).verdict == ("broken" if is_beyond else "holds")
+    for found in (upper, lower):
+        assert (found.holds, found.undecided) == (found.verdict == "holds", found.verdict == "undecided")
+        assert (found.found.is_lower_bound, found.found.interval, found.n_lower_bounds) == (True, None, 1)
+        assert f"leak.{how} is at least " in found.explained
+
+
+def test_what_an_undecided_bound_says() -> None:
+    found = check("leak.max <= 5", run([1.0, 2.0, None], least=[0, 1, 2]))
+    assert found.explained == (
+        "leak.max is at least 2.00 nats over 2 cases, and whether it is at most 5 is undecided: of 3 cases only a "
+        "lower bound is known (not all was scored); score all."
+    )
+    assert found.worst == ()
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(100.0, "undecided"), (2.6, "broken"), (0.5, "broken")])
+def test_confidence_in_lower_bounds(limit: float, verdict: str) -> None:
+    found = check(f"leak.mean <= {limit}", run([1.0, 2.0, 3.0, 4.0], least=[3]), confident=True)
+    assert found.verdict == verdict

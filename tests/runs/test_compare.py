@@ -10,6 +10,7 @@ import pytest
 from helpers.measured_runs import run
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.runs.compare import HIDDEN, Moved, Setting, compare, differing
+from leakmeter.runs.comparison_words import comparison_lines
 from leakmeter.runs.measured import Measured
 from leakmeter.stats.rank_tests import holm, signed_rank_p
 
@@ -123,3 +124,21 @@ def test_the_plain_object() -> None:
     leak, whole = told["quantities"]
     assert (leak["quantity"], leak["unit"], leak["worse"], leak["verdict"]) == ("leak", "nats", "more", "worse")
     assert list(leak) == list(whole)
+
+
+def test_a_lower_bound_is_left_out_and_counted() -> None:
+    found = compare(run(BEFORE, least=[0]), run(AFTER, least=[0, 1]))
+    (moved,) = [one for one in found.moved if one.quantity == "leak"]
+    assert (moved.n_pairs, moved.n_missing) == (4, 2)
+    assert moved.first == np.mean(BEFORE[2:])
+    told = found.to_dict()
+    assert told["left_out"] == [{"quantity": "leak", "n_pairs": 2, "why": "not all was scored"}]
+    assert comparison_lines(told)[-1] == (
+        "leak: 2 pairs are left out: only a lower bound is known (not all was scored)"
+    )
+    none = compare(run(BEFORE, least=range(6)), run(AFTER), [])
+    assert [one.quantity for one in none.moved] == []
+    assert [one.n_pairs for one in none.left_out] == [6]
+    with pytest.raises(UsageError, match="has leak in both runs; 6 pairs are left out: only a lower bound"):
+        compare(run(BEFORE, least=range(6)), run(AFTER), ["leak"])
+    assert compare(run(BEFORE), run(AFTER)).left_out == ()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leakmeter.runs.measured import Measured
 
 _BROKEN: Final = 1
+_UNDECIDED: Final = 2
 
 
 def gate(
@@ -42,6 +43,9 @@ def gate(
 
     Give the runs; or --latest; or --runs alone, for all finished runs of a directory. A bound is held against each run
     that has its quantity, and is broken where one of them breaks it.
+
+    Of a context that was searched (--search) a number may be a lower bound, as influence.worst_piece is. Beyond an
+    upper bound it breaks the bound; else the bound is undecided, and the command exits with 2.
 
     A bound is of QUANTITY.AGGREGATE: influence.p95, influence.max, icl.accuracy, audit.ratio. Aggregates over the cases
     are mean, median, min, max and p1 to p99. A quantity of each case is in no bound without one, but for those that
@@ -103,13 +107,15 @@ def gate(
         output.tell(f"baseline: {write_baseline}")
     if json:
         against_baseline = [{name: of for name, of in asdict(one).items() if name != "checks"} for one in held]
-        output.print_json({"holds": holds, "checks": list(map(asdict, checks)), "baseline": against_baseline})
+        undecided = any(check.undecided for check in checks)
+        told = {"holds": holds, "undecided": undecided, "checks": list(map(asdict, checks))}
+        output.print_json({**told, "baseline": against_baseline})
     else:
         _print(checks, held)
     if write_baseline is not None and not holds:
         output.tell(f"leakmeter: baseline '{write_baseline}' is not written, since not everything holds")
     if not holds:
-        sys.exit(_BROKEN)
+        sys.exit(_BROKEN if any(check.verdict == "broken" for check in checks) else _UNDECIDED)
 
 
 def _found(names: Sequence[str], roots: Sequence[Path], *, latest: bool) -> list[Path]:
@@ -153,10 +159,14 @@ def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
 
 def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Path) -> None:
     from leakmeter.core.written import write_whole
-    from leakmeter.runs.baseline import baseline_of
+    from leakmeter.runs.baseline import baseline_of, left_out_lines
 
     bounded = {found[0].name for run in runs for bound in bounds if (found := run.named(bound.name))}
-    kept = baseline_of(runs, bounded, _key()).to_dict()
+    baseline = baseline_of(runs, bounded, _key())
+    for number, run in enumerate(runs, 1):
+        for line in left_out_lines(run, baseline.runs[number - 1].quantities):
+            output.tell(f"run {number}: {line}")
+    kept = baseline.to_dict()
     # It holds no text, and is kept with a project's sources.
     write_whole(path, json_format.dumps(kept, indent=1, allow_nan=False).encode() + b"\n", public=True)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["holds", "broken", "undecided"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,8 @@ class Number:
     unit: str
     n: int
     """Cases, or pairs of cases, that it is made of."""
+    is_lower_bound: bool = False
+    """Whether it is only the least that it can be, since this is so of a case; there is no interval then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +53,12 @@ class Check:
     """One sentence of what was found."""
     worst: tuple[Item, ...] = ()
     """Of a broken claim the cases that speak most against it, worst first."""
+    undecided: bool = False
+    """Whether it neither holds nor is broken, as far as the cases are known."""
+    n_lower_bounds: int = 0
+    """Cases of whose number only a lower bound is known."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is said of the claim."""
+        return "holds" if self.holds else "undecided" if self.undecided else "broken"

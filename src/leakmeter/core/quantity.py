@@ -15,6 +15,18 @@ SHARE_OF_CASES: Final = "share of cases"
 
 
 @dataclass(frozen=True, slots=True)
+class LowerBound:
+    """When the number of a case is only the least that it can be."""
+
+    of: Callable[[Case], bool]
+    """A result to whether its number is."""
+    why: str
+    """A clause: why it is not known."""
+    advice: str
+    """What to do to know it, or what to look at instead: an imperative."""
+
+
+@dataclass(frozen=True, slots=True)
 class Quantity:
     """One number of a case."""
 
@@ -32,6 +44,8 @@ class Quantity:
     """A result to the amount by which other ways to compute the same move the number; None where it is unknown."""
     half_width: Callable[[Case], float | None] | None = None
     """A result to the most that the number may be off where it is the middle of an interval; None where it is not."""
+    lower_bound: LowerBound | None = None
+    """When the number is a lower bound only: never compared as a value, and no reason for an upper bound to hold."""
     usual: str | None = None
     """The aggregate that is meant where none is named; None where that would be a guess."""
     was: str | None = None

@@ -32,7 +32,7 @@ from leakmeter.errors import DataError, UsageError
 from leakmeter.runs.bounds import WORST_AT_MOST
 from leakmeter.runs.compare import HIDDEN, Setting, differing, incomparable, is_seed
 from leakmeter.runs.comparison_words import setting_line
-from leakmeter.runs.gate_words import regression_sentence
+from leakmeter.runs.gate_words import left_out_sentence, regression_sentence
 from leakmeter.runs.measured import Measured, case_quantities, with_tokenization
 from leakmeter.runs.pseudonym import pseudonym
 from leakmeter.stats.aggregates import aggregate
@@ -182,6 +182,20 @@ def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
     )
 
 
+def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
+    """How many cases a baseline does not have of some quantities, although the run has a lower bound of them.
+
+    Args:
+        run: as it is kept.
+        names: of quantities.
+    """
+    return [
+        f"{one.name}: {left_out_sentence(n_lower, 'case', one.lower_bound.why)}"
+        for one in case_quantities(run)
+        if one.name in names and one.lower_bound is not None and (n_lower := int(run.lower_bounds(one).sum()))
+    ]
+
+
 def read_baseline(path: Path) -> Baseline:
     """What `Baseline.to_dict` made, from a file.
 
@@ -287,8 +301,16 @@ def _regression(
     then = np.asarray(kept.values)
     now = run.values(quantity)
     both = [(i, j) for i, j in pairs if not np.isnan(now[i]) and not np.isnan(then[j])]
+    lower = run.lower_bounds(quantity)
+    n_lower = sum(bool(lower[i]) for i, _ in pairs)
+    left_out = left_out_sentence(n_lower, "case", quantity.lower_bound.why) if n_lower and quantity.lower_bound else ""
     if not both:
-        raise UsageError(f"no case of run {number} has {quantity.name} now and in the baseline; write another baseline")
+        advice = (
+            f"{left_out}; {quantity.lower_bound.advice}"
+            if quantity.lower_bound and left_out
+            else "write another baseline"
+        )
+        raise UsageError(f"no case of run {number} has {quantity.name} now and in the baseline; {advice}")
     mine, theirs = (np.asarray(of) for of in zip(*both, strict=True))
     difference = paired_difference(now[mine], then[theirs], seed=seed)
     finite = then[theirs][np.isfinite(then[theirs])]
@@ -297,6 +319,7 @@ def _regression(
     is_worse = difference.is_above(floor) if quantity.worse == "more" else difference.is_below(floor)
     found = Number(difference.mean, difference.interval, quantity.unit, len(both))
     means = (aggregate(of, "mean") for of in (then[theirs], now[mine]))
+    said = regression_sentence(quantity.name, found, floor, *means, holds=not is_worse)
     return Check(
         f"{quantity.name} is no worse than the baseline",
         number,
@@ -304,9 +327,10 @@ def _regression(
         quantity.about,
         not is_worse,
         found,
-        len(pairs) - len(both),
-        regression_sentence(quantity.name, found, floor, *means, holds=not is_worse),
+        len(pairs) - len(both) - n_lower,
+        " ".join(filter(None, (said, left_out and f"{left_out}."))),
         _worst(quantity, mine, difference.differences, floor) if is_worse else (),
+        n_lower_bounds=n_lower,
     )
 
 

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from leakmeter.core.check import Check, Item, Number
-from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.runs.gate_words import bound_sentence
+from leakmeter.runs.gate_words import bound_sentence, undecided_sentence
 from leakmeter.runs.measured import Measured
 from leakmeter.stats.aggregates import EXTREMES, FORMS, aggregate, interval_of_aggregate
 from leakmeter.stats.stats import FloatArray
@@ -87,6 +87,9 @@ def check_bounds(
             whole, have none and are held by their value; the mean of one case has none and does not hold.
         seed: of the bootstrap.
 
+    Of some cases only a lower bound of a quantity may be known. An aggregate grows with each of its numbers, so that
+    one of lower bounds is a lower bound: it may break an upper bound and reach a lower one, and else decides nothing.
+
     Raises:
         UsageError: no run has a quantity, its name does not say which number of it is meant, or no case has it.
     """
@@ -124,11 +127,15 @@ def _check(
     if not known.size:
         raise _no_case_has(quantity, number, run)
     interval = interval_of_aggregate(known, how, seed=seed, is_share=quantity.unit == SHARE_OF_CASES)
-    found = Number(aggregate(known, how), interval, quantity.unit, known.size)
+    n_lower = int(run.lower_bounds(quantity).sum())
+    found = Number(aggregate(known, how), None if n_lower else interval, quantity.unit, known.size, n_lower > 0)
     holds = bound.allows(found.value)
     if confident and how not in EXTREMES:
         holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])
-    return _made(bound, run, number, quantity, found, holds=holds, worst=() if holds else _worst(bound, values))
+    if n_lower and holds == bound.is_upper:
+        return _undecided(bound, run, number, quantity, found, n_lower)
+    worst = () if holds else _worst(bound, values)
+    return _made(bound, run, number, quantity, found, holds=holds, worst=worst, n_lower=n_lower)
 
 
 def _made(
@@ -140,11 +147,32 @@ def _made(
     *,
     holds: bool,
     worst: tuple[Item, ...] = (),
+    n_lower: int = 0,
 ) -> Check:
     is_within = bound.allows(found.value)
     said = bound_sentence(bound.name, found, bound.operator, bound.limit, is_within=is_within, holds=holds)
     n_missing = len(run.cases) - found.n
-    return Check(str(bound), number, quantity.name, quantity.about, holds, found, n_missing, said, worst)
+    return Check(
+        str(bound), number, quantity.name, quantity.about, holds, found, n_missing, said, worst, n_lower_bounds=n_lower
+    )
+
+
+def _undecided(bound: Bound, run: Measured, number: int, quantity: Quantity, found: Number, n_lower: int) -> Check:
+    assert quantity.lower_bound is not None
+    why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
+    said = undecided_sentence(bound.name, found, bound.operator, bound.limit, n_lower=n_lower, why=why, advice=advice)
+    return Check(
+        str(bound),
+        number,
+        quantity.name,
+        quantity.about,
+        holds=False,
+        found=found,
+        n_missing=len(run.cases) - found.n,
+        explained=said,
+        undecided=True,
+        n_lower_bounds=n_lower,
+    )
 
 
 def _worst(bound: Bound, values: FloatArray) -> tuple[Item, ...]:

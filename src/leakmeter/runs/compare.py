@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Final, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.quantity import Quantity, RunQuantity, Worse
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.runs.gate_words import left_out_sentence
 from leakmeter.runs.measured import Measured, case_quantities
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.rank_tests import PairedDifference, holm, paired_difference
@@ -53,7 +54,7 @@ class Moved:
     """Mean over pairs of both runs' floors: amount by which noise alone may move the difference."""
     n_pairs: int
     n_missing: int
-    """Pairs in which one has no such number."""
+    """Pairs in which one has no such number, or a lower bound only."""
 
     @property
     def verdict(self) -> Verdict:
@@ -78,6 +79,15 @@ class WholeMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Pairs of cases of which one run has only a lower bound of a quantity: nothing says how far that moved."""
+
+    quantity: str
+    n_pairs: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Two runs of one measure."""
 
@@ -96,6 +106,8 @@ class Comparison:
     """Quantities of cases that some pair has."""
     whole: tuple[WholeMoved, ...]
     """Quantities of runs as a whole."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Pairs that are not compared although both have the quantity."""
 
     def to_dict(self) -> JsonObject:
         """One plain object; 'first' is A, 'second' B, differences are B − A.
@@ -108,6 +120,7 @@ class Comparison:
             **{name: getattr(self, name) for name in _COUNTS},
             "settings": [asdict(one) for one in self.settings],
             "incomparable": [asdict(one) for one in self.incomparable],
+            "left_out": [asdict(one) for one in self.left_out],
             "quantities": [{**row, **_UNDECIDED} for row in rows] if self.incomparable else rows,
         }
 
@@ -143,12 +156,18 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
         for quantity in case_quantities(first)
         if quantity in asked and (one := _moved(first, second, pairs, quantity, seed)) is not None
     ]
+    left_out = tuple(_left_out(first, second, pairs, [one for one in case_quantities(first) if one in asked]))
     of_first, of_second = first.settings(), second.settings()
     settings = differing(of_first, of_second)
     found = {one.quantity for one in moved}
     for quantity in asked:
         if names and isinstance(quantity, Quantity) and quantity.name not in found:
-            raise UsageError(f"none of the {len(pairs)} pairs of cases has {quantity.name} in both runs")
+            told = "".join(
+                f"; {left_out_sentence(one.n_pairs, 'pair', one.why)}"
+                for one in left_out
+                if one.quantity == quantity.name
+            )
+            raise UsageError(f"none of the {len(pairs)} pairs of cases has {quantity.name} in both runs{told}")
     return Comparison(
         first.measure,
         len(pairs),
@@ -170,6 +189,7 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
             for one in asked
             if isinstance(one, RunQuantity)
         ),
+        left_out,
     )
 
 
@@ -253,6 +273,16 @@ def _moved(
         len(both),
         len(pairs) - len(both),
     )
+
+
+def _left_out(
+    first: Measured, second: Measured, pairs: Sequence[tuple[int, int]], quantities: Sequence[Quantity]
+) -> Iterator[LeftOut]:
+    for one in quantities:
+        if one.lower_bound is not None:
+            ones, twos = first.lower_bounds(one), second.lower_bounds(one)
+            if n_pairs := sum(bool(ones[i] or twos[j]) for i, j in pairs):
+                yield LeftOut(one.name, n_pairs, one.lower_bound.why)
 
 
 def _tested(moved: Sequence[Moved]) -> tuple[Moved, ...]:

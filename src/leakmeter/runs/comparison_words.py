@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from leakmeter.core.plain import excerpt
 from leakmeter.report.scale import interval_text, nats_text
+from leakmeter.runs.gate_words import left_out_sentence
 
 _VALUE_AT_MOST: Final = 60
 
@@ -49,7 +50,16 @@ def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:
     lines += [f"set otherwise: {line}" for line in settings]
     if comparison["incomparable"]:
         lines.append(incomparable_line(comparison["incomparable"]))
-    return [*lines, *map(_moved, comparison["quantities"])]
+    return [*lines, *map(_moved, comparison["quantities"]), *map(left_out_line, comparison["left_out"])]
+
+
+def left_out_line(left_out: Mapping[str, Any]) -> str:
+    """Pairs that are not compared.
+
+    Args:
+        left_out: see `runs.compare.LeftOut`.
+    """
+    return f"{left_out['quantity']}: {left_out_sentence(left_out['n_pairs'], 'pair', left_out['why'])}"
 
 
 def _moved(row: Mapping[str, Any]) -> str:

@@ -9,13 +9,23 @@ from leakmeter.core.check import Check, Number
 from leakmeter.report.scale import interval_text, nats_text
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
+_TOLD: Final = {"holds": "holds ", "broken": "BROKEN", "undecided": "UNDECIDED"}
 _BEYOND: Final = {"<=": "more than", "<": "not below", ">=": "less than", ">": "not above"}
 
 
 def number_text(number: Number) -> str:
     """'7.31 [5.2, 9.9] nats over 120 cases'."""
-    cases = "1 case" if number.n == 1 else f"{number.n:,} cases"
-    return f"{nats_text(number.value)}{interval_text(number.interval)} {number.unit} over {cases}"
+    return f"{value_text(number)} {number.unit} over {_cases(number.n)}"
+
+
+def value_text(number: Number) -> str:
+    """'7.31 [5.2, 9.9]', or 'at least 7.31'."""
+    least = "at least " if number.is_lower_bound else ""
+    return f"{least}{nats_text(number.value)}{interval_text(number.interval)}"
+
+
+def _cases(n: int) -> str:
+    return "1 case" if n == 1 else f"{n:,} cases"
 
 
 def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is_within: bool, holds: bool) -> str:
@@ -34,9 +44,41 @@ def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is
         return f"{found}: {_WITHIN[operator]} {limit:.12g}, as asked."
     if not is_within:
         return f"{found}: {_BEYOND[operator]} {limit:.12g}."
-    if number.interval is None:
+    if number.interval is None and not number.is_lower_bound:
         return f"{found}: {_WITHIN[operator]} {limit:.12g}, but one case has no interval that could be."
     return f"{found}: {_WITHIN[operator]} {limit:.12g}, but not all of its interval is."
+
+
+def undecided_sentence(
+    name: str, number: Number, operator: str, limit: float, *, n_lower: int, why: str, advice: str
+) -> str:
+    """What was found of a bound that neither holds nor is broken, and what to do.
+
+    Args:
+        name: of the number.
+        number: a lower bound.
+        operator: of the bound.
+        limit: of the bound.
+        n_lower: cases of which only a lower bound is known.
+        why: that is so.
+        advice: to the user.
+    """
+    return (
+        f"{name} is {number_text(number)}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: of "
+        f"{_cases(n_lower)} only a lower bound is known ({why}); {advice}."
+    )
+
+
+def left_out_sentence(n_lower: int, what: str, why: str) -> str:
+    """How many cases, or pairs of cases, are not compared, since of one only a lower bound is known.
+
+    Args:
+        n_lower: how many.
+        what: they are, 'case' or 'pair'.
+        why: that is so.
+    """
+    said = f"1 {what} is" if n_lower == 1 else f"{n_lower:,} {what}s are"
+    return f"{said} left out: only a lower bound is known ({why})"
 
 
 def regression_sentence(
@@ -67,7 +109,7 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
     for check in checks:
         run = f"run {check.run}: " if several else ""
         missing = f" {check.n_missing:,} without it." if check.n_missing else ""
-        lines.append(f"{'holds ' if check.holds else 'BROKEN'}  {run}{check.explained}{missing}")
+        lines.append(f"{_TOLD[check.verdict]}  {run}{check.explained}{missing}")
         if check.worst:
             told = ", ".join(f"case {item.number} {nats_text(item.value)}" for item in check.worst)
             lines.append(f"        worst: {told}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 from xml.etree import ElementTree
@@ -14,12 +15,15 @@ _SUITE: Final = "leakmeter gate"
 def to_junit(checks: Sequence[Check]) -> bytes:
     """JUnit XML in UTF-8; the same checks give the same bytes.
 
-    Each test case has its number as properties: value, the ends of its interval where it has one, unit, and cases.
+    Each test case has its number as properties: value, or 'value at least', the ends of its interval where it has one,
+    unit, and cases. A broken claim is a failure, one that is undecided an error.
 
     Args:
         checks: what was found.
     """
-    counts = {"tests": str(len(checks)), "failures": str(sum(not check.holds for check in checks)), "errors": "0"}
+    verdicts = Counter(check.verdict for check in checks)
+    failures, errors = str(verdicts["broken"]), str(verdicts["undecided"])
+    counts = {"tests": str(len(checks)), "failures": failures, "errors": errors}
     root = ElementTree.Element("testsuites", {"name": _SUITE, **counts})
     suite = ElementTree.SubElement(root, "testsuite", {"name": _SUITE, **counts, "skipped": "0", "time": "0"})
     for check in checks:
@@ -29,7 +33,8 @@ def to_junit(checks: Sequence[Check]) -> bytes:
         for name, value in _properties(check).items():
             ElementTree.SubElement(properties, "property", {"name": name, "value": value})
         if not check.holds:
-            failure = ElementTree.SubElement(case, "failure", {"type": "bound", "message": check.explained})
+            tag, type_ = ("error", "undecided") if check.undecided else ("failure", "bound")
+            failure = ElementTree.SubElement(case, tag, {"type": type_, "message": check.explained})
             failure.text = f"{check.explained} {check.about}"
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'.encode()
@@ -40,4 +45,5 @@ def _properties(check: Check) -> dict[str, str]:
     low, high = found.interval or (None, None)
     ends = {} if low is None or high is None else {"low": repr(low), "high": repr(high)}
     counts = {"cases": str(found.n), "cases without": str(check.n_missing)}
-    return {"value": repr(found.value), **ends, "unit": found.unit, **counts}
+    value = "value at least" if found.is_lower_bound else "value"
+    return {value: repr(found.value), **ends, "unit": found.unit, **counts}

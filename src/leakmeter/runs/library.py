@@ -36,8 +36,13 @@ class GateResult:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing is broken."""
+        """Whether nothing is broken, and nothing undecided."""
         return all(check.holds for check in self.checks)
+
+    @property
+    def undecided(self) -> tuple[Check, ...]:
+        """Checks that neither hold nor are broken, since of some cases only a lower bound is known."""
+        return tuple(check for check in self.checks if check.undecided)
 
     def __str__(self) -> str:
         from leakmeter.runs.gate_words import check_lines
@@ -100,7 +105,8 @@ def gate(
         runs: directory of runs, where one is given by name.
 
     Returns:
-        The checks, and whether all hold.
+        The checks, and whether all hold. Of a context that was searched only a lower bound of some quantities is known:
+        a bound that this does not decide does not hold.
 
     Raises:
         UsageError: no run, nothing to hold it against, or a bound of a quantity that there is not.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from leakmeter.core import registry
 from leakmeter.core.quantity import AnyQuantity, Case, Quantity
@@ -19,6 +20,7 @@ from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.aggregates import is_aggregate
 from leakmeter.stats.stats import FloatArray
 
+BoolArray = npt.NDArray[np.bool_]
 _SETTINGS: Final = ("model", "params", "prompts")
 
 
@@ -39,17 +41,26 @@ class Measured:
         return [str(case.id) for case in self.cases]
 
     def values(self, quantity: Quantity) -> FloatArray:
-        """A quantity of every case, NaN where a case has none, (case,)."""
+        """A quantity of every case, NaN where a case has none, or a lower bound only, (case,)."""
+        return np.where(self.lower_bounds(quantity), np.nan, self.least_values(quantity))
+
+    def least_values(self, quantity: Quantity) -> FloatArray:
+        """As `values`, but of a case of which only a lower bound is known that bound, (case,)."""
         found = [quantity.of(case) for case in self.cases]
         return np.asarray([np.nan if value is None else value for value in found], dtype=np.float64)
 
+    def lower_bounds(self, quantity: Quantity) -> BoolArray:
+        """Whether only a lower bound of a case's number is known, (case,)."""
+        of = quantity.lower_bound
+        return np.asarray([of is not None and of.of(case) for case in self.cases], dtype=np.bool_)
+
     def worst_values(self, quantity: Quantity, *, is_upper: bool) -> FloatArray:
-        """As `values`, but of a middle of an interval the end that is nearest to a bound or beyond it, (case,)."""
+        """As `least_values`, but of a middle of an interval the end nearest to a bound or beyond it, (case,)."""
         half_width = quantity.half_width
         if half_width is None:
-            return self.values(quantity)
+            return self.least_values(quantity)
         widths = np.asarray([half_width(case) or 0.0 for case in self.cases])
-        ends: FloatArray = self.values(quantity) + (widths if is_upper else -widths)
+        ends: FloatArray = self.least_values(quantity) + (widths if is_upper else -widths)
         return ends
 
     def floor(self, quantity: Quantity, cases: Iterable[int]) -> float:

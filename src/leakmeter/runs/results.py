@@ -125,7 +125,9 @@ class Results(Generic[R]):
     def quantities(self) -> dict[str, Number]:
         """Each quantity by QUANTITY.AGGREGATE: the usual aggregate, or the mean, with its 95 % interval over cases.
 
-        A quantity that no case has is left out; one of all cases as a whole has no aggregate and no interval.
+        A quantity that no case has is left out; one of all cases as a whole has no aggregate and no interval. Where
+        only a lower bound is known of a case, as of a context that was searched, the number is a lower bound too, and
+        says so.
         """
         return {name: number for name, (_, number) in self.summed_up().items()}
 
@@ -143,17 +145,22 @@ class Results(Generic[R]):
                 if whole is not None:
                     found[quantity.name] = quantity, Number(whole, None, quantity.unit, len(self.cases))
                 continue
-            values = measured.values(quantity)
+            values, is_least = measured.least_values(quantity), bool(measured.lower_bounds(quantity).any())
             known, how = values[~np.isnan(values)], quantity.usual or "mean"
             if known.size:
-                interval = interval_of_aggregate(known, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
-                number = Number(aggregate(known, how), interval, quantity.unit, known.size)
+                interval = (
+                    None
+                    if is_least
+                    else interval_of_aggregate(known, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
+                )
+                number = Number(aggregate(known, how), interval, quantity.unit, known.size, is_least)
                 found[f"{quantity.name}.{how}"] = quantity, number
         return found
 
     # ---- as data -----------------------------------------------------------------------------------------------------
     def to_frame(self, *, detail: bool = False) -> pd.DataFrame:
-        """One row a case: 'id', and each quantity under its name; NaN where a case has none, inf where it is infinite.
+        """One row a case: 'id', and each quantity under its name; NaN where a case has none, or a lower bound only; inf
+        where it is infinite.
 
         Args:
             detail: the rows of each result's own `to_frame` instead, one below the other, with the case's id in a first

@@ -11,7 +11,8 @@ from leakmeter.core.check import Number
 from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, interval_text, nats_text
-from leakmeter.runs.comparison_words import incomparable_line, setting_line
+from leakmeter.runs.comparison_words import incomparable_line, left_out_line, setting_line
+from leakmeter.runs.gate_words import value_text
 
 _ABOUT: Final = 240
 _HEADLINE: Final = 600
@@ -131,7 +132,7 @@ def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
         next(b.Untrusted(number.unit) for number in found if number is not None),
     ]
     for one in found:
-        cells += [NOT_MEASURED, ""] if one is None else [f"{nats_text(one.value)}{interval_text(one.interval)}", one.n]
+        cells += [NOT_MEASURED, ""] if one is None else [value_text(one), one.n]
     return cells
 
 
@@ -160,6 +161,7 @@ def _comparison(one: ShownComparison) -> b.Part:
     about: list[b.Block] = [
         b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both{others}."),
         *(b.Text(("Set otherwise: ", b.Untrusted(line)), "soft") for line in settings),
+        *(b.Text(b.Untrusted(left_out_line(of)), "soft") for of in told["left_out"]),
     ]
     title = f"Run {second} less run {first}"
     if told["incomparable"]:

@@ -1,4 +1,4 @@
-"""What a gate found as SARIF 2.1.0, for code scanning: a rule for each quantity, a result for each broken claim.
+"""What a gate found as SARIF 2.1.0, for code scanning: rules are quantities, results are claims that do not hold.
 
 OASIS Standard "Static Analysis Results Interchange Format (SARIF) Version 2.1.0"; section numbers below are its.
 """
@@ -21,7 +21,8 @@ _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 def to_sarif(checks: Sequence[Check], *, about: str) -> bytes:
     """SARIF in UTF-8; the same checks give the same bytes.
 
-    A broken claim is an error, and each of the cases that speak most against it a warning, by its number.
+    A broken claim is an error, and each of the cases that speak most against it a warning, by its number. An undecided
+    one is a result of kind 'open' (3.27.9): what is known is not enough to say whether there is a problem.
 
     Args:
         checks: what was found.
@@ -64,14 +65,16 @@ def _rule(check: Check) -> dict[str, Any]:
 
 
 def _results(check: Check, rules: Sequence[str], location: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The result (3.27) of a broken claim, and those of its worst cases."""
-    told: list[tuple[str, str, str]] = [("error", f"Run {check.run}: {check.explained}", "")]
-    told += [("warning", _said(check, item), f"case {item.number}") for item in check.worst]
+    """The result (3.27) of a claim that does not hold, and those of its worst cases."""
+    # What is of another kind than 'fail' has no level (3.27.10).
+    of_claim = {"kind": "open", "level": "none"} if check.undecided else {"level": "error"}
+    told = [(of_claim, f"Run {check.run}: {check.explained}", "")]
+    told += [({"level": "warning"}, _said(check, item), f"case {item.number}") for item in check.worst]
     for level, text, which in told:
         yield {
             "ruleId": check.quantity,
             "ruleIndex": rules.index(check.quantity),
-            "level": level,
+            **level,
             "message": {"text": text},
             "locations": [location],
             # The same finding of the next run is the same alert, whatever its number has come to be. By this name code

@@ -24,7 +24,8 @@ PROJECT: Final = "leakmeter"
 def summary_of(run: Run) -> tuple[dict[str, str | int | float | bool], dict[str, float]]:
     """Settings and numbers of a run, by names that trackers take.
 
-    A number that is infinite is among the settings, as a word: trackers take finite numbers only.
+    A number that is infinite is among the settings, as a word: trackers take finite numbers only. One that is a lower
+    bound is left out.
 
     Args:
         run: complete.
@@ -41,6 +42,8 @@ def summary_of(run: Run) -> tuple[dict[str, str | int | float | bool], dict[str,
     }
     numbers: dict[str, float] = {}
     for name, number in run.quantities().items():
+        if number.is_lower_bound:
+            continue
         settings[f"{name}.unit"] = number.unit
         low, high = number.interval or (math.nan, math.nan)
         for end, value in {"": number.value, ".low": low, ".high": high, ".n": float(number.n)}.items():

@@ -180,7 +180,11 @@ def _rows(
     """Rows of a case, each with the view's name."""
     id_, measure = run.path.resolve().name, run.measure
     if RESULTS in wanted:
-        values = {_column_name(one): one.of(result) for one in kind.quantities if isinstance(one, Quantity)}
+        values = {
+            _column_name(one): one.of(result)
+            for one in kind.quantities
+            if isinstance(one, Quantity) and not (one.lower_bound is not None and one.lower_bound.of(result))
+        }
         of_case = {"run": id_, "measure": measure, "number": number, "id": result.id, **values}
         yield RESULTS, tuple(of_case.get(column.name) for column in wanted[RESULTS])
     if PIECES in wanted:
@@ -219,6 +223,8 @@ def _pieces(run: str, measure: str, kind: Any, result: Any) -> Iterator[tuple[An
 
 def _quantities(run: Run) -> Iterator[tuple[Any, ...]]:
     for name, (quantity, number) in run.summed_up().items():
+        if number.is_lower_bound:
+            continue
         low, high = number.interval or (None, None)
         of_run = (run.path.resolve().name, run.measure, name, number.unit, number.value, low, high)
         yield *of_run, number.n, quantity.about

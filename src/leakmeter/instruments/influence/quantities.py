@@ -6,7 +6,7 @@ from typing import Final
 
 from leakmeter.core.measurement import NATS
 from leakmeter.core.places import HALF_WIDTH, NOISE, Number, Quantities, at, most
-from leakmeter.core.quantity import Case, Quantity
+from leakmeter.core.quantity import Case, LowerBound, Quantity
 
 _WHOLE: Final = at("whole_nats")
 
@@ -22,8 +22,9 @@ def _per_token(of: Number) -> Number:
 
 
 def _repeated(case: Case) -> float | None:
-    """None where no personal data was found, or looked for."""
-    said = [piece.repeated for piece in case.pieces if piece.entity_type is not None]
+    """None where no personal data was found, or looked for. What the response says is known without a score too."""
+    pieces = [*case.pieces, *(() if case.search is None else case.search.pieces)]
+    said = [piece.repeated for piece in pieces if piece.entity_type is not None]
     return float(said.count("verbatim")) if said else None
 
 
@@ -51,6 +52,11 @@ INFLUENCE: Final[Quantities] = (
         lambda case: most(piece.nats for piece in case.pieces),
         floor=NOISE,
         half_width=HALF_WIDTH,
+        lower_bound=LowerBound(
+            lambda case: not (case.search is None or case.search.is_complete),
+            "a search did not score all pieces",
+            "measure without --search, or look at 'influence', which is of the whole context",
+        ),
     ),
     Quantity(
         "influence.worst_response",

@@ -1,0 +1,90 @@
+"""A model that remembers what it has scored: one way to search a context after another costs what is new in it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakmeter.backends.hf import HfBackend
+from leakmeter.backends.hf.outline import size_of
+from leakmeter.core.cost import Work, operations
+from leakmeter.core.forecast import planning_backend
+from leakmeter.core.plan import Chunk, plan
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.reductions import TargetLogProbs
+from leakmeter.core.request import FloatArray, Request, Scores
+
+
+class Remembering:
+    """Answers requests about one response from what is known, and asks the model for the rest.
+
+    What it counts (`n_tokens_run`, `operations`) is what the model would have run without this memory.
+
+    Args:
+        backend: the model.
+        path: a file in which log-probabilities are kept, by hashes of prompts; made when there are any.
+    """
+
+    hides_pieces = True
+
+    def __init__(self, backend: HfBackend, path: Path) -> None:
+        self.backend = backend
+        self.tokenizer: Any = backend.tokenizer
+        self.name, self.dtype, self.window = backend.name, backend.dtype, backend.window
+        self.weights_sha256, self.identity = backend.weights_sha256, backend.identity
+        self.n_halvings = 0
+        self.most_rows = backend.most_rows
+        self._size = size_of(backend.model, backend.limits)
+        self._counting = planning_backend(backend, self._size)
+        self._path = path
+        self._rows: dict[str, FloatArray] = {}
+        if path.exists():
+            with np.load(path) as kept:
+                self._rows = dict(zip(kept["prompts"].tolist(), kept["rows"], strict=True))
+
+    @property
+    def n_tokens_run(self) -> int:
+        """Tokens that the model would have run."""
+        return self._counting.n_tokens_run
+
+    @property
+    def operations(self) -> float:
+        """Operations that these tokens, their attention and their rows need at least."""
+        work = self._counting.work
+        return operations(self._size, n_tokens=work.n_tokens, n_seen=work.n_seen, n_rows=work.n_rows)
+
+    def forget_cost(self) -> None:
+        """Count from 0 again."""
+        self._counting.work, self._counting.n_tokens_run = Work(), 0
+
+    def learn(self, prompt: Prompt, log_p: FloatArray) -> None:
+        """Remember the response's log-probabilities behind a prompt, nats, (token,)."""
+        self._rows[_key(prompt)] = log_p
+
+    def score(self, chunk: Chunk) -> list[Scores]:
+        """Answer each request, which has to be for log-probabilities of the response's tokens."""
+        self._counting.score(chunk)
+        self._ask(chunk.requests)
+        answers = []
+        for request in chunk.requests:
+            rows = list(request.reduction.rows(len(request.response)))
+            answers.append(Scores(np.stack([self._rows[_key(prompt)][rows] for prompt in request.prompts])))
+        return answers
+
+    def _ask(self, requests: Sequence[Request]) -> None:
+        unknown = {_key(p): p for request in requests for p in request.prompts if _key(p) not in self._rows}
+        if not unknown:
+            return
+        (scores,) = self.backend.score(plan([Request(tuple(unknown.values()), requests[0].response, TargetLogProbs())]))
+        self._rows.update(zip(unknown, scores.values, strict=True))
+        np.savez(self._path, prompts=np.array(list(self._rows)), rows=np.stack(list(self._rows.values())))
+
+
+def _key(prompt: Prompt) -> str:
+    """What the model reads, and what it does not attend to."""
+    told = (prompt.ids.tobytes(), prompt.positions.tobytes(), repr(prompt.hidden_tokens).encode())
+    return hashlib.sha256(b"\0".join(told)).hexdigest()
