@@ -261,7 +261,7 @@ def test_a_context_whose_every_piece_was_scored_is_shown_as_ever() -> None:
 
 def test_texts_of_a_search_stay_text() -> None:
     case = measured()
-    attack = {"name": HOSTILE, "text": HOSTILE, "document": HOSTILE}
+    attack: dict[str, Any] = {"name": HOSTILE, "text": HOSTILE, "document": HOSTILE}
     for one in (case, measured(blind=True)):
         summary = summary_of(one)
         hostile = with_search(
