@@ -3,9 +3,9 @@
 A pair counts only if the matrix-product rate measured before and after it differs by under 10 %; medians of the pairs
 that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr. `fisher`
 times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
-`store` and `extraction` need no model: the one writes ten million measurements and asks for them, the other finds
-people in 80 MB of documents. `--tiny` makes any of them as small as it can be and still do all that it does, to see
-that it runs.
+`store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
+80 MB of documents, and read logged traffic. `--tiny` makes any of them as small as it can be and still do all that it
+does, to see that it runs.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import base, extraction, scenarios, store
+from benchmarks import base, extraction, scenarios, store, traces
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
 from leakmeter.cli.process import keep_freed_memory
 
 _TINY_RUN = (8, 4, 5)  # cases, pieces, tokens
 _TINY_TEXT = 20_000  # bytes
+_TINY_TRAFFIC = (5, 20)  # traces, words
 
 
 def main() -> None:
     """Run one scenario."""
     options = _options()
-    if options.scenario in (store.NAME, extraction.NAME):
+    if options.scenario in (store.NAME, extraction.NAME, traces.NAME):
         for row in _without_a_model(options):
             _print({"scenario": options.scenario, **row}, options.json)
         return
@@ -94,12 +95,14 @@ def main() -> None:
 def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     if options.scenario == store.NAME:
         return store.rows(*_TINY_RUN) if options.tiny else store.rows()
+    if options.scenario == traces.NAME:
+        return traces.rows(*_TINY_TRAFFIC) if options.tiny else traces.rows()
     return extraction.rows(options.data, _TINY_TEXT) if options.tiny else extraction.rows(options.data)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("scenario", choices=(*scenarios.NAMES, store.NAME, extraction.NAME))
+    parser.add_argument("scenario", choices=(*scenarios.NAMES, store.NAME, extraction.NAME, traces.NAME))
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--model", default="smollm2-135m", help="a name, or random:llama-8b for random weights")
     parser.add_argument("--device", default=None)

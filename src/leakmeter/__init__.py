@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leakmeter.commands.study import list_studies, study
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403
+    from leakmeter.ledger.guard import Guard
     from leakmeter.meter import Meter
     from leakmeter.models.library import list_models, pull_model
     from leakmeter.runs.library import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from leakmeter.runs.tracking import log_run
 
 _HOME = {
+    "Guard": "leakmeter.ledger.guard",
     "LeakmeterError": "leakmeter.errors",
     "Meter": "leakmeter.meter",
     "Results": "leakmeter.runs.results",
@@ -61,6 +63,7 @@ _HOME = {
     **instruments.HOME,
 }
 __all__ = [
+    "Guard",
     "LeakmeterError",
     "Meter",
     "Results",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from leakmeter._typed import MeterMethods
     from leakmeter.core.backend import Backend
+    from leakmeter.runs.loading import KeptModel
 else:
     MeterMethods = object
 
@@ -50,6 +51,11 @@ class Meter(MeterMethods):
     def backend(self) -> Backend:
         """The model, loaded."""
         return self._model.backend
+
+    @property
+    def kept_model(self) -> KeptModel:
+        """The model as it was given, for what measures with it outside of instruments."""
+        return self._model
 
     if not TYPE_CHECKING:
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as program
-from benchmarks import base, estimates, extraction, fisher, linear, machine, scenarios, store
+from benchmarks import base, estimates, extraction, fisher, linear, machine, scenarios, store, traces
 from benchmarks.random_models import random_backend
 
 from leakmeter.backends.hf import HfBackend
@@ -68,6 +68,12 @@ def test_every_scenario_is_run_here(tiny: HfBackend) -> None:
     made = {name: scenarios.build(name, tiny, tiny=True) for name in scenarios.NAMES}
     assert {name: tuple(one.peers) for name, one in made.items() if isinstance(one, base.Scenario)} == PEERS
     assert {name for name, one in made.items() if isinstance(one, estimates.Estimates)} == {"fisher"}
+
+
+def test_every_format_of_logs_is_read(run: Call) -> None:
+    rows = run(traces.NAME)
+    assert len(rows) == 9
+    assert all((row["answers"], row["refused"]) == (5, 0) for row in rows)
 
 
 @pytest.mark.filterwarnings("ignore")  # the packages' own

@@ -74,7 +74,7 @@ def test_other_programs_are_told_of_what_is_there(where: str, line: str) -> None
         devices = re.findall(r"DEVICE=(\w+)", line)
         assert set(devices) <= {"cpu", "cuda"}
     elif words[:1] == ["-m"]:
-        assert words[1] in ("benchmarks", "leakmeter.backends.served.llamacpp_server")
+        assert words[1] in ("benchmarks", "benchmarks.long_contexts", "leakmeter.backends.served.llamacpp_server")
         assert find_spec(words[1]) is not None
     elif program in ("vllm", "llama-server"):
         assert "http://" not in line

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from leakmeter.core.case import Document, Message
 from leakmeter.core.item import Prepared
 from leakmeter.data.cases import case_of
 from leakmeter.data.chat import messages_of
@@ -232,6 +233,42 @@ def test_every_unit_cuts_what_was_retrieved_and_leaves_the_turn(
         cut = chat_tokenizer.decode(one.item.cuts["retrieved"].ids.tolist())
         sent = [CHAT[0], {"role": "user", "content": asked.replace("Anna called.", "")}]
         assert cut == rendered(chat_tokenizer, sent)
+
+
+def test_of_fixed_messages_only_what_was_retrieved_is_context(chat_tokenizer: Any, prepared: Prepare) -> None:
+    note, other = Document("note", "Anna called at nine."), Document("other", "Bo ate.")
+    messages = (
+        Message("system", "s", (Document("s", "Notes: "), note, Document("s", " Be brief.")), (1,), fixed=True),
+        Message("user", "u", (Document("u", "Hello."),), fixed=True),
+        Message("assistant", "a", (Document("a", "Hello <|im_end|>."),)),
+        Message("user", "q", (other, Document("q", "\nWho called?\n"), note), (0, 2), fixed=True),
+    )
+
+    def sent(note: str, other: str, *, answer: bool = True) -> str:
+        told = [{"role": "system", "content": f"Notes: {note} Be brief."}, {"role": "user", "content": "Hello."}]
+        told += [{"role": "assistant", "content": "Hello <|im_end|>."}] if answer else []
+        return rendered(chat_tokenizer, [*told, {"role": "user", "content": f"{other}\nWho called?\n{note}"}])
+
+    one = prepared([], tokenizer=chat_tokenizer, messages=messages, unit="document", removal="retokenize")
+
+    def text(prompt: Any) -> str:
+        return str(chat_tokenizer.decode(prompt.ids.tolist()))
+
+    # A message that is not fixed is context, as ever, and a document of its own.
+    assert [span.name for span in one.item.spans] == ["note", "a", "other"]
+    assert text(one.item.prompt) == sent(note.text, other.text)
+    assert text(one.item.cuts["note"]) == sent("", other.text)
+    assert text(one.item.cuts["other"]) == sent(note.text, "")
+    assert text(one.item.blank) == sent("", "", answer=False)
+    assert one.query == "\nWho called?\n"
+    placed = text(one.item.placebo_alone)
+    begins = placed.index("<|im_start|>user", placed.index("Hello."))
+    assert placed[:begins].startswith(sent("", "", answer=False).split("<|im_start|>user\n\nWho")[0])
+    # A space is a part of the token of the word behind it, and goes with that.
+    dropped = prepared([], tokenizer=chat_tokenizer, messages=messages, unit="document")
+    assert text(dropped.item.cuts["note"]) == sent("", other.text).replace("Notes:  Be", "Notes: Be")
+    whole = prepared([], tokenizer=chat_tokenizer, messages=messages, unit="message")
+    assert [span.name for span in whole.item.spans] == ["note", "a", "other"]
 
 
 def test_a_chat_of_its_query_alone_says_how_to_mark_the_context(chat: Any) -> None:

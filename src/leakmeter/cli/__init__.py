@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "query": "Query finished runs in SQL.",
     "runs": "List, show, compare, verify and export runs.",
     "schema": "Print the JSON schema of an instrument's --json output; without a name, list the instruments.",
+    "ledger": "Keep account of what logged answers told of documents and people, to whom, and how much.",
     "gate": "Check finished runs against bounds and a baseline; exit with 1 if one is broken.",
     "tokens": "Show the prompts that cases are measured with: text, token ids, and the piece of each token.",
     "doctor": "Examine whether a model, served or local, gives the log-probabilities that measurements need.",
@@ -33,7 +34,7 @@ _COMMANDS: Final = {
     "cache": "Show the score cache, and empty it.",
 }
 """What the list of commands says of those that are no instrument's: the first line of their own help."""
-_GROUPS: Final = ("study", "runs", "models", "cache")
+_GROUPS: Final = ("study", "runs", "ledger", "models", "cache")
 """Commands that have commands of their own."""
 
 

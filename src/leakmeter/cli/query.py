@@ -63,6 +63,11 @@ def query(
             return
     else:
         columns, rows = _answer(sql, runs)
+    write_rows(columns, rows, json=json, csv=csv)
+
+
+def write_rows(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: bool, csv: bool) -> None:
+    """Rows on standard output: as objects, as fields with commas between them, or as a table of the first ones."""
     if json:
         _write_json(columns, rows)
     elif csv:

@@ -10,7 +10,7 @@ from leakmeter.core.json_object import JsonObject
 DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
 """How a response may have been chosen; all but sampling leave tokens of the distribution out."""
 _SYSTEM_ROLES: Final = ("system", "developer")
-_UNSAID: Final = (("decoding", None), ("retrieved", ()))
+_UNSAID: Final = (("decoding", None), ("retrieved", ()), ("fixed", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,12 @@ class Message:
     name: str
     parts: tuple[Document, ...]
     retrieved: tuple[int, ...] = ()
-    """In the turn that asks, numbers of the parts that are context. Parts of such a turn are one text, cut where the
-    context begins and ends; those of another are written on lines of their own."""
+    """In the turn that asks, or another that is fixed, numbers of the parts that are context. Parts of such a turn are
+    one text, cut where the context begins and ends; those of another are written on lines of their own. Parts of one
+    name are one document in several places."""
+    fixed: bool = False
+    """Whether the message stays when context is left out: only what was retrieved into it is context. The turn that
+    asks always stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class Case:
     def has_only_system_context(self) -> bool:
         """Whether it is a chat whose only context is a system prompt, and nothing is marked as retrieved."""
         asking = max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
-        if asking is None or self.messages[asking].retrieved:
+        if asking is None or any(message.retrieved for message in self.messages):
             return False
         others = [(number, message) for number, message in enumerate(self.messages, 1) if number != asking + 1]
         # A system message with a name of its own is marked as a document.

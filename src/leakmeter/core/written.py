@@ -159,13 +159,15 @@ def open_private(path: Path, flags: int) -> int:
         flags: as of `os.open`, such as `os.O_RDWR`.
 
     Raises:
-        OSError: it cannot be opened, is a link, or belongs to another user.
+        OSError: it cannot be opened, is a link, a device or a pipe, or belongs to another user.
     """
     flags |= os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags, PRIVATE)
     try:
         if os.name != "nt":
             found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(errno.EINVAL, "it is a device or a pipe", str(path))
             _check_owner(found, path)
             if found.st_mode & 0o077:
                 os.fchmod(handle, PRIVATE)

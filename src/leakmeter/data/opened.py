@@ -33,6 +33,11 @@ class Opened(io.BufferedIOBase):
         self.n_bytes = 0
         """As many as were read so far."""
 
+    @property
+    def n_packed(self) -> int:
+        """Bytes of the file, as it is, that were read so far."""
+        return int(self._raw.tell()) if self._raw.seekable() else self.n_bytes
+
     def starts_with(self, start: bytes) -> bool:
         """Whether the first bytes are these; to be asked before anything is read."""
         self._held = self._read(len(start))
@@ -74,13 +79,14 @@ class Opened(io.BufferedIOBase):
         super().close()
 
 
-def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES) -> Opened:
+def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES, most_packed: int | None = MOST_BYTES) -> Opened:
     """A file or standard input, by its content unpacked from gzip or Zstandard.
 
     Args:
-        source: a path, or '-' for standard input.
+        source: a path, or '-' for standard input, which is read whole.
         what: it is, for errors.
         most: bytes, unpacked.
+        most_packed: bytes of the file; None for one that is read in parts.
 
     Raises:
         DataError: it cannot be read; later, from reading, that it is damaged or holds more than `most` bytes.
@@ -89,13 +95,29 @@ def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES) -> Opene
     if str(source) == STDIN:
         raw: Any = io.BytesIO(_standard_input(where, most))
     else:
-        check_readable(Path(source), what, most=most)
+        check_readable(Path(source), what, most=most_packed and min(most, most_packed))
         try:
             raw = Path(source).open("rb")  # noqa: SIM115 (closed with what is returned)
         except OSError as error:
             raise DataError(f"{where} cannot be read: {error.strerror or error}") from None
     start = raw.read(len(_ZSTD))
     raw.seek(0)
+    return _unpacked(raw, start, where, most)
+
+
+def open_stdin(what: str) -> Opened:
+    """Standard input as it comes, unpacked; the rest of it is not in memory.
+
+    Raises:
+        DataError: it is a terminal.
+    """
+    where = named(STDIN, what)
+    stream = _stdin(where)
+    raw = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
+    return _unpacked(raw, raw.peek(len(_ZSTD))[: len(_ZSTD)], where, sys.maxsize - 1)
+
+
+def _unpacked(raw: Any, start: bytes, where: str, most: int) -> Opened:
     inner: Any = raw
     if start.startswith(_GZIP):
         inner = gzip.GzipFile(fileobj=raw)
@@ -112,7 +134,12 @@ def named(source: str | Path, what: str) -> str:
 
 
 def _standard_input(where: str, most: int) -> bytes:
+    # One byte more than may be read, so that `Opened` sees that there are too many.
+    read: bytes = _stdin(where).read(most + 1)
+    return read
+
+
+def _stdin(where: str) -> Any:
     if sys.stdin is None or sys.stdin.isatty():
         raise DataError(f"{where} is a terminal; pipe the data in, or give a file")
-    # One byte more than may be read, so that `Opened` sees that there are too many.
-    return sys.stdin.buffer.read(most + 1)
+    return sys.stdin.buffer

@@ -133,12 +133,7 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
             too.
         StoreError: a run cannot be read.
     """
-    connection = duckdb.connect(config=_SHUT_OFF)
-    with _as_usage_errors():
-        statements = connection.extract_statements(sql)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        kinds = " and ".join(statement.type.name for statement in statements) or "empty"
-        raise UsageError(f"the query is {kinds}; give one SELECT, over {', '.join((*_FIRST, *VIEWS))}")
+    connection, statement = _opened(sql, (*_FIRST, *VIEWS))
     _view_measurements(connection, runs)
     # Its name in version 0.1, for one release.
     connection.execute("CREATE VIEW readings AS SELECT * FROM measurements")
@@ -151,12 +146,46 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
         wanted = {name: columns for name, columns in views().items() if name in asked}
         typed, left_out = filled([Run.read(path) for path in runs], wanted)
         tables |= typed
+    return _answer(connection, statement, tables, left_out)
+
+
+def ask_tables(sql: str, tables: Mapping[str, pa.Table]) -> Answer:
+    """What a query says of tables in memory.
+
+    Args:
+        sql: one SELECT.
+        tables: by the names that it has for them.
+
+    Raises:
+        UsageError: see `ask`.
+    """
+    connection, statement = _opened(sql, tables)
+    return _answer(connection, statement, tables)
+
+
+def _opened(sql: str, views: Iterable[str]) -> tuple[duckdb.DuckDBPyConnection, duckdb.Statement]:
+    """A connection that is shut off, and the query's one statement."""
+    connection = duckdb.connect(config=_SHUT_OFF)
+    with _as_usage_errors():
+        statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        kinds = " and ".join(statement.type.name for statement in statements) or "empty"
+        raise UsageError(f"the query is {kinds}; give one SELECT, over {', '.join(views)}")
+    return connection, statements[0]
+
+
+def _answer(
+    connection: duckdb.DuckDBPyConnection,
+    statement: duckdb.Statement,
+    tables: Mapping[str, pa.Table],
+    left_out: Sequence[str] = (),
+) -> Answer:
     for name, table in tables.items():
         connection.register(name, table)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     with _as_usage_errors():
-        _interruptible(connection, partial(connection.execute, statements[0]))
+        _interruptible(connection, partial(connection.execute, statement))
         columns = tuple(column[0] for column in connection.description or ())
     return Answer(columns, _rows(connection), tuple(left_out))
 

@@ -58,12 +58,14 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
             )
             for owner in owners
         ]
+    if unit.kind == "document":
+        places: dict[str, dict[int, TokenRange]] = {}
+        for number, tokens in by_document.items():
+            places.setdefault(layout.documents[number].name, {})[number] = tokens
+        return [_cover(layout, name, _whole(layout, held), name) for name, held in places.items()]
     out: list[Cover] = []
     for number, (first, end) in by_document.items():
         name = layout.documents[number].name
-        if unit.kind == "document":
-            out.append(_cover(layout, name, _whole(layout, {number: (first, end)}), name))
-            continue
         for part in _cut(layout, unit, number, (first, end)):
             out.append(_cover(layout, f"{_LETTER[unit.kind]}{len(out) + 1}", [part], name))
     return out

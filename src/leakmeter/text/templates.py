@@ -172,7 +172,8 @@ class Asked:
 
 
 class Chat:
-    """The model's chat template over messages: all but the query's are context, and go with the turns around them.
+    """The model's chat template over messages: all but the query's and those that are fixed are context, and go with
+    the turns around them.
 
     Args:
         messages: as given.
@@ -187,12 +188,13 @@ class Chat:
         self.name = "chat"
         self._messages = tuple(messages)
         self._query_at = query_at
+        self._stays = [i == query_at or message.fixed for i, message in enumerate(messages)]
         self._tokenizer = tokenizer
         self._numbers: dict[tuple[int, int], int] = {}
         documents: list[Document] = []
         for i, message in enumerate(messages):
             for number, part in enumerate(message.parts):
-                if (i != query_at or number in message.retrieved) and part.text:
+                if part.text and (not self._stays[i] or number in message.retrieved):
                     self._numbers[i, number] = len(documents)
                     documents.append(part)
         self.documents = tuple(documents)
@@ -211,47 +213,56 @@ class Chat:
         Raises:
             UsageError: the template refuses the query alone, or changes what a message says.
         """
-        left = [i for i, message in enumerate(self._messages) if i == self._query_at or message.name not in gone]
+        left = [i for i, message in enumerate(self._messages) if self._stays[i] or message.name not in gone]
         try:
             return self._written(left, texts, gone)
         except UsageError:
-            if not gone or left == [self._query_at]:
+            if not gone or left == self._staying:
                 raise
         everything = self._written(range(len(self._messages)), texts, gone)
         return [segment for segment in everything if segment.owner not in gone]
 
     def place(self) -> int:
-        """Before the turn that asks, behind what the template writes of its own."""
-        return len(self._frames_of((self._query_at,))[0][0].text)
+        """Before the turn that asks, behind what the template writes of its own and the turns that are fixed."""
+        turns = self._turns(self._staying, ["" for _ in self.documents], ())
+        upto = turns[: self._staying.index(self._query_at) + 1]
+        # Its own turn begins with the last segment before its content.
+        return sum(len(segment.text) for turn in upto for segment in turn) - len(upto[-1][-1].text)
+
+    @property
+    def _staying(self) -> list[int]:
+        """Numbers of the messages that are written whatever is left out."""
+        return [i for i, stays in enumerate(self._stays) if stays]
 
     def _written(self, left: Sequence[int], texts: Sequence[str], gone: Collection[str]) -> list[Segment]:
+        return [segment for turn in self._turns(left, texts, gone) for segment in turn if segment.text]
+
+    def _turns(self, left: Sequence[int], texts: Sequence[str], gone: Collection[str]) -> list[list[Segment]]:
+        """What stands before the first message's content; then each content with what follows it up to the next."""
         frames = self._frames_of(tuple(left))
         contents = [self._content(i, texts, gone) for i in left]
         whole = ["".join(segment.text for segment in content) for content in contents]
         told = [{"role": self._messages[i].role, "content": content} for i, content in zip(left, whole, strict=True)]
         around = ["".join(segment.text for segment in frame) for frame in frames]
         kept = _contents(self._tokenizer.render_chat(told, answer=True), around, whole)
-        out = list(frames[0])
-        for content, part, frame in zip(contents, kept, frames[1:], strict=True):
-            out += [*_within(content, part), *frame]
-        return [segment for segment in out if segment.text]
+        behind = zip(contents, kept, frames[1:], strict=True)
+        return [list(frames[0]), *([*_within(content, part), *frame] for content, part, frame in behind)]
 
     def _content(self, i: int, texts: Sequence[str], gone: Collection[str]) -> list[Segment]:
         """What a message says, part by part."""
-        message = self._messages[i]
-        asks = i == self._query_at
-        owner = None if asks else message.name
+        message, stays = self._messages[i], self._stays[i]
+        owner = None if stays else message.name
         out: list[Segment] = []
         for number, part in enumerate(message.parts):
             if number and not message.retrieved:
-                out.append(Segment(FRAME if asks else CONTEXT, PART_SEPARATOR, owner=owner))
+                out.append(Segment(FRAME if stays else CONTEXT, PART_SEPARATOR, owner=owner))
             document = self._numbers.get((i, number))
             if document is None:
-                if asks and number not in message.retrieved:
+                if stays and number not in message.retrieved:
                     out.append(Segment(QUERY, part.text))
-            elif not asks or part.name not in gone:
+            elif not stays or part.name not in gone:
                 # What was retrieved comes and goes without the turn around it.
-                out.append(Segment(CONTEXT, texts[document], document=document, owner=part.name if asks else owner))
+                out.append(Segment(CONTEXT, texts[document], document=document, owner=part.name if stays else owner))
         return [segment for segment in out if segment.text]
 
     def _frames_of(self, left: tuple[int, ...]) -> list[list[Segment]]:
@@ -274,7 +285,7 @@ class Chat:
         frames = [[Segment(FRAME, rendered[:opening])]]
         cursor = opening
         for i, mark, part in zip(left, marks, begun, strict=True):
-            role, owner = (FRAME, None) if i == self._query_at else (CONTEXT, self._messages[i].name)
+            role, owner = (FRAME, None) if self._stays[i] else (CONTEXT, self._messages[i].name)
             start = rendered.index(mark)
             frames[-1].append(Segment(role, rendered[cursor:start], owner=owner))
             cursor = start + len(mark)

@@ -1,0 +1,396 @@
+"""`leakmeter ledger`: what logged answers told of documents and people, to whom, and how much."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from cyclopts import App, Parameter
+
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
+from leakmeter.errors import StoreError, UsageError
+from leakmeter.models import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from leakmeter.ledger.measuring import Added
+    from leakmeter.ledger.store import Ledger
+    from leakmeter.ledger.totals import Book
+
+app = App(
+    name="ledger",
+    help="""Keep account of what logged answers told of documents and people, to whom, and how much.
+
+    A ledger is a directory of its owner's alone. It holds numbers, ids of documents and traces, and keyed pseudonyms of
+    people; texts and names only with --keep-texts. docs/ledger.md states what adds up, and when.""",
+)
+
+_BROKEN: Final = 1
+_DEFAULT: Final = Path("ledger")
+_Ledger = Annotated[Path, Parameter(name="--ledger")]
+
+
+@app.command
+def add(
+    *traces: str,
+    ledger: _Ledger = _DEFAULT,
+    model: str = DEFAULT_MODEL,
+    format: str | None = None,
+    recipient: str | None = None,
+    documents: str | None = None,
+    absent_documents: Literal["refuse", "leave-out"] = "refuse",
+    search: str | None = None,
+    region: str = "US",
+    entity_patterns: Path | None = None,
+    ner: str | None = None,
+    answered_by: Annotated[list[str] | None, Parameter(negative="")] = None,
+    conditions_hold: Flag = False,
+    keep_texts: Flag = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    tokenizer: str | None = None,
+    allow_remote: Flag = False,
+    concurrency: int | None = None,
+    json: Flag = False,
+) -> None:
+    """Measure the answers of logs that the ledger does not have, and add them.
+
+    A call of a model is measured where each retrieved text stands in its prompt; others are refused, with the reason,
+    and counted. An answer, or a document, that was seen before costs nothing; adding a log again changes nothing. A
+    command that was killed goes on from its last answer.
+
+    Parameters
+    ----------
+    traces
+        Logs: OpenAI-style JSON lines, ragas, OpenInference, OpenTelemetry, Langfuse, MLflow, LangSmith, or those of
+        leakmeter.integrations; also packed (.gz, .zst), or '-' for standard input.
+    ledger
+        Directory of the ledger.
+    model
+        What scores, as in `leakmeter influence`; nats of one ledger are of one model.
+    format
+        Format of the logs; found out by default.
+    recipient
+        Path of the field that says who was answered, such as metadata.tenant; by default the user, else the session.
+    documents
+        Path of the field with what was retrieved, where a record is a call.
+    absent_documents
+        refuse a call if a retrieved text is not in its prompt, or leave-out the document, which then adds 0.
+    search
+        Search long prompts for their strongest pieces rather than measure all, as in top:5.
+    region
+        ISO code of the country whose telephone numbers, addresses and dates are expected.
+    entity_patterns
+        A file of lines TYPE = REGEX, which are looked for too.
+    ner
+        A recogniser of names and dates on this machine.
+    answered_by
+        A name that the log has for the scoring model; again for each further one. Its own name by default.
+    conditions_hold
+        State what no log shows: that later queries depend on a document only through what their recipient saw, and that
+        recipients know all other documents. Posteriors are shown only then.
+    keep_texts
+        Keep texts and names too, so that pages open heat maps and --show-names works.
+    dtype
+        float32, bfloat16 or float16.
+    device
+        cpu, cuda, cuda:1 …
+    memory
+        Memory for the engine to hold beside the model's weights, such as 512MiB.
+    tokenizer
+        Tokenizer of a served model.
+    allow_remote
+        Send prompts and answers to a served model on another machine.
+    concurrency
+        Requests to a served model under way at a time.
+    json
+        Print one JSON object instead.
+    """
+    if not traces:
+        raise UsageError("no log is given; give files of traces, or '-' for standard input")
+    from leakmeter.commands.progress import progress
+    from leakmeter.ledger.measuring import Measuring
+    from leakmeter.ledger.measuring import add as add_answers
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.traces import TraceReader
+
+    how = Measuring(
+        search=search,
+        region=region,
+        entity_patterns=None if entity_patterns is None else str(entity_patterns),
+        ner=ner,
+        keep_texts=keep_texts,
+        answered_by=tuple(answered_by or ()),
+        conditions_hold=conditions_hold,
+    )
+    loading = {"dtype": dtype, "device": device, "memory": memory, "tokenizer": tokenizer, "concurrency": concurrency}
+    given = {name: value for name, value in loading.items() if value is not None}
+    if allow_remote:
+        given["allow_remote"] = True
+    kept = KeptModel(model, **given)
+    reader = TraceReader(
+        list(traces), format=format, recipient=recipient, documents=documents, absent_documents=absent_documents
+    )
+    done = add_answers(_opened(ledger, new=True), reader, kept, how, notify=output.tell, watch=progress)
+    if json:
+        output.print_json(done.to_dict())
+    else:
+        _tell_added(done)
+
+
+def _tell_added(done: Added) -> None:
+    from leakmeter.traces import Reason
+
+    output.print_text(
+        f"added {done.n_added:,} answers, {done.n_measured:,} of them measured; {done.n_known:,} were known"
+    )
+    for reason, n in done.refused.most_common():
+        output.print_text(f"refused {n:,}: {Reason(reason).sentence}")
+    if done.problems:
+        output.tell(f"left out {len(done.problems):,} that cannot be measured; the first: {done.problems[0]}")
+
+
+@app.command
+def show(
+    *,
+    ledger: _Ledger = _DEFAULT,
+    by: str | None = None,
+    subject: str | None = None,
+    show_names: Flag = False,
+    json: Flag = False,
+) -> None:
+    """Show what was told: of which document or person, to whom, how much, and on which day.
+
+    Parameters
+    ----------
+    ledger
+        Directory of the ledger.
+    by
+        document (the default), subject, recipient or day.
+    subject
+        Everything that was said about one person instead: a pseudonym, or a name.
+    show_names
+        Names instead of pseudonyms, where they are kept.
+    json
+        Print JSON objects instead, one a line.
+    """
+    from leakmeter.ledger import report as shown
+    from leakmeter.ledger.forget import find
+
+    if by is not None and subject is not None:
+        raise UsageError("--by and --subject do not go together; give one of them")
+    by = by or "document"
+    if by not in shown.BY:
+        raise UsageError(f"--by is '{by}'; it has to be {', '.join(shown.BY)}")
+    book = _book(ledger)
+    if subject is None:
+        if json:
+            for told in shown.records(book, by):
+                output.print_json(told)
+        else:
+            _print(shown.summary(book, by, show_names=show_names))
+        return
+    _, found = find(book, subject, "subject")
+    if json:
+        for one in book.told("subject", by_recipient=True):
+            if one.thing.id == found:
+                output.print_json(shown.record(one, book))
+    else:
+        _print(shown.of_subject(book, found, show_names=show_names))
+
+
+@app.command
+def check(
+    *,
+    budget: float,
+    per: str = "document,recipient",
+    ledger: _Ledger = _DEFAULT,
+    junit: Path | None = None,
+    sarif: Path | None = None,
+    about: str = "README.md",
+    json: Flag = False,
+) -> None:
+    """Hold what was told against a budget; exit with 1 if one is broken.
+
+    A budget is held against the largest size that the sum of signed nats ever had: what was told is not untold. Nats of
+    different documents do not add up, so each document, or person, has a budget of its own.
+
+    Parameters
+    ----------
+    budget
+        Most nats that may be told.
+    per
+        document,recipient; document, for all recipients together; subject,recipient; or subject.
+    ledger
+        Directory of the ledger.
+    junit
+        Write JUnit XML to this file.
+    sarif
+        Write SARIF 2.1.0 to this file.
+    about
+        The file of your repository at which code scanning shows what SARIF says.
+    json
+        Print one JSON object instead.
+    """
+    from leakmeter.core.written import write_whole
+    from leakmeter.ledger.budgets import Budget, lines
+    from leakmeter.ledger.budgets import check as held_against
+    from leakmeter.ledger.report import record
+    from leakmeter.runs.gate_words import check_lines
+    from leakmeter.runs.junit import to_junit
+    from leakmeter.runs.sarif import to_sarif
+
+    limit = Budget(budget, per)
+    for what, path in (("JUnit file", junit), ("SARIF file", sarif)):
+        if path is not None:
+            output.check_writable(path, what, ledger)
+    output.check_apart(junit=junit, sarif=sarif)
+    book = _book(ledger)
+    over, found = held_against(book, limit)
+    if junit is not None:
+        write_whole(junit, to_junit([found]), public=True)
+    if sarif is not None:
+        write_whole(sarif, to_sarif([found], about=about), public=True)
+    if json:
+        output.print_json({"holds": found.holds, "check": asdict(found), "over": [record(one, book) for one in over]})
+    else:
+        for line in (check_lines([found])[0], *lines(over)):
+            output.print_text(line)
+    if not found.holds:
+        sys.exit(_BROKEN)
+
+
+@app.command
+def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_names: Flag = False) -> None:
+    """Write the page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most.
+
+    Parameters
+    ----------
+    ledger
+        Directory of the ledger.
+    out
+        Write the page to this file.
+    show_names
+        Names instead of pseudonyms, where they are kept.
+    """
+    from leakmeter.ledger.report import page
+    from leakmeter.report import html
+
+    output.check_writable(out, "report", ledger)
+    output.save_page(out, html.page(page(_book(ledger), show_names=show_names)))
+    output.tell_page(out, public=False)
+
+
+@app.command
+def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, json: Flag = False) -> None:
+    """Remove everything of one document, person, recipient or trace from a ledger.
+
+    The parts concerned are written anew and their files removed, with the texts that were kept. A tombstone without the
+    id says that something was forgotten. What is left, and where else to look, is told.
+
+    Parameters
+    ----------
+    id
+        A document's or a trace's id; a pseudonym of a person, or a name.
+    kind
+        document, subject, recipient or trace, where an id is of several.
+    ledger
+        Directory of the ledger.
+    json
+        Print one JSON object instead.
+    """
+    from leakmeter.ledger.forget import forget as forget_of
+
+    done = forget_of(_opened(ledger), id, kind)
+    if json:
+        output.print_json(asdict(done))
+        return
+    said = f"{done.n_rows:,} rows, {done.n_events:,} answers, kept texts of {done.n_texts:,} measurements"
+    output.print_text(f"forgotten: one {done.kind}: {said}")
+    for sentence in done.left:
+        output.print_text(f"left: {sentence}")
+
+
+@app.command
+def query(
+    sql: str | None = None,
+    /,
+    *,
+    ledger: _Ledger = _DEFAULT,
+    schema: Flag = False,
+    json: Flag = False,
+    csv: Flag = False,
+) -> None:
+    """Query a ledger in SQL.
+
+    The totals that are shown are in totals, one row a document or person and recipient; answers are in events, what was
+    retrieved for them in looks, numbers in scores. For example: "select id, recipient, largest_running_nats from totals
+    where kind = 'document' order by 3 desc".
+
+    Parameters
+    ----------
+    sql
+        One SELECT.
+    ledger
+        Directory of the ledger.
+    schema
+        Show the columns of all views, their types and units instead.
+    json
+        Write one JSON object a row.
+    csv
+        Write comma-separated values, with a line of names first.
+    """
+    from leakmeter.cli.query import write_rows
+    from leakmeter.ledger.query import ask, columns
+
+    if json and csv:
+        raise UsageError("--json and --csv do not go together; give one of them")
+    if schema == (sql is not None):
+        raise UsageError("give either a query, in quotation marks, or --schema")
+    if sql is None:
+        write_rows(("view", "column", "type", "about"), iter(columns()), json=json, csv=csv)
+        return
+    answer = ask(sql, _opened(ledger))
+    write_rows(answer.columns, answer.rows, json=json, csv=csv)
+
+
+@app.command
+def verify(*, ledger: _Ledger = _DEFAULT) -> None:
+    """Read every file of a ledger and compare it with its hash; exit with 1 if one is not what was written.
+
+    Parameters
+    ----------
+    ledger
+        Directory of the ledger.
+    """
+    n_files, findings = _opened(ledger).verify()
+    for finding in findings:
+        output.print_text(f"WRONG   {finding}")
+    output.print_text(f"{n_files:,} files, {len(findings):,} findings")
+    if findings:
+        sys.exit(_BROKEN)
+
+
+def _opened(path: Path, *, new: bool = False) -> Ledger:
+    from leakmeter.ledger.store import Ledger
+
+    found = Ledger.of_user(path)
+    if not new and not found.exists:
+        raise StoreError(f"'{path}' holds no ledger; make one with `leakmeter ledger add`, or name one with --ledger")
+    found.tidy()
+    return found
+
+
+def _book(path: Path) -> Book:
+    from leakmeter.ledger.totals import Book
+
+    return Book(_opened(path))
+
+
+def _print(made: Any) -> None:
+    from leakmeter.report import console
+
+    output.console().print(console.view(made))

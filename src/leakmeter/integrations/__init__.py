@@ -1,0 +1,20 @@
+"""Logs of the answers that a program gives: from LangChain, LlamaIndex, OpenTelemetry, or by hand.
+
+None of these libraries is imported, and nothing is sent anywhere.
+"""
+
+from leakmeter.integrations.langchain import LangChainCallback
+from leakmeter.integrations.llama_index import LlamaIndexCallback
+from leakmeter.integrations.log import Answer, AnswerLog, record
+from leakmeter.integrations.opentelemetry import AnswerSpanProcessor
+from leakmeter.integrations.runs import answering
+
+__all__ = [
+    "Answer",
+    "AnswerLog",
+    "AnswerSpanProcessor",
+    "LangChainCallback",
+    "LlamaIndexCallback",
+    "answering",
+    "record",
+]

@@ -1,0 +1,111 @@
+"""Budgets: the most that may be told of a document, or of a person, held against the largest |running sum| so far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from leakmeter.core.check import Check, Item, Number
+from leakmeter.core.measurement import NATS
+from leakmeter.errors import UsageError
+from leakmeter.ledger.keys import shown
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Told
+from leakmeter.report.scale import nats_text
+
+RECIPIENT: Final = "recipient"
+PER: Final = (DOCUMENT, f"{DOCUMENT},{RECIPIENT}", SUBJECT, f"{SUBJECT},{RECIPIENT}")
+"""What a budget may be for; nats of different documents, or people, do not add up, so each has its own."""
+_WORST: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Most nats that may be told."""
+
+    nats: float
+    per: str
+    """One of `PER`, its words in any order."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no amount, and groups over which nats do not add up."""
+        if not (math.isfinite(self.nats) and self.nats > 0):
+            raise UsageError(f"budget is {self.nats}; it has to be a number of nats above 0")
+        if self._words not in [sorted(one.split(",")) for one in PER]:
+            raise UsageError(
+                f"budgets per '{self.per}' have no meaning, since nats of different documents do not add up; give one "
+                f"of {', '.join(PER)}"
+            )
+
+    @property
+    def _words(self) -> list[str]:
+        return sorted(word.strip() for word in self.per.split(","))
+
+    @property
+    def kind(self) -> str:
+        """'document' or 'subject'."""
+        return DOCUMENT if DOCUMENT in self._words else SUBJECT
+
+    @property
+    def by_recipient(self) -> bool:
+        """Whether each recipient has one; otherwise all share one, as if they compared what they were told."""
+        return RECIPIENT in self._words
+
+    @property
+    def claim(self) -> str:
+        """What has to hold."""
+        return f"{self.quantity} <= {self.nats:.12g}"
+
+    @property
+    def quantity(self) -> str:
+        """The name of what is bounded."""
+        return f"ledger.{self.kind}{'.recipient' if self.by_recipient else ''}"
+
+
+def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
+    """What is over a budget, and that as one claim; groups are numbered as `Book.told` orders them.
+
+    Args:
+        book: the ledger.
+        budget: what may be told.
+
+    Raises:
+        UsageError: the ledger has nothing that a budget could be held against.
+    """
+    found = book.told(budget.kind, by_recipient=budget.by_recipient)
+    if not found:
+        raise UsageError(f"the ledger has no {budget.kind} in any prompt; nothing can be held against a budget")
+    over = [one for one in found if one.total.largest_running_nats > budget.nats]
+    value = found[0].total.largest_running_nats
+    who = " to one recipient" if budget.by_recipient else " to all recipients together"
+    said = (
+        f"At most {nats_text(value)} nats were told of one {budget.kind}{who}; the budget is {nats_text(budget.nats)}"
+        f"{f', which {len(over)} of {len(found)} are over' if over else ''}."
+    )
+    # What was never scored exactly may be over as well: nobody knows.
+    n_unscored = sum(one.n_unscored > 0 for one in found)
+    if n_unscored:
+        said += f" A search left {n_unscored} without a number in some answer: that they are within it is not known."
+    # A repository's own pages show JUnit and SARIF to others: there are numbers of rows here, and no ids.
+    worst = tuple(Item(number, one.total.largest_running_nats) for number, one in enumerate(over[:_WORST], 1))
+    number = Number(value, found[0].total.interval_nats, NATS, len(found))
+    about = (
+        f"Largest sum, in size, of the signed log-likelihood ratios of a {budget.kind}'s presence over answers{who}, "
+        "at any time so far. It is a log-odds only under the conditions that the documentation of ledgers names."
+    )
+    return over, Check(budget.claim, 1, budget.quantity, about, not over and not n_unscored, number, 0, said, worst)
+
+
+def lines(over: Sequence[Told]) -> list[str]:
+    """A line for each that is over a budget, for whoever may see the ids."""
+    return [
+        f"        {nats_text(one.total.largest_running_nats)} nats: {one.thing.kind} {label(one)}"
+        f"{'' if one.recipient is None else f', recipient {shown(one.recipient)}'}, {one.total.n_answers} answers"
+        for one in over
+    ]
+
+
+def label(one: Told) -> str:
+    """What the thing is called: a document's own id, a subject's pseudonym."""
+    return one.thing.id if one.thing.kind == DOCUMENT else shown(one.thing.id)

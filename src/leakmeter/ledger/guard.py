@@ -1,0 +1,334 @@
+"""Guard: whether a drawn answer stays within what is left of a budget, with a ledger as its memory.
+
+It is a monitor, not a bound: a refusal itself informs whoever asked, and so does what is drawn instead. A mechanism
+with a bound is `leakmeter decode`.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from leakmeter.commands.call import CallOptions
+from leakmeter.commands.call import measured as run_measure
+from leakmeter.commands.given import LoadedCases
+from leakmeter.errors import UsageError
+from leakmeter.instruments.redaction.measure import Redaction
+from leakmeter.ledger.budgets import Budget
+from leakmeter.ledger.flags import scored_at
+from leakmeter.ledger.keys import shown
+from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, Setup, in_memory, measured
+from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.totals import DOCUMENT, Book, Look, Thing, total_of
+from leakmeter.text.build import PromptSettings
+from leakmeter.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
+from leakmeter.traces.places import Retrieved
+from leakmeter.traces.places import find as find_documents
+from leakmeter.traces.refused import Unusable
+
+if TYPE_CHECKING:
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.case import Case
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.runs.result import Part
+
+NOTE: Final = "A monitor, not a bound: that an answer is refused informs too, and so does what is answered instead."
+
+
+class HasModel(Protocol):
+    """A `Meter`, or what has its model."""
+
+    @property
+    def kept_model(self) -> KeptModel:
+        """The model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What an answer uses of one budget; nats."""
+
+    kind: str
+    """'document' or 'subject'."""
+    id: str
+    """The document's id, or the subject's pseudonym."""
+    signed_nats: float
+    """What the answer tells: log p(answer) − log p(answer without it)."""
+    before_nats: float
+    """Largest |sum| before this answer."""
+    after_nats: float
+    """Largest |sum| with it."""
+    room_nats: float
+    """What this answer may use at most, with either sign: the budget less the size of the present sum; 0 where more
+    than the budget was told already."""
+    noise_nats: float
+    placebo_nats: float | None
+    """What an irrelevant piece does to the answer; None where none fitted."""
+    within: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UsedPiece:
+    """A piece of a document, and what the answer tells of it; nats."""
+
+    text: str = field(repr=False)
+    kind: str
+    """'person', 'phone' … of personal data."""
+    signed_nats: float | None
+    """None where a search did not score it exactly."""
+    noise_nats: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What to take out of a document so that its answer is within the budget."""
+
+    document: str
+    pieces: tuple[str, ...] = field(repr=False)
+    """Texts to take out."""
+    text: str = field(repr=False)
+    """What is left of the document."""
+    left_nats: float
+    """Influence on this answer of what is left, without signs: at least what it would use."""
+    reached: bool
+    """Whether that is within what is left of the budget; else the whole document has to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a guard says of one answer."""
+
+    within: bool
+    """Whether the answer stays within what is left of each budget that it uses."""
+    uses: tuple[Use, ...]
+    """What used most first."""
+    pieces: tuple[UsedPiece, ...]
+    """Personal data in the prompt, what used most first."""
+    cuts: tuple[Cut, ...]
+    """Where it is not within: what redaction would bring it under."""
+    recorded: bool
+    """Whether the ledger counts the answer as told."""
+    flags: tuple[str, ...]
+    """Why the sums are no observer's log-odds; see `docs/ledger.md`."""
+    note: str = NOTE
+    _rows: Measured = field(repr=False, compare=False, kw_only=True)
+
+
+class Guard:
+    """Says of drawn answers whether they stay within a budget of nats, before they are shown.
+
+    It is a monitor, not a bound: a refusal itself informs, and so does what is answered instead.
+
+    Args:
+        meter: a `Meter`, whose model drew the answers.
+        budget: most nats that the sum of a document's, or a person's, log-likelihood ratios may ever have in size.
+        ledger: directory of the ledger that counts what was told; it is made when it is first written.
+        per: 'document,recipient', 'document', 'subject,recipient' or 'subject': what has a budget of its own.
+        how: options of the measurement; by default nothing is searched, and no text is kept.
+
+    Raises:
+        UsageError: the budget is no amount.
+        StoreError: the ledger cannot be read.
+    """
+
+    def __init__(
+        self,
+        meter: HasModel,
+        *,
+        budget: float,
+        ledger: str | Path = "ledger",
+        per: str = "document,recipient",
+        how: Measuring | None = None,
+    ) -> None:
+        self.budget = Budget(float(budget), per)
+        self.ledger = Ledger.of_user(Path(ledger))
+        self._model = meter.kept_model
+        self._how = how or Measuring()
+
+    def check(
+        self,
+        documents: Mapping[str, str] | Sequence[str],
+        query: str,
+        answer: str,
+        recipient: str,
+        *,
+        messages: Sequence[Mapping[str, str]] = (),
+        temperature: float = 1.0,
+        record: bool = True,
+        redact: bool = True,
+        trace_id: str | None = None,
+    ) -> Verdict:
+        """Say whether an answer stays within what is left of the budget.
+
+        Args:
+            documents: what was retrieved, by id or in order.
+            query: what was asked.
+            answer: what was drawn, and not shown yet.
+            recipient: who asks.
+            messages: the prompt as it was sent, 'role' and 'content' of each, with the documents in it verbatim; by
+                default one user message, the documents and then the query, with blank lines between them.
+            temperature: at which the answer was drawn.
+            record: count the answer as told in the ledger where it is within the budget.
+            redact: look for what to take out where it is not.
+            trace_id: of the application's; one is drawn by default.
+
+        Raises:
+            UsageError: a document is not in the messages, or the answer cannot be measured.
+            StoreError: the ledger cannot be read or written, or is of another model.
+        """
+        logged = self._logged(documents, query, answer, recipient, messages, temperature, trace_id)
+        texts: dict[str, str] = {}
+        with self._model.lock, self._model.without_cache() as backend:
+            rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, backend, texts))
+            if rows.problems:
+                raise UsageError(f"the answer cannot be measured: {rows.problems[0]}")
+            verdict = self._verdict(rows, texts)
+            if record and verdict.within:
+                verdict = self._recorded(verdict)
+            if redact and not verdict.within and self.budget.kind == DOCUMENT:
+                verdict = replace(verdict, cuts=tuple(self._cuts(logged, verdict)))
+        return verdict
+
+    def record(self, verdict: Verdict) -> Verdict:
+        """Count an answer as told that is not counted yet, such as one that was shown though it is over the budget.
+
+        Args:
+            verdict: what `check` said of it.
+
+        Raises:
+            StoreError: the ledger cannot be written.
+        """
+        if verdict.recorded:
+            return verdict
+        self.ledger.commit(verdict._rows.rows, model=verdict._rows.model)
+        return replace(verdict, recorded=True)
+
+    def _recorded(self, verdict: Verdict) -> Verdict:
+        """The answer counted as told, unless another process has told so much since that it is not within any more."""
+        latest = verdict
+
+        def is_within() -> bool:
+            nonlocal latest
+            latest = self._verdict(verdict._rows, {})
+            return latest.within
+
+        done = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
+        return replace(latest, pieces=verdict.pieces, recorded=done)
+
+    def _scored(
+        self, backend: Backend, texts: dict[str, str], cases: Mapping[str, Case], setup: Setup
+    ) -> Iterator[tuple[str, Part]]:
+        """Measured cases; what their personal data says is written down by its pseudonym."""
+        for key, part in in_memory(backend, cases, setup):
+            entities = (span["entity"] for span in part[0]["spans"] if span["entity"] is not None)
+            texts |= {self.ledger.keys.entity(one["type"], one["value"]): one["text"] for one in entities}
+            yield key, part
+
+    def _logged(
+        self,
+        documents: Mapping[str, str] | Sequence[str],
+        query: str,
+        answer: str,
+        recipient: str,
+        messages: Sequence[Mapping[str, str]],
+        temperature: float,
+        trace_id: str | None,
+    ) -> LoggedAnswer:
+        named: list[tuple[str | None, str]] = (
+            list(documents.items()) if isinstance(documents, Mapping) else [(None, text) for text in documents]
+        )
+        if not named:
+            raise UsageError("no document is given; without one nothing can be told of one")
+        told = [LoggedMessage(str(one["role"]), str(one["content"])) for one in messages]
+        told = told or [LoggedMessage("user", "\n\n".join([*(text for _, text in named), query]))]
+        try:
+            found = find_documents([Retrieved(id_, text) for id_, text in named], told)
+        except Unusable as error:
+            raise UsageError(f"the documents are not in the messages as given: {error.reason.sentence}") from None
+        return LoggedAnswer(
+            trace_id=trace_id or secrets.token_hex(16),
+            span_id="guard",
+            response_id=None,
+            time=datetime.now(UTC),
+            recipient=recipient,
+            model=self._model.backend.name,
+            sampling=Sampling(temperature=temperature),
+            messages=tuple(told),
+            answer=answer,
+            documents=found.documents,
+            where="the answer",
+        )
+
+    def _verdict(self, rows: Measured, texts: Mapping[str, str]) -> Verdict:
+        (event,) = rows.rows["events"]
+        book = Book(self.ledger, rows.rows)
+        looks = list(book.looks_of(event, self.budget.kind))
+        told: dict[Thing, list[Look]] = {look.thing: [] for look in looks}
+        for look in book.looks(self.budget.kind):
+            is_theirs = not self.budget.by_recipient or look.event["recipient"] == event["recipient"]
+            if look.thing in told and is_theirs and look.event["event"] != event["event"]:
+                told[look.thing].append(look)
+        uses = sorted((self._use(look, told[look.thing]) for look in looks), key=lambda use: -abs(use.signed_nats))
+        scores = {row["target"]: row for row in rows.rows["scores"] if row["unit"] == ENTITY}
+        kinds = {row["entity"]: row["kind"] for row in book.mentions}
+        pieces = [
+            UsedPiece(texts.get(name, shown(name)), kinds.get(name, ""), row["signed_nats"], row["noise_nats"])
+            for name, row in scores.items()
+        ]
+        return Verdict(
+            within=all(use.within for use in uses),
+            uses=tuple(uses),
+            pieces=tuple(sorted(pieces, key=lambda piece: -abs(piece.signed_nats or 0.0))),
+            cuts=(),
+            recorded=False,
+            flags=tuple(event["flags"]),
+            _rows=rows,
+        )
+
+    def _use(self, look: Look, before: Sequence[Look]) -> Use:
+        told = [one for one in before if one.signed_nats is not None]
+        # What a search left without a number may have told anything.
+        signed = math.inf if look.signed_nats is None else look.signed_nats
+        so_far, with_it = total_of(told), total_of([*told, replace(look, signed_nats=signed)])
+        is_used_up = so_far.largest_running_nats > self.budget.nats
+        return Use(
+            kind=look.thing.kind,
+            id=look.thing.id,
+            signed_nats=signed,
+            before_nats=so_far.largest_running_nats,
+            after_nats=with_it.largest_running_nats,
+            room_nats=0.0 if is_used_up else self.budget.nats - abs(so_far.signed_nats),
+            noise_nats=look.noise_nats,
+            placebo_nats=look.placebo_nats,
+            within=with_it.largest_running_nats <= self.budget.nats,
+        )
+
+    def _cuts(self, logged: LoggedAnswer, verdict: Verdict) -> Iterator[Cut]:
+        """For each document that is over, what to take out of it: all else stays as it was."""
+        over = {use.id: use for use in verdict.uses if not use.within}
+        for document in logged.documents:
+            use = over.get(self.ledger.keys.document(document.id))
+            if use is None:
+                continue
+            # |sum + l| is within the budget where |l| is at most this, and |l| is at most what redaction leaves.
+            if use.room_nats <= 0:
+                yield Cut(document.id, (document.text,), "", 0.0, reached=False)
+                continue
+            case = as_case(replace(logged, documents=(document,)))
+            measure = Redaction(max_loss=use.room_nats, temperature=scored_at(logged), max_new_tokens=1)
+            given = LoadedCases((case,))
+            (found,) = run_measure(
+                self._model, "redact_plan", measure, PromptSettings(unit="sentence"), given, CallOptions()
+            )
+            yield Cut(
+                document.id,
+                tuple(piece.text for piece in found.redacted),
+                found.redacted_documents[0].text,
+                found.left_nats,
+                reached=found.reached,
+            )

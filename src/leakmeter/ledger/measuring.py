@@ -1,0 +1,482 @@
+"""Logged answers to rows of the ledger: what is new is measured in runs, a batch at a time, and then committed.
+
+A run holds texts. It lies within the ledger while it is under way, so that a killed `add` goes on from its last answer,
+and goes when its numbers are committed, unless texts are kept. The score cache is left out of it, so that nothing of a
+person is in a file that `forget` does not reach.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from leakmeter.core.json_object import JsonObject
+from leakmeter.errors import LeakmeterError
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.ledger import flags
+from leakmeter.ledger.keys import RECIPIENT, SUBJECT
+from leakmeter.ledger.store import Ledger, other_model
+from leakmeter.ledger.tables import TABLES
+from leakmeter.text.build import PromptSettings
+from leakmeter.traces import LoggedAnswer, Refused, as_case
+
+if TYPE_CHECKING:
+    from leakmeter.commands.given import LoadedCases
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.case import Case
+    from leakmeter.core.item import Prepared
+    from leakmeter.core.measurement import Measurement
+    from leakmeter.runs.loading import KeptModel
+    from leakmeter.runs.measure import Callbacks
+    from leakmeter.runs.result import Part
+
+BATCH: Final = 20
+"""Answers whose numbers are committed together."""
+DOCUMENT, ENTITY = "document", "entity"
+UNITS: Final = (DOCUMENT, ENTITY)
+_PLACES_OF_MODEL: Final = ("dtype", "device", "memory_bytes")
+"""What of a model's record moves last digits alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """How what is new is measured."""
+
+    search: str | None = None
+    """Search long prompts for their strongest pieces rather than measure all, as in top:5."""
+    region: str = "US"
+    """ISO code of the country whose telephone numbers, addresses and dates are expected."""
+    entity_patterns: str | None = None
+    """A file of lines TYPE = REGEX, which are looked for too."""
+    ner: str | None = None
+    """A recogniser of names and dates on this machine, a directory with a token-classification model of transformers
+    or a spaCy pipeline."""
+    keep_texts: bool = False
+    """Keep texts and names too, in the ledger's directory: pages then open each answer's heat map."""
+    answered_by: tuple[str, ...] = ()
+    """Names that the log has for the scoring model; its own name by default."""
+    conditions_hold: bool = False
+    """State what no log shows: that later queries depend on a document only through what their recipient saw, and that
+    the recipient knows all other documents of each prompt. Posteriors are shown only then."""
+
+    def settings(self, unit: str) -> PromptSettings:
+        """How prompts are cut for a unit."""
+        if unit == DOCUMENT:
+            return PromptSettings(unit=DOCUMENT)
+        return PromptSettings(unit=ENTITY, region=self.region, entity_patterns=self.entity_patterns, ner=self.ner)
+
+    def measure(self, temperature: float) -> Influence:
+        """What measures answers that were drawn at a temperature."""
+        return Influence(temperature=temperature, search=self.search)
+
+
+@dataclass(slots=True)
+class Added:
+    """What became of logged answers."""
+
+    n_added: int = 0
+    """Events that are new in the ledger."""
+    n_known: int = 0
+    """Events that it had."""
+    n_measured: int = 0
+    """Answers that were scored; the others of those added were scored before."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Calls that cannot be measured, by reason."""
+    flagged: Counter[str] = field(default_factory=Counter)
+    """New events by why they take part in no posterior."""
+    problems: list[str] = field(default_factory=list)
+    """Why answers could not be scored, without what they say."""
+
+    def to_dict(self) -> JsonObject:
+        """As a plain object."""
+        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: dict(value) if isinstance(value, Counter) else value for name, value in told.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A unit's settings and measure, and the names of what they give."""
+
+    unit: str
+    settings: PromptSettings
+    measure: Influence
+    id: str
+
+    def key(self, ledger: Ledger, answer: LoggedAnswer) -> str:
+        """Names the numbers of an answer under this setup."""
+        places = {
+            document.content_hash: sorted((place.message, place.start, place.end) for place in document.places)
+            for document in answer.documents
+        }
+        said = [(message.role, message.content) for message in answer.messages]
+        return ledger.keys.scored(self.id, said, places, answer.answer)
+
+
+Score = Callable[[Mapping[str, "Case"], Setup], Iterable[tuple[str, "Part"]]]
+"""Measures cases by the names of their scores."""
+Watch = Callable[["Backend", int], AbstractContextManager["Callbacks"]]
+"""Shows the progress of so many cases."""
+
+
+def add(
+    ledger: Ledger,
+    answers: Iterable[LoggedAnswer | Refused],
+    model: KeptModel,
+    how: Measuring | None = None,
+    *,
+    notify: Callable[[str], None] = lambda line: None,
+    watch: Watch | None = None,
+) -> Added:
+    """Add logged answers to a ledger: those that it has not are measured, and committed a batch at a time.
+
+    Args:
+        ledger: where to.
+        answers: as `traces.TraceReader` yields them.
+        model: what scores them.
+        how: options of the measurement.
+        notify: told in one line what takes time.
+        watch: shows the progress of a batch.
+
+    Raises:
+        StoreError: the ledger is of another model, or cannot be written.
+        LeakmeterError: the model or an option cannot be used.
+    """
+    how = how or Measuring()
+    done = Added()
+    known = {row["event"] for row in ledger.rows("events")}
+    new = _new(ledger, answers, known, done)
+    while batch := list(islice(new, BATCH)):
+        with model.lock, ledger.measuring(notify), model.without_cache() as backend:
+            _add_batch(ledger, batch, backend, how, done, watch or (lambda backend, n: nullcontext(_quiet())))
+    return done
+
+
+def _quiet() -> Callbacks:
+    from leakmeter.runs.measure import Callbacks
+
+    return Callbacks()
+
+
+def _new(
+    ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], known: set[str], done: Added
+) -> Iterator[LoggedAnswer]:
+    for answer in answers:
+        if isinstance(answer, Refused):
+            done.refused[answer.reason.value] += 1
+            continue
+        event = ledger.keys.event(answer.trace_id, answer.span_id)
+        if event in known:
+            done.n_known += 1
+            continue
+        known.add(event)
+        yield answer
+
+
+def _add_batch(
+    ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, done: Added, watch: Watch
+) -> None:
+    # Another process may have added them while this one waited.
+    there = {row["event"] for row in ledger.rows("events")}
+    new = [one for one in answers if ledger.keys.event(one.trace_id, one.span_id) not in there]
+    done.n_known += len(answers) - len(new)
+    found = measured(ledger, new, backend, how, partial(_in_runs, ledger, backend, watch))
+    if found.rows["events"]:
+        ledger.commit(found.rows, model=found.model)
+    done.n_added += len(found.rows["events"])
+    done.n_measured += found.n_measured
+    done.problems += found.problems
+    done.flagged.update(flag for event in found.rows["events"] for flag in event["flags"])
+    sweep(ledger)
+
+
+@dataclass(slots=True)
+class Measured:
+    """Answers as rows that are not committed yet."""
+
+    rows: dict[str, list[JsonObject]]
+    model: JsonObject | None = None
+    n_measured: int = 0
+    """Answers of which something was scored."""
+    problems: list[str] = field(default_factory=list)
+    """Why others cannot be scored."""
+
+
+def measured(
+    ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, score: Score
+) -> Measured:
+    """Score what the ledger has no numbers of, and make rows of all answers that can be scored.
+
+    Args:
+        ledger: nothing is written to its tables.
+        answers: that the ledger does not have.
+        backend: what scores.
+        how: options.
+        score: measures cases under a setup.
+
+    Raises:
+        StoreError: the ledger is of another model.
+    """
+    state, there = ledger.read("measured", "mentions", "names")
+    scored = {row["score"]: row["n_tokens"] for row in there["measured"]}
+    rows: dict[str, list[JsonObject]] = {name: [] for name in TABLES}
+    found = Measured(rows)
+    of_event: dict[int, dict[str, str]] = {number: {} for number in range(len(answers))}
+    new: set[int] = set()
+    at: dict[float, list[int]] = {}
+    for number, one in enumerate(answers):
+        at.setdefault(flags.scored_at(one), []).append(number)
+    for temperature, numbers in at.items():
+        for unit in UNITS:
+            setup, found.model = _setup(backend, how, unit, temperature)
+            if state.model not in (None, found.model):
+                raise other_model(ledger.path, state.model or {}, found.model)
+            keys = {number: setup.key(ledger, answers[number]) for number in numbers if number in of_event}
+            todo = {key: answers[number] for number, key in keys.items() if key not in scored}
+            cases, problems = _usable(todo, setup, backend)
+            found.problems += problems.values()
+            for key, part in score(cases, setup) if cases else ():
+                _take(ledger, rows, key, part, todo[key], setup, keeps_texts=how.keep_texts)
+                scored[key] = _n_tokens(part)
+            first = {key: number for number, key in reversed(keys.items())}
+            new |= {first[key] for key in cases}
+            for number, key in keys.items():
+                if key in problems:
+                    del of_event[number]
+                else:
+                    of_event[number][unit] = key
+    for number, names in of_event.items():
+        one = answers[number]
+        event = _event(ledger, one, names, scored[names[DOCUMENT]], how, backend.name)
+        rows["events"].append(event)
+        rows["looks"] += _looks(ledger, one, event["event"])
+        if how.keep_texts and one.recipient is not None:
+            rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": one.recipient})
+    for name in ("mentions", "names"):
+        rows[name] = _unique(rows[name], {_key(row) for row in there[name]})
+    found.n_measured = len(new & of_event.keys())
+    return found
+
+
+def sweep(ledger: Ledger) -> int:
+    """Remove texts that no score needs: those of finished measurements, and what a kill left; for who may measure.
+
+    Returns:
+        Of how many scores texts were removed.
+    """
+    shutil.rmtree(ledger.runs, ignore_errors=True)
+    return ledger.texts.remove_all_but({row["score"] for row in ledger.rows("measured") if row["kept"]})
+
+
+def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> tuple[Setup, JsonObject]:
+    """A unit's setup, and what of the model decides whether numbers add up."""
+    from leakmeter.runs.fingerprint import spec_of
+
+    settings, measure = how.settings(unit).resolved(), how.measure(temperature)
+    where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
+    spec = spec_of(measure, "influence", settings, backend, where, ())
+    model = {name: value for name, value in spec.model.items() if name not in (*_PLACES_OF_MODEL, "recogniser")}
+    return Setup(unit, settings, measure, spec.id), model
+
+
+def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[dict[str, Case], dict[str, str]]:
+    """The cases that can be measured, by the names of their scores, and why the others cannot."""
+    usable: dict[str, Case] = {}
+    problems: dict[str, str] = {}
+    for key, one in todo.items():
+        try:
+            case = replace(as_case(one), id=key)
+            setup.settings.prepare(case, backend, setup.measure)
+        except LeakmeterError as error:
+            said = str(error).replace(f"case '{key}'", "the answer")
+            problems[key] = f"{one.where}: {said}"
+        else:
+            usable[key] = case
+    return usable, problems
+
+
+def _in_runs(
+    ledger: Ledger, backend: Backend, watch: Watch, cases: Mapping[str, Case], setup: Setup
+) -> list[tuple[str, Part]]:
+    """Measure into a run of the ledger's, so that a killed command goes on."""
+    from leakmeter.commands.cases import kept_parts
+
+    prepared, kept = _prepared(backend, cases, setup)
+    with (
+        watch(backend, len(prepared)) as callbacks,
+        kept_parts(
+            *(backend, setup.measure, "influence", setup.settings, prepared, kept, ledger.runs), callbacks=callbacks
+        ) as (_, _, parts),
+    ):
+        return [(str(part[0]["id"]), part) for part in parts]
+
+
+def in_memory(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> list[tuple[str, Part]]:
+    """Measure without a run."""
+    from leakmeter.runs.measure import Callbacks, measure_cases
+
+    prepared, _ = _prepared(backend, cases, setup)
+    parts = measure_cases(backend, setup.measure, prepared, None, Callbacks())
+    return [(str(part[0]["id"]), part) for part in parts]
+
+
+def _prepared(
+    backend: Backend, cases: Mapping[str, Case], setup: Setup
+) -> tuple[tuple[Prepared, ...], LoadedCases[Case]]:
+    from leakmeter.commands.given import LoadedCases
+    from leakmeter.runs.measure import check_answered
+
+    prepared, kept = LoadedCases(tuple(cases.values())).prepared(backend, setup.settings, setup.measure)
+    setup.measure.check(prepared[0].item)
+    check_answered(backend, setup.measure, prepared)
+    return prepared, kept
+
+
+def _take(
+    ledger: Ledger,
+    rows: dict[str, list[JsonObject]],
+    key: str,
+    part: Part,
+    answer: LoggedAnswer,
+    setup: Setup,
+    *,
+    keeps_texts: bool,
+) -> None:
+    """Rows of one measured answer."""
+    texts, measurements = part
+    contents = {f"d{n}": ledger.keys.content(one.content_hash) for n, one in enumerate(answer.documents, 1)}
+    rows["measured"].append({"score": key, "unit": setup.unit, "n_tokens": _n_tokens(part), "kept": keeps_texts})
+    if keeps_texts:
+        ledger.texts.put(key, part, setup.measure.record())
+    numbers = _numbers(measurements, [span["name"] for span in texts["spans"] if span["kind"] == "unit"])
+    for span in texts["spans"]:
+        if span["kind"] != "unit":
+            continue
+        entity = span["entity"]
+        target = contents[span["document"]] if entity is None else ledger.keys.entity(entity["type"], entity["value"])
+        told = {"score": key, "unit": setup.unit, "target": target, "n_mentions": len(span["ranges"])}
+        rows["scores"].append({**told, **numbers[span["name"]]})
+        if entity is not None:
+            rows["mentions"] += _mentions(ledger, texts, span, contents)
+            if keeps_texts:
+                rows["names"].append({"pseudonym": target, "kind": SUBJECT, "name": entity["text"]})
+
+
+def _n_tokens(part: Part) -> int:
+    return len(part[0]["responses"][0]["tokens"])
+
+
+def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict[str, JsonObject]:
+    """Sums over the answer for each piece; see `tables.TABLES`."""
+    series = {(one.statistic, one.piece): one.values for one in measurements if one.sample == 0}
+    whole, noise = series["whole", ""], _sum(series["noise", ""])
+    added = [values for (statistic, _), values in series.items() if statistic == "placebo"]
+    # An irrelevant piece is put in at several places: their mean stands for one.
+    placebo = (
+        (float(np.mean([_sum(one) for one in added])), float(np.mean([_size(one) for one in added]))) if added else None
+    )
+    alone = series.get(("placebo_alone", ""))
+    found: dict[str, JsonObject] = {}
+    for name in pieces:
+        cut, screened = series.get(("without_this", name)), series.get(("screened", name))
+        # A piece that is all of the context is held against an irrelevant text as the only context.
+        is_whole = cut is not None and np.array_equal(cut, whole)
+        beside = (_sum(alone), _size(alone)) if is_whole and alone is not None else placebo
+        found[name] = {
+            "signed_nats": None if cut is None else _sum(cut),
+            "size_nats": None if cut is None else _size(cut),
+            "noise_nats": noise,
+            "placebo_nats": None if beside is None else beside[0],
+            "placebo_size_nats": None if beside is None else beside[1],
+            "screened_nats": None if screened is None else _size(screened),
+        }
+    return found
+
+
+def _sum(values: Any) -> float:
+    """Σ with signs; infinite where it is not defined."""
+    with np.errstate(invalid="ignore"):
+        total = float(np.sum(values))
+    return np.inf if np.isnan(total) else total
+
+
+def _size(values: Any) -> float:
+    return _sum(np.abs(values))
+
+
+def _mentions(
+    ledger: Ledger, texts: Mapping[str, Any], span: Mapping[str, Any], contents: Mapping[str, str]
+) -> Iterator[JsonObject]:
+    """How often each document says a value or person."""
+    entity = span["entity"]
+    is_person = entity["type"] == "person"
+    counts: Counter[str] = Counter()
+    first: dict[str, int] = {}
+    for document in texts["documents"]:
+        # A document may stand in several places, which all say the same: one of them is counted.
+        if first.setdefault(document["name"], document["start"]) == document["start"]:
+            inside = [a for a, _ in span["ranges"] if document["start"] <= a < document["end"]]
+            counts[document["name"]] += len(inside)
+    for name, n in counts.items():
+        if n:
+            yield {
+                "content": contents[name],
+                "entity": ledger.keys.entity(entity["type"], entity["value"]),
+                "kind": entity["type"],
+                "n_mentions": n,
+                "words": ledger.keys.words(entity["value"]) if is_person else [],
+                "initials": ledger.keys.initials(entity["value"]) if is_person else [],
+            }
+
+
+def _event(
+    ledger: Ledger, one: LoggedAnswer, names: Mapping[str, str], n_tokens: int, how: Measuring, model: str
+) -> JsonObject:
+    keys = ledger.keys
+    event = keys.event(one.trace_id, one.span_id)
+    return {
+        "event": event,
+        "trace": one.trace_id,
+        "span": one.span_id,
+        "draw": event if one.response_id is None else keys.draw(one.response_id),
+        "time": one.time,
+        "day": None if one.time is None else one.time.date(),
+        "recipient": keys.recipient(one.recipient),
+        "answer": keys.answer(one.answer),
+        "by_document": names[DOCUMENT],
+        "by_entity": names[ENTITY],
+        "n_tokens": n_tokens,
+        "temperature": flags.scored_at(one),
+        "decoding": one.sampling.decoding,
+        "flags": flags.of(one, (model, *how.answered_by), conditions_hold=how.conditions_hold),
+    }
+
+
+def _looks(ledger: Ledger, one: LoggedAnswer, event: str) -> Iterator[JsonObject]:
+    keys = ledger.keys
+    for document in one.documents:
+        for name in (document.id, *document.other_ids):
+            yield _look(event, keys.document(name), keys.content(document.content_hash), present=True)
+    for absent in one.absent:
+        yield _look(event, keys.document(absent.id), keys.content(absent.content_hash), present=False)
+
+
+def _look(event: str, document: str, content: str, *, present: bool) -> JsonObject:
+    return {"event": event, "document": document, "content": content, "present": present}
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(tuple(value) if isinstance(value, list) else value for value in row.values())
+
+
+def _unique(rows: Iterable[JsonObject], there: set[tuple[Any, ...]]) -> list[JsonObject]:
+    """Rows that are not there yet, each once."""
+    fresh = {_key(row): row for row in rows}
+    return [row for key, row in fresh.items() if key not in there]

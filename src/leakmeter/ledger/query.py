@@ -1,0 +1,74 @@
+"""SQL over a ledger: its tables as they lie on the disk, and totals as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+
+from leakmeter.ledger.report import record
+from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.tables import TABLES
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
+from leakmeter.runs.query import Answer, ask_tables
+
+_NATS: Final = pa.float64()
+TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
+    "kind": (pa.string(), "'document' or 'subject'"),
+    "id": (pa.string(), "the document's id, or the subject's keyed pseudonym"),
+    "type": (pa.string(), "of a subject: 'person', 'phone' …"),
+    "recipient": (pa.string(), "keyed pseudonym; null where none was logged"),
+    "signed_nats": (_NATS, "sum over answers, with signs"),
+    "largest_running_nats": (_NATS, "largest size of that sum so far: what budgets are held against"),
+    "low": (_NATS, "lower end of its interval by the noise floor"),
+    "high": (_NATS, "upper end"),
+    "largest_answer_nats": (_NATS, "largest size of one answer's"),
+    "n_answers": (pa.int64(), "draws whose prompt had it"),
+    "n_repeats": (pa.int64(), "answers that showed a draw again, and count no more"),
+    "placebo_running_nats": (_NATS, "the same of an irrelevant piece in those prompts"),
+    "posterior": (_NATS, "of an observer from even odds; null where a condition is not met"),
+    "posterior_note": (pa.string(), "why there is none"),
+    "first_day": (pa.string(), "of the answers"),
+    "last_day": (pa.string(), "of the answers"),
+}
+"""Columns of the view `totals`: types, and what each means."""
+
+
+def ask(sql: str, ledger: Ledger) -> Answer:
+    """What a query says of a ledger.
+
+    Args:
+        sql: one SELECT over `totals` and the tables of the ledger.
+        ledger: what is asked.
+
+    Raises:
+        UsageError: a query that is no single SELECT, or that DuckDB cannot answer.
+        StoreError: the ledger cannot be read.
+    """
+    _, rows = ledger.read()
+    tables = {name: pa.Table.from_pylist(of, schema=TABLES[name]) for name, of in rows.items()}
+    return ask_tables(sql, {"totals": _totals(Book(ledger)) if "totals" in sql.lower() else _table([]), **tables})
+
+
+def columns() -> list[tuple[str, str, str, str]]:
+    """View, column, type and meaning, of all views."""
+    found = [("totals", name, str(kind), about) for name, (kind, about) in TOTALS.items()]
+    for table, schema in TABLES.items():
+        found += [(table, field.name, str(field.type), (field.metadata or {})[b"about"].decode()) for field in schema]
+    return found
+
+
+def _totals(book: Book) -> pa.Table:
+    rows = []
+    for kind in (DOCUMENT, SUBJECT):
+        for one in book.told(kind, by_recipient=True):
+            told = record(one, book)
+            low, high = one.total.interval_nats
+            rows.append({**told, "kind": kind, "id": one.thing.id, "low": low, "high": high})
+    return _table(rows)
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
+    fields = [(name, kind) for name, (kind, _) in TOTALS.items()]
+    return pa.Table.from_pylist([{name: row.get(name) for name in TOTALS} for row in rows], schema=pa.schema(fields))

@@ -1,0 +1,454 @@
+"""What a ledger shows: tables by document, subject, recipient and day, and a page; people by pseudonym by default."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from typing import Any, Final
+
+import numpy as np
+
+from leakmeter.core.json_object import JsonObject
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.ledger.flags import SENTENCES
+from leakmeter.ledger.keys import shown
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Look, Told
+from leakmeter.report import blocks as b
+from leakmeter.report.scale import nats_text, percent
+
+BY: Final = (DOCUMENT, SUBJECT, "recipient", "day")
+_ID: Final = 60
+_MOST_ANSWERS: Final = 20
+_MOST_HEAT_MAPS: Final = 10
+_MOST_ROWS, _MOST_COLUMNS = 40, 24
+"""Of the matrix."""
+_MOST_LINES: Final = 5
+_WHAT: Final = {
+    DOCUMENT: "What was told of each document, to whom; nats",
+    SUBJECT: "What was told of each person, or other value of personal data, to whom; nats",
+    "recipient": "What each recipient was told most of",
+    "day": "What was told most of on each day",
+}
+_DAY_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How people are called.
+
+    Args:
+        book: the ledger.
+        in_clear: by their names, which are there where texts are kept.
+    """
+
+    book: Book
+    in_clear: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse names that the ledger does not have."""
+        if self.in_clear and not self.book.names:
+            raise UsageError("the ledger holds no names: they are kept only by `leakmeter ledger add --keep-texts`")
+
+    def of(self, pseudonym: str | None) -> b.Phrase:
+        """A recipient or a subject."""
+        name = self.book.names.get(pseudonym or "") if self.in_clear else None
+        return shown(pseudonym) if name is None else b.Untrusted(name, _ID)
+
+    def of_thing(self, one: Told | Look) -> b.Phrase:
+        """A document by its id, a subject as a person."""
+        return self.of(one.thing.id) if one.thing.kind == SUBJECT else b.Untrusted(one.thing.id, _ID)
+
+
+def record(one: Told, book: Book) -> JsonObject:
+    """A total as a plain object."""
+    posterior = one.posterior
+    about = {} if one.thing.kind == DOCUMENT else {"type": book.kinds.get(one.thing.id)}
+    return {
+        one.thing.kind: one.thing.id,
+        **about,
+        "recipient": one.recipient,
+        "n_recipients": len(one.recipients),
+        **asdict(one.total),
+        "posterior": posterior.probability,
+        "posterior_note": posterior.note,
+        "flags": dict(one.flags),
+        "n_unscored": one.n_unscored,
+        "n_separate": one.n_separate,
+        "first_day": one.days[0].isoformat() if one.days else None,
+        "last_day": one.days[-1].isoformat() if one.days else None,
+    }
+
+
+def records(book: Book, by: str) -> list[JsonObject]:
+    """What `show` says, as plain objects."""
+    if by in (DOCUMENT, SUBJECT):
+        return [record(one, book) for one in book.told(by, by_recipient=True)]
+    return [
+        {"day": key.isoformat() if isinstance(key, date) else None} | told
+        if by == "day"
+        else {"recipient": key} | {name: value for name, value in told.items() if name != "recipient"}
+        for key, n, n_documents, one in _worst(book, by)
+        for told in [{"n_answers_in_all": n, "n_documents": n_documents, **({} if one is None else record(one, book))}]
+    ]
+
+
+def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
+    """What a ledger says, one row for each of `by` in `BY`.
+
+    Raises:
+        UsageError: names are asked for that are not kept.
+    """
+    names = Names(book, show_names)
+    table = _told_table(book, by, names) if by in (DOCUMENT, SUBJECT) else _worst_table(book, by, names)
+    return b.Report("Ledger", "ledger", [_headline(book, names), table, *_notes(book)])
+
+
+def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
+    """All that was said about one subject: to whom, when, and of which documents.
+
+    Args:
+        book: the ledger.
+        subject: its pseudonym.
+        show_names: names instead of pseudonyms.
+
+    Raises:
+        UsageError: names are asked for that are not kept.
+    """
+    names = Names(book, show_names)
+    found = [one for one in book.told(SUBJECT, by_recipient=True) if one.thing.id == subject]
+    contents = book.contents_of(subject)
+    mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
+    worst = found[0] if found else None
+    headline: b.Phrase = ("Nothing that was answered had ", *b.parts(names.of(subject)), " in its prompt.")
+    if worst is not None:
+        told = nats_text(worst.total.largest_running_nats)
+        headline = (
+            *b.parts(names.of(subject)),
+            f": {told} nats were told to ",
+            *b.parts(names.of(worst.recipient)),
+            ".",
+        )
+    documents = b.Table(
+        (b.Column("Document"), b.Column("Mentions", "count")),
+        [b.Row((b.Untrusted(doc, _ID), n)) for doc, n in mentioned.most_common()],
+        "Documents that mention it",
+    )
+    looks = [look for one in found for look in one.looks]
+    return b.Report(
+        "Subject of the ledger",
+        "ledger",
+        [
+            b.Headline(headline),
+            b.Table(_columns("Recipient"), [_told_row(names.of(one.recipient), one) for one in found], "Told to whom"),
+            _answers_table(book, sorted(looks, key=lambda look: look.event["order"]), names, "Told when"),
+            documents,
+            *_notes(book),
+        ],
+    )
+
+
+def page(book: Book, *, show_names: bool = False) -> b.Report:
+    """The page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most.
+
+    Raises:
+        UsageError: names are asked for that are not kept.
+        StoreError: kept texts cannot be read.
+    """
+    names = Names(book, show_names)
+    told = book.told(DOCUMENT, by_recipient=True)
+    return b.Report(
+        "Ledger of answers",
+        "ledger",
+        [
+            _headline(book, names),
+            *_warnings(told),
+            *([_matrix(told, names)] if told else []),
+            *([_timeline(told, names)] if any(look.event["time"] for one in told for look in one.looks) else []),
+            _told_table(book, DOCUMENT, names),
+            _told_table(book, SUBJECT, names),
+            _worst_table(book, "recipient", names),
+            _worst_table(book, "day", names),
+            *_heat_maps(book, names),
+        ],
+        lead="What logged answers told of each document to each recipient: nats, by the model that scored them, added "
+        "up over answers.",
+        sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
+        index=(
+            b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
+            b.Column("Told", "signed_nats", "nats", shade=True),
+        ),
+        index_caption="Answers that leaked most, by the document that they told most of",
+        case=("answer", "answers"),
+        held_by="the ledger holds all",
+        notes=_notes(book),
+        provenance=b.Provenance(model=b.Untrusted(str((book.state.model or {}).get("name", "")), _ID)),
+    )  # fmt: skip
+
+
+def _headline(book: Book, names: Names) -> b.Headline:
+    told = book.told(DOCUMENT, by_recipient=True)
+    counts = f"{_answers(len(book.events))}, {len(book.documents):,} documents, {len(book.recipients):,} recipients"
+    if not told:
+        return b.Headline(f"The ledger has no document in any prompt: {counts}.")
+    one = told[0]
+    sure = one.posterior.probability
+    said = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
+    nats = nats_text(one.total.largest_running_nats)
+    return b.Headline(
+        (f"{counts}. Most was told of ", *b.parts(names.of_thing(one)), " to ", *b.parts(names.of(one.recipient)),
+         f": {nats} nats in {_answers(one.total.n_answers)}.{said}")
+    )  # fmt: skip
+
+
+def _answers(n: int) -> str:
+    return f"{n:,} answer{'' if n == 1 else 's'}"
+
+
+def _columns(*first: str) -> tuple[b.Column, ...]:
+    return (
+        *(b.Column(name) for name in first),
+        b.Column("Largest so far", "nats", shade=True),
+        b.Column("Interval", "interval", on="wide"),
+        b.Column("Sum", "signed_nats"),
+        b.Column("Largest answer", "nats"),
+        b.Column("Answers", "count"),
+        b.Column("Placebo", "nats", on="wide"),
+        b.Column("Posterior", "posterior"),
+    )
+
+
+def _told_row(first: b.Phrase, one: Told, *more: b.Phrase) -> b.Row:
+    total = one.total
+    posterior = one.posterior
+    return b.Row(
+        (
+            first,
+            *more,
+            total.largest_running_nats,
+            b.Interval(*total.interval_nats),
+            total.signed_nats,
+            total.largest_answer_nats,
+            total.n_answers,
+            total.placebo_running_nats,
+            "scored by M" if posterior.probability is None and not one.is_exact else posterior.probability,
+        ),
+        quiet=total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0),
+    )
+
+
+def _told_table(book: Book, kind: str, names: Names) -> b.Table:
+    rows = []
+    for one in book.told(kind, by_recipient=True):
+        what = (book.kinds.get(one.thing.id, ""),) if kind == SUBJECT else ()
+        rows.append(_told_row(names.of_thing(one), one, *(b.Untrusted(w) for w in what), names.of(one.recipient)))
+    heads = ("Subject", "Type", "Recipient") if kind == SUBJECT else ("Document", "Recipient")
+    caption = _WHAT[kind]
+    return b.Table(_columns(*heads), rows, caption, rest=("pair", "pairs"), sortable=True, filterable=True)
+
+
+def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Told | None]]:
+    """Of each recipient or day: answers, documents in their prompts, and what was told most of."""
+    counts: Counter[Any] = Counter(event[by] for event in book.events)
+    documents: dict[Any, set[Any]] = defaultdict(set)
+    for look in book.looks(DOCUMENT):
+        documents[look.event[by]].add(look.thing)
+    if by == "day":
+        for day in sorted(counts, key=lambda day: (day is None, day or date.min)):
+            told = book.told(DOCUMENT, by_recipient=True, day=day) if day is not None else []
+            yield day, counts[day], len(documents[day]), told[0] if told else None
+        return
+    worst: dict[Any, Told] = {}
+    for one in book.told(DOCUMENT, by_recipient=True):
+        worst.setdefault(one.recipient, one)
+    for recipient in sorted(counts, key=lambda r: -worst[r].total.largest_running_nats if r in worst else 0.0):
+        yield recipient, counts[recipient], len(documents[recipient]), worst.get(recipient)
+
+
+def _worst_table(book: Book, by: str, names: Names) -> b.Table:
+    head = "Day" if by == "day" else "Recipient"
+    other = ("Recipient",) if by == "day" else ()
+    columns = (
+        b.Column(head), b.Column("Answers", "count"), b.Column("Documents", "count"), b.Column("Most of"),
+        *(b.Column(one) for one in other), b.Column("Largest so far", "nats", "nats", shade=True, bar=True),
+        b.Column("Largest answer", "nats", "nats"),
+    )  # fmt: skip
+    rows = []
+    for key, n, n_documents, one in _worst(book, by):
+        first = ("not logged" if key is None else key.isoformat()) if by == "day" else names.of(key)
+        cells: list[b.Cell] = [first, n, n_documents]
+        cells.append("" if one is None else names.of_thing(one))
+        cells += ["" if one is None else names.of(one.recipient)] if other else []
+        cells += [None, None] if one is None else [one.total.largest_running_nats, one.total.largest_answer_nats]
+        rows.append(b.Row(cells))
+    return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
+
+
+def _matrix(told: Sequence[Told], names: Names) -> b.Chart:
+    """Documents and recipients, those of which most was told first."""
+    documents = list(dict.fromkeys(one.thing for one in told))[:_MOST_ROWS]
+    recipients = list(dict.fromkeys(one.recipient for one in told))[:_MOST_COLUMNS]
+    nats = np.zeros((len(documents), len(recipients)))
+    for one in told:
+        if one.thing in documents and one.recipient in recipients:
+            at = documents.index(one.thing), recipients.index(one.recipient)
+            nats[at] = min(one.total.largest_running_nats, np.finfo(float).max)
+    of_thing = {one.thing: names.of_thing(one) for one in reversed(told)}
+    panel = b.Panel(
+        b.Axis("Recipient", names=[names.of(one) for one in recipients]),
+        b.Axis("Document", names=[of_thing[one] for one in documents]),
+        grid=b.Grid(nats.tolist()),
+    )
+    inches = (2.4 + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
+    left_out = len({one.thing for one in told}) - len(documents)
+    footer = f"{left_out} documents of which less was told are left out." if left_out > 0 else ""
+    return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
+
+
+def _timeline(told: Sequence[Told], names: Names) -> b.Chart:
+    """Sums so far of those of which most was told."""
+    first = min(look.event["time"] for one in told for look in one.looks if look.event["time"] is not None)
+    series = []
+    for one in told[:_MOST_LINES]:
+        looks = [look for look in one.looks if look.event["time"] is not None and look.signed_nats is not None]
+        draws: set[str] = set()
+        sums, places, total = [0.0], [0.0], 0.0
+        for look in looks:
+            if look.event["draw"] not in draws:
+                draws.add(look.event["draw"])
+                total += look.signed_nats or 0.0
+            places.append((look.event["time"] - first).total_seconds() / _DAY_SECONDS)
+            sums.append(total)
+        name = (*b.parts(names.of_thing(one)), " to ", *b.parts(names.of(one.recipient)))
+        series.append(b.Series("steps", sums, places, name=name))
+    panel = b.Panel(b.Axis(f"Days since {first.date().isoformat()}"), b.Axis("Sum so far", "nats"), series)
+    return b.Chart("timeline", "What was told, over time", [panel], columns=1, panel_inches=(8.0, 3.4))
+
+
+def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
+    """Heat maps of the answers that leaked most, where texts are kept."""
+    rows: list[b.Row] = []
+    pages: list[b.Block] = []
+    for look in [look for look in _worst_answers(book) if look.event["by_document"] in book.kept][:_MOST_HEAT_MAPS]:
+        anchor = f"answer{len(rows) + 1}"
+        trace = b.Untrusted(look.event["trace"], _ID)
+        rows.append(
+            b.Row((trace, names.of(look.event["recipient"]), names.of_thing(look), look.signed_nats), to=anchor)
+        )
+        pages.append(b.Embedded(("Answer ", trace), heat_map(book, look.event["by_document"]), anchor))
+    if rows:
+        columns = (
+            b.Column("Answer"), b.Column("Recipient"), b.Column("Document"), b.Column("Told", "signed_nats", "nats")
+        )  # fmt: skip
+        yield b.Table(columns, rows, "Heat maps of the answers that leaked most")
+        yield from pages
+
+
+def _worst_answers(book: Book) -> list[Look]:
+    """Each answer with the document that it told most of, those that leaked most first."""
+    worst: dict[str, Look] = {}
+    for look in book.looks(DOCUMENT):
+        size = abs(look.signed_nats or 0.0)
+        held = worst.get(look.event["event"])
+        if held is None or size > abs(held.signed_nats or 0.0):
+            worst[look.event["event"]] = look
+    return sorted(worst.values(), key=lambda look: (-abs(look.signed_nats or 0.0), look.event["order"]))
+
+
+def _section(book: Book, look: Look, names: Names) -> b.Section:
+    event = look.event
+    pieces = [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)]
+    rows = [
+        b.Row(
+            (number, piece.thing.kind, names.of_thing(piece), piece.signed_nats, piece.size_nats, piece.placebo_nats),
+            quiet=(piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
+        )
+        for number, piece in enumerate(pieces, 1)
+    ]
+    columns = (
+        b.Column("Piece", "count"), b.Column("Kind"), b.Column("Which"), b.Column("Told", "signed_nats", "nats"),
+        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column("Placebo", "signed_nats", "nats"),
+    )  # fmt: skip
+    blocks = [b.Table(columns, rows, "What the answer tells of each piece of its prompt")]
+    day = "" if event["day"] is None else event["day"].isoformat()
+    cells = (
+        day,
+        names.of(event["recipient"]),
+        names.of_thing(look),
+        look.signed_nats,
+    )
+    return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=abs(look.signed_nats or 0.0))
+
+
+def heat_map(book: Book, score: str) -> b.Report:
+    """The page of one measured answer.
+
+    Raises:
+        StoreError: its texts cannot be read.
+    """
+    part, params = book.ledger.texts.get(score)
+    report: b.Report = InfluenceResult.report(list(InfluenceResult.from_run([part], params)))
+    return report
+
+
+def _answers_table(book: Book, looks: Sequence[Look], names: Names, caption: str) -> b.Table:
+    columns = (
+        b.Column("Day"), b.Column("Recipient"), b.Column("Answer"), b.Column("Told", "signed_nats", "nats"),
+        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column("Documents"),
+    )  # fmt: skip
+    rows = []
+    for look in looks:
+        event = look.event
+        mentioned = {row["content"] for row in book.mentions if row["entity"] in look.entities}
+        ids = [row["document"] for row in book.retrieved(event) if row["present"] and row["content"] in mentioned]
+        day = "not logged" if event["day"] is None else event["day"].isoformat()
+        trace = b.Untrusted(event["trace"], _ID)
+        rows.append(
+            b.Row(
+                (
+                    day,
+                    names.of(event["recipient"]),
+                    trace,
+                    look.signed_nats,
+                    look.size_nats,
+                    b.Untrusted(", ".join(ids), _ID),
+                )
+            )
+        )
+    return b.Table(columns, rows, caption, rest=("answer", "answers"))
+
+
+def _warnings(told: Sequence[Told]) -> Iterator[b.Warning]:
+    n_separate = sum(one.n_separate for one in told)
+    if n_separate:
+        yield b.Warning(f"{n_separate} answers have several values of one subject, which were scored one by one.")
+
+
+def _notes(book: Book) -> list[b.Block]:
+    counts: Counter[str] = Counter(flag for event in book.events for flag in event["flags"])
+    blocks: list[b.Block] = [
+        b.Text(
+            "Each number compares the logged prompt with the same prompt without the document, nothing in its place. "
+            "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored "
+            "temperature without truncation, later queries depend on the document only through what the recipient saw, "
+            "and the recipient knows all other documents. Elsewhere they are what was scored by M, the scoring model.",
+            "soft",
+        ),
+        b.Text(
+            "A sum is, with signs, of what each answer’s log-probability loses without the document, or the person; "
+            "budgets are held against the largest size that it had so far. Sums of different documents do not add up.",
+            "soft",
+        ),
+    ]
+    if counts:
+        facts: Mapping[str, str] = {
+            f"{flag}, {_answers(n)}": SENTENCES.get(flag, "") for flag, n in counts.most_common()
+        }
+        blocks.append(b.Facts(list(facts.items()), "Why no posterior is shown"))
+    if book.state.tombstones:
+        stones = Counter(stone.kind for stone in book.state.tombstones)
+        said = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(stones.items()))
+        blocks.append(b.Text(f"Forgotten on request: {said}. Sums do not have them.", "soft"))
+    return blocks

@@ -1,0 +1,174 @@
+"""Which mentions are one person: names put together over all documents of a ledger, and the user's corrections.
+
+The rule is that of `text.entities.find` within one text: a name whose words stand in exactly one fuller name is that
+person's; where they stand in two, nobody can tell, and it stays apart. It works on keyed hashes of words, so that a
+ledger needs no names. Values of other types are each their own, unless the user puts them with a person.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leakmeter.core.files import read_text
+from leakmeter.core.written import store_errors, write_whole
+from leakmeter.errors import UsageError
+from leakmeter.ledger.store import SUBJECTS, Ledger
+
+_LEAST_DIGITS: Final = 8
+_PSEUDONYM: Final = re.compile(rf"[0-9a-f]{{{_LEAST_DIGITS},32}}")
+_EXAMPLE: Final = 'such as [[same]] subjects = ["1f2e3d4c5b6a", "0a1b2c3d4e5f"]'
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A value or a person under one normal form, without it."""
+
+    entity: str
+    """Keyed pseudonym."""
+    kind: str
+    words: tuple[str, ...] = ()
+    initials: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """The user's corrections."""
+
+    same: tuple[tuple[str, ...], ...] = ()
+    """Pseudonyms, or their beginnings, of what is one person."""
+    apart: tuple[str, ...] = ()
+    """Of what no rule joins to another."""
+
+
+def read_edits(ledger: Ledger) -> Edits:
+    """The corrections in the ledger's `subjects.toml`; none where there is no such file.
+
+    Raises:
+        UsageError: it is not what it should be.
+    """
+    path = ledger.path / SUBJECTS
+    if not path.exists():
+        return Edits()
+    try:
+        told = tomllib.loads(read_text(path, "file of subjects"))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"'{path}' is no TOML: {error}") from None
+    for name in told:
+        if name not in ("same", "apart"):
+            raise UsageError(f"'{path}' has a table '{name}'; expected are [[same]] and [[apart]], {_EXAMPLE}")
+    groups = {name: _groups(told.get(name, []), str(path), name) for name in ("same", "apart")}
+    return Edits(tuple(groups["same"]), tuple(one for group in groups["apart"] for one in group))
+
+
+def write_edits(ledger: Ledger, left: Collection[str | None]) -> None:
+    """Take out of the file of corrections what names nothing that is left; a file without such names stays as it is.
+
+    Args:
+        ledger: whose file.
+        left: pseudonyms that there are.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    edits = read_edits(ledger)
+    known = [name for name in left if name is not None]
+
+    def there(given: str) -> bool:
+        return any(name.startswith(given) for name in known)
+
+    same = [kept for group in edits.same if len(kept := [one for one in group if there(one)]) > 1]
+    apart = [one for one in edits.apart if there(one)]
+    if same == [list(group) for group in edits.same] and apart == list(edits.apart):
+        return
+    tables = [("same", group) for group in same] + [("apart", [one]) for one in apart]
+    text = "\n".join(f"[[{name}]]\nsubjects = {json.dumps(group)}\n" for name, group in tables)
+    with store_errors(f"'{ledger.path / SUBJECTS}' cannot be written"):
+        write_whole(ledger.path / SUBJECTS, text.encode())
+
+
+def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:
+    out = []
+    for number, table in enumerate(tables if isinstance(tables, list) else [tables], 1):
+        given = table.get("subjects") if isinstance(table, dict) else None
+        if not isinstance(given, list) or not all(isinstance(one, str) and _PSEUDONYM.fullmatch(one) for one in given):
+            raise UsageError(
+                f"'{path}', [[{name}]] number {number}: subjects has to be a list of pseudonyms of {_LEAST_DIGITS} or "
+                f"more digits, {_EXAMPLE}"
+            )
+        out.append(tuple(given))
+    return out
+
+
+def names_of(mentions: Iterable[Mapping[str, Any]]) -> list[Name]:
+    """The different values and people of a ledger's mentions."""
+    found = {
+        row["entity"]: Name(row["entity"], row["kind"], tuple(row["words"]), tuple(row["initials"])) for row in mentions
+    }
+    return list(found.values())
+
+
+def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]:
+    """Each name's subject: the pseudonym of the fullest name of the same person.
+
+    Args:
+        names: of all documents.
+        edits: the user's corrections, which win over the rule.
+
+    Raises:
+        UsageError: a correction names what begins like two pseudonyms.
+    """
+    edits = edits or Edits()
+    ordered = sorted(names, key=lambda one: (-len(one.words), sum(map(_is_initial, one.words)), one.entity))
+    by_name = [one.entity for one in ordered]
+    apart = {found for given in edits.apart for found in _begun(given, by_name)}
+    subject: dict[str, str] = {}
+    people: list[Name] = []
+    having: dict[str, list[Name]] = {}
+    for one in ordered:
+        near = {home.entity: home for word in one.words for home in having.get(word, ())}
+        homes = [home for home in near.values() if is_part(one, home)] if one.entity not in apart else []
+        subject[one.entity] = homes[0].entity if len(homes) == 1 else one.entity
+        # A name of several people is no home for others: it is not known whose it is.
+        if one.kind == "person" and not homes and one.entity not in apart:
+            people.append(one)
+            for word in set(one.words):
+                having.setdefault(word, []).append(one)
+    for group in edits.same:
+        heads = {subject[found] for given in group for found in _begun(given, by_name)}
+        if heads:
+            first = min(heads, key=by_name.index)
+            subject = {name: first if head in heads else head for name, head in subject.items()}
+    return subject
+
+
+def is_part(some: Name, more: Name) -> bool:
+    """Whether all words of one name stand in the other in the same order, an initial for a word; see `person.is_part`.
+
+    Args:
+        some, more: names of people.
+    """
+    at, n_whole = 0, 0
+    for word in some.words:
+        place = next((i for i in range(at, len(more.words)) if word in (more.words[i], more.initials[i])), None)
+        if place is None:
+            return False
+        n_whole += word == more.words[place] and not _is_initial(word)
+        at = place + 1
+    return n_whole > 0
+
+
+def _is_initial(word: str) -> bool:
+    return word.endswith(".")
+
+
+def _begun(given: str, names: Sequence[str]) -> list[str]:
+    """The pseudonym that begins so; none where it was forgotten."""
+    found = [name for name in names if name.startswith(given)]
+    if len(found) > 1:
+        raise UsageError(f"'{given}' in {SUBJECTS} begins {len(found)} pseudonyms; write more of its digits")
+    return found

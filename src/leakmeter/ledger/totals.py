@@ -1,0 +1,266 @@
+"""What a ledger says: totals of documents and subjects, for each recipient and over all, from its rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leakmeter.ledger.accounting import Total, total
+from leakmeter.ledger.flags import HIDDEN_CALLS
+from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.subjects import names_of, read_edits, resolve
+from leakmeter.ledger.tables import Rows
+from leakmeter.stats.posterior import Posterior
+
+DOCUMENT, SUBJECT = "document", "subject"
+
+
+class Thing(NamedTuple):
+    """What is told of: a document in one version, or a subject."""
+
+    kind: str
+    """'document' or 'subject'."""
+    id: str
+    """The document's own id, or the subject's pseudonym."""
+    content: str = ""
+    """Of a document, the keyed hash of its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One answer whose prompt had a thing; nats."""
+
+    event: Mapping[str, Any]
+    thing: Thing
+    signed_nats: float | None
+    """None where a search did not score the thing exactly."""
+    size_nats: float | None
+    noise_nats: float
+    placebo_nats: float | None
+    screened_nats: float | None
+    n_pieces: int = 1
+    """Of a subject, values that were scored one by one."""
+    entities: tuple[str, ...] = ()
+    """Of a subject, their pseudonyms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What was told of one thing, to one recipient or to all of them together."""
+
+    thing: Thing
+    recipient: str | None
+    """None where it was not logged, and over all recipients."""
+    total: Total
+    looks: tuple[Look, ...] = field(repr=False)
+    """In the order of time."""
+    recipients: tuple[str | None, ...]
+    flags: Mapping[str, int]
+    """Why there is no posterior, and how many answers that is true of."""
+    n_unscored: int
+    """Answers in which a search left it without a number: they are not in the total."""
+    n_separate: int
+    """Answers with several values of the subject, scored one by one: their sum is not that of all together."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every condition holds under which the total is an observer's log-odds."""
+        return not self.flags and not self.n_unscored and not self.n_separate and len(self.recipients) == 1
+
+    @property
+    def posterior(self) -> Posterior:
+        """From even odds, or why there is none."""
+        return self.total.posterior(is_exact=self.is_exact)
+
+    @property
+    def worst(self) -> Look | None:
+        """The answer that told most."""
+        scored = [look for look in self.looks if look.signed_nats is not None]
+        number = self.total.largest_answer
+        return None if number is None else scored[number]
+
+    @property
+    def days(self) -> tuple[date, ...]:
+        """On which answers had it, in order."""
+        return tuple(sorted({look.event["day"] for look in self.looks if look.event["day"] is not None}))
+
+
+class Book:
+    """All of a ledger, read once.
+
+    Args:
+        ledger: what to read.
+        further: rows that are not committed, as if they were.
+
+    Raises:
+        StoreError: it cannot be read.
+        UsageError: the file of subjects is not what it should be.
+    """
+
+    def __init__(self, ledger: Ledger, further: Rows | None = None) -> None:
+        self.ledger = ledger
+        self.state, rows = ledger.read()
+        rows = {table: [*of, *(further or {}).get(table, ())] for table, of in rows.items()}
+        events = [{**row, "order": number} for number, row in enumerate(rows["events"])]
+        self.events: list[dict[str, Any]] = sorted(events, key=_when)
+        """Answers that were shown, in the order of time; those without one come last, as they were added."""
+        self.mentions = rows["mentions"]
+        self.names: dict[str, str] = {row["pseudonym"]: row["name"] for row in rows["names"]}
+        """By pseudonym, names in clear; none unless they are kept."""
+        self.kept = {row["score"] for row in rows["measured"] if row["kept"]}
+        """Scores whose texts are kept."""
+        # What was forgotten in part and then came back was scored again, with the same numbers.
+        scores = {(row["score"], row["target"]): row for row in rows["scores"]}
+        self._scores: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in scores.values():
+            self._scores[row["score"]].append(row)
+        self._looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in rows["looks"]:
+            self._looks[row["event"]].append(row)
+        self._hidden = Counter(row["recipient"] for row in events if HIDDEN_CALLS in row["flags"])
+
+    @cached_property
+    def subject_of(self) -> dict[str, str]:
+        """Each value's or person's subject."""
+        return resolve(names_of(self.mentions), read_edits(self.ledger))
+
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        """What each subject is: 'person', 'phone' …; 'person' where one is among its values."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for row in self.mentions:
+            found[self.subject_of[row["entity"]]].add(row["kind"])
+        return {name: "person" if "person" in kinds else min(kinds) for name, kinds in found.items()}
+
+    @property
+    def documents(self) -> list[tuple[str, str]]:
+        """Id and content of each, in the order of first sight."""
+        seen = {(row["document"], row["content"]): None for event in self.events for row in self._looks[event["event"]]}
+        return list(seen)
+
+    @property
+    def recipients(self) -> list[str | None]:
+        """Pseudonyms, in the order of first sight."""
+        return list(dict.fromkeys(event["recipient"] for event in self.events))
+
+    def contents_of(self, subject: str) -> dict[str, int]:
+        """Contents of the documents that mention a subject, and how often."""
+        found: Counter[str] = Counter()
+        for row in self.mentions:
+            if self.subject_of[row["entity"]] == subject:
+                found[row["content"]] += row["n_mentions"]
+        return dict(found)
+
+    def scores_of(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What was scored of an answer, documents and personal data."""
+        return [row for name in ("by_document", "by_entity") for row in self._scores[event[name]]]
+
+    def retrieved(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What was retrieved for an answer, in its prompt or not."""
+        return self._looks[event["event"]]
+
+    def looks(self, kind: str) -> Iterator[Look]:
+        """Each answer with each thing that its prompt had, in the order of time.
+
+        Args:
+            kind: 'document' or 'subject'.
+        """
+        for event in self.events:
+            yield from self.looks_of(event, kind)
+
+    def looks_of(self, event: Mapping[str, Any], kind: str) -> Iterator[Look]:
+        """One answer with each thing that its prompt had."""
+        return self._of_documents(event) if kind == DOCUMENT else self._of_subjects(event)
+
+    def _of_documents(self, event: Mapping[str, Any]) -> Iterator[Look]:
+        scores = {row["target"]: row for row in self._scores[event["by_document"]]}
+        for look in self._looks[event["event"]]:
+            # Without its text in the prompt a document adds 0.
+            if look["present"] and (row := scores.get(look["content"])) is not None:
+                yield _look(event, Thing(DOCUMENT, look["document"], look["content"]), [row])
+
+    def _of_subjects(self, event: Mapping[str, Any]) -> Iterator[Look]:
+        by_subject: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in self._scores[event["by_entity"]]:
+            # What was forgotten has no mentions any more.
+            if (subject := self.subject_of.get(row["target"])) is not None:
+                by_subject[subject].append(row)
+        for subject, rows in by_subject.items():
+            yield _look(event, Thing(SUBJECT, subject), rows)
+
+    def told(self, kind: str, *, by_recipient: bool, day: date | None = None) -> list[Told]:
+        """What was told of each thing, what told most first.
+
+        Args:
+            kind: 'document' or 'subject'.
+            by_recipient: to each recipient apart; otherwise over all, as if they compared what they were told.
+            day: of answers of this day alone.
+        """
+        groups: dict[tuple[Thing, str | None], list[Look]] = defaultdict(list)
+        for look in self.looks(kind):
+            if day is None or look.event["day"] == day:
+                groups[look.thing, look.event["recipient"] if by_recipient else None].append(look)
+        found = [self._told(thing, recipient, looks) for (thing, recipient), looks in groups.items()]
+        return sorted(found, key=lambda one: (-one.total.largest_running_nats, one.thing, one.recipient or ""))
+
+    def _told(self, thing: Thing, recipient: str | None, looks: Sequence[Look]) -> Told:
+        flags: Counter[str] = Counter(flag for look in looks for flag in look.event["flags"])
+        recipients = tuple(dict.fromkeys(look.event["recipient"] for look in looks))
+        # A hidden call may have shaped any later query, with the thing in its prompt or not.
+        if hidden := sum(self._hidden[one] for one in recipients):
+            flags[HIDDEN_CALLS] = hidden
+        scored = [look for look in looks if look.signed_nats is not None]
+        return Told(
+            thing,
+            recipient,
+            total_of(scored),
+            tuple(looks),
+            recipients,
+            dict(flags),
+            n_unscored=len(looks) - len(scored),
+            n_separate=sum(look.n_pieces > 1 for look in looks),
+        )
+
+
+def total_of(looks: Sequence[Look]) -> Total:
+    """The total of answers to one recipient, in the order of time, each with a number of its own."""
+    return total(
+        np.array([look.signed_nats for look in looks], dtype=np.float64),
+        np.array([look.noise_nats for look in looks], dtype=np.float64),
+        np.array([np.nan if look.placebo_nats is None else look.placebo_nats for look in looks], dtype=np.float64),
+        [look.event["draw"] for look in looks],
+        [True] * len(looks),
+    )
+
+
+def _look(event: Mapping[str, Any], thing: Thing, rows: Sequence[Mapping[str, Any]]) -> Look:
+    """Sums over the values of a subject, which were scored one by one; of a document there is one."""
+    return Look(
+        event,
+        thing,
+        _sum(row["signed_nats"] for row in rows),
+        _sum(row["size_nats"] for row in rows),
+        sum(row["noise_nats"] for row in rows),
+        _sum(row["placebo_nats"] for row in rows),
+        max((row["screened_nats"] for row in rows if row["screened_nats"] is not None), default=None),
+        len(rows),
+        tuple(row["target"] for row in rows) if thing.kind == SUBJECT else (),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum; None where one of them is not known."""
+    known = list(values)
+    return None if any(value is None for value in known) else float(np.sum([v for v in known if v is not None]))
+
+
+def _when(event: Mapping[str, Any]) -> tuple[float, int]:
+    time: datetime | None = event["time"]
+    return math.inf if time is None else time.timestamp(), event["order"]

@@ -1,0 +1,175 @@
+"""A logged answer: what the model read, what was retrieved and where it stands, and how the answer was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+_INSTRUCTIONS = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    """A message that the model read."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a document stands in a prompt."""
+
+    message: int
+    """Number of the message, from 0."""
+    start: int
+    """Its first character in the message's content."""
+    end: int
+    """The character behind its last."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedDocument:
+    """A retrieved text that the model read."""
+
+    id: str
+    """As given; else 'sha256:' and the beginning of `content_hash`."""
+    content_hash: str
+    """SHA-256 of the text with each run of white space as one space."""
+    text: str
+    """As it was retrieved; in the prompt its white space may differ."""
+    places: tuple[Place, ...]
+    """All places in the prompt, one or more. Without the document, the prompt has none of them."""
+    other_ids: tuple[str, ...] = ()
+    """Of other documents that were retrieved with the same text."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentDocument:
+    """A retrieved text that the model did not read."""
+
+    id: str
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How an answer was drawn, as far as the log says; None where it does not."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    typical_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    repetition_penalty: float | None = None
+    do_sample: bool | None = None
+    n_beams: int | None = None
+    said: str | None = None
+    """One of `core.case.DECODINGS`, where the log has that."""
+    logit_bias: bool = False
+    """Whether logits of some tokens were changed."""
+    constrained: bool = False
+    """Whether a grammar, a schema or a choice among several draws restricted the answer."""
+
+    @property
+    def decoding(self) -> str | None:
+        """One of `core.case.DECODINGS`; None where the temperature is not known.
+
+        A limit that is not logged is taken to be none; `is_plain` is stricter.
+
+        >>> Sampling(temperature=0.7, top_p=0.9).decoding
+        'top-p'
+        """
+        if self.said not in (None, "sampling"):
+            return self.said
+        if (self.n_beams or 1) > 1:
+            return "beam"
+        if self.temperature == 0 or self.do_sample is False or self.top_k == 1 or self.top_p == 0:
+            return "greedy"
+        if self.top_k is not None and self.top_k > 0:
+            return "top-k"
+        mass = [share for share in (self.top_p, self.typical_p) if share is not None and share < 1]
+        if mass or (self.min_p is not None and self.min_p > 0):
+            return "top-p"
+        return None if self.temperature is None else "sampling"
+
+    @property
+    def is_plain(self) -> bool | None:
+        """Whether the answer was drawn from the model's distribution at `temperature`, with nothing left out of it and
+        nothing changed; None where that is not known.
+
+        It is not known where neither `top_p` nor the decoding is logged: many servers have a default below 1.
+
+        >>> Sampling(temperature=1.0).is_plain, Sampling(temperature=1.0, top_p=1.0).is_plain
+        (None, True)
+        """
+        penalised = bool(self.frequency_penalty or self.presence_penalty or (self.repetition_penalty or 1) != 1)
+        if penalised or self.logit_bias or self.constrained:
+            return False
+        if self.decoding != "sampling":
+            return None if self.decoding is None else False
+        return True if self.said is not None or self.top_p is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedAnswer:
+    """One answer of a model, with the whole prompt that it read."""
+
+    trace_id: str
+    span_id: str
+    """Of the call; '.2', '.3' … stand behind it for further choices of one call. With `trace_id`, the event."""
+    response_id: str | None
+    """The draw, where it is logged: equal in two events where one answer was shown twice."""
+    time: datetime | None
+    """When the answer was finished, UTC."""
+    recipient: str | None
+    """Who was answered: the user, or else the session."""
+    model: str | None
+    """The model that answered, or else the one that was asked for."""
+    sampling: Sampling
+    messages: tuple[LoggedMessage, ...]
+    """Everything that was sent, without the answer."""
+    answer: str
+    documents: tuple[LoggedDocument, ...]
+    """In the order in which they were retrieved."""
+    absent: tuple[AbsentDocument, ...] = ()
+    """Retrieved, and no part of the prompt."""
+    n_hidden_calls: int = 0
+    """Other calls of models and tools in the trace before this one, of which the recipient saw nothing."""
+    n_tools: int = 0
+    """Tools described to the model: its prompt was longer than the messages show."""
+    n_empty_documents: int = 0
+    """Retrieved without any text."""
+    finish_reason: str | None = None
+    is_interrupted: bool = False
+    """Whether the answer is the beginning of one that broke off."""
+    is_rebuilt: bool = False
+    """Whether the log has no prompt, and the messages were made of the retrieved texts and the question."""
+    format: str = ""
+    where: str = ""
+    """File and line."""
+
+    @property
+    def is_draw(self) -> bool | None:
+        """Whether the answer is a plain draw (see `Sampling.is_plain`) given exactly these messages."""
+        return False if self.n_tools or self.is_rebuilt else self.sampling.is_plain
+
+    @property
+    def asking(self) -> int | None:
+        """Number of the last message of the user's."""
+        return max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
+
+    @property
+    def earlier(self) -> tuple[int, ...]:
+        """Numbers of the conversation's messages before the one that asks, without instructions."""
+        return tuple(self._earlier())
+
+    def _earlier(self) -> Iterable[int]:
+        for i in range(self.asking or 0):
+            if self.messages[i].role not in _INSTRUCTIONS:
+                yield i

@@ -1,0 +1,205 @@
+"""Messages and answers as clients, frameworks and conventions write them, to roles and texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from leakmeter.text.templates import PART_SEPARATOR
+from leakmeter.traces.answer import LoggedMessage
+from leakmeter.traces.plainly import is_record, parsed
+from leakmeter.traces.refused import Reason, Unusable
+
+_ROLES: Final = {
+    "human": "user",
+    "ai": "assistant",
+    "model": "assistant",
+    "chatbot": "assistant",
+    "HumanMessage": "user",
+    "AIMessage": "assistant",
+    "AIMessageChunk": "assistant",
+    "SystemMessage": "system",
+    "ToolMessage": "tool",
+}
+_ROLE = re.compile(r"[a-z][a-z_]*")
+_TEXT_PARTS = ("text", "input_text", "output_text")
+_CALLS = ("tool_calls", "function_call", "tool_use")
+_CALL_KINDS = ("tool_call", "tool_use", "function_call", "tool_call_response", "tool_result")
+_ANSWERS = ("answer", "result", "response", "output", "text", "output_text")
+
+
+def messages_of(value: object) -> list[LoggedMessage]:
+    """The messages of a prompt.
+
+    Knows lists of messages with `role` or `type` and `content` or `parts`; LangChain's `kwargs` and `data`, and its
+    batches of one; a record that has such a list as `messages`; each as JSON text too.
+
+    Raises:
+        Unusable: there are none, or they say more than texts.
+    """
+    value = parsed(value)
+    if isinstance(value, str):
+        raise Unusable(Reason.RAW_PROMPT)
+    if is_record(value):
+        held = next((value[name] for name in ("messages", "chat_history") if value.get(name)), None)
+        if held is None:
+            if "prompts" in value or isinstance(value.get("prompt"), str):
+                raise Unusable(Reason.RAW_PROMPT)
+            held = [value] if "content" in value or "parts" in value else None
+        value = parsed(held)
+    while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
+        value = value[0]
+    if not isinstance(value, list) or not value:
+        raise Unusable(Reason.NO_PROMPT)
+    return [_message(one) for one in value]
+
+
+def checked(messages: Sequence[LoggedMessage]) -> tuple[LoggedMessage, ...]:
+    """The messages, if a chat template can write them.
+
+    Raises:
+        Unusable: a role that is no plain word, or nobody asks.
+    """
+    if any(not _ROLE.fullmatch(message.role) for message in messages):
+        raise Unusable(Reason.BAD_ROLE)
+    if all(message.role != "user" for message in messages):
+        raise Unusable(Reason.NO_QUESTION)
+    for message in messages:
+        check_unicode(message.content)
+    return tuple(messages)
+
+
+def check_unicode(text: str) -> None:
+    """Refuse a text that cannot be written as UTF-8.
+
+    Raises:
+        Unusable: it cannot.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unusable(Reason.NOT_UNICODE) from None
+
+
+def answers_of(value: object) -> list[tuple[str, str | None]]:
+    """The texts that a call answered with, and why each of them ended, where that is known.
+
+    Knows texts, messages, chat completions with `choices`, LangChain's `generations`, records with an `answer`; each
+    as JSON text too.
+
+    Raises:
+        Unusable: there is no text, or a tool is called.
+    """
+    inner = parsed(value)
+    # A model may write JSON: only what is a message or a list of them is taken for more than the text.
+    is_text = isinstance(value, str) and not _is_said(inner)
+    found = _answers(value if is_text else inner, 0)
+    if not any(text.strip() for text, _ in found):
+        raise Unusable(Reason.NO_ANSWER)
+    for text, _ in found:
+        check_unicode(text)
+    return found
+
+
+def _is_said(value: object) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(map(_is_said, value))
+    if not is_record(value):
+        return False
+    has_role = "role" in value or value.get("type") in _ROLES or "lc" in value
+    return isinstance(value.get("choices", value.get("generations")), list) or (
+        has_role and any(name in value for name in ("content", "parts", "kwargs", "data"))
+    )
+
+
+def _answers(value: Any, depth: int) -> list[tuple[str, str | None]]:
+    if isinstance(value, str):
+        return [(value, None)]
+    if depth > 4:
+        return []
+    if isinstance(value, list):
+        if value and all(is_record(one) and one.get("type") in _TEXT_PARTS and "text" in one for one in value):
+            return [("".join(str(one["text"]) for one in value), None)]
+        return [found for one in value for found in _answers(one, depth + 1)]
+    if not is_record(value):
+        return []
+    ended = value.get("finish_reason")
+    for shell in ("kwargs", "data", "lc_kwargs"):
+        if is_record(value.get(shell)) and ("lc" in value or "type" in value):
+            value = value[shell]
+    for name in ("choices", "generations"):
+        if isinstance(value.get(name), list):
+            return _answers(value[name], depth + 1)
+    if is_record(value.get("message")):
+        info = value.get("generation_info")
+        ended = ended or (info.get("finish_reason") if is_record(info) else None)
+        texts = _answers(value["message"], depth + 1)
+        return [(text, why or _word(ended)) for text, why in texts]
+    if "content" in value or "parts" in value or "role" in value:
+        if isinstance(value.get("response_metadata"), Mapping):
+            ended = ended or value["response_metadata"].get("finish_reason")
+        return [(_message({"role": "assistant", **value}).content, _word(ended))]
+    if isinstance(value.get("messages"), list) and value["messages"]:
+        return _answers(value["messages"][-1], depth + 1)
+    for name in _ANSWERS:
+        if value.get(name) is not None:
+            return [(text, why or _word(ended)) for text, why in _answers(value[name], depth + 1)]
+    return []
+
+
+def _word(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _message(value: object) -> LoggedMessage:
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value):
+        return LoggedMessage(_ROLES.get(value[0]) or value[0], value[1])
+    if not is_record(value):
+        raise Unusable(Reason.NOT_OF_FORMAT)
+    given: Mapping[Any, Any] = value
+    named = given.get("id")
+    role = given.get("role")
+    for shell in ("message", "kwargs", "data"):
+        if is_record(given.get(shell)):
+            given = given[shell]
+            role = role or given.get("role")
+    if role is None:
+        kind = given.get("type", value.get("type"))
+        if kind in (None, "constructor") and isinstance(named, list) and named:
+            kind = named[-1]
+        role = kind
+    extra = given.get("additional_kwargs")
+    if any(given.get(name) for name in _CALLS) or (is_record(extra) and any(extra.get(name) for name in _CALLS)):
+        raise Unusable(Reason.TOOL_CALL)
+    if not isinstance(role, str):
+        raise Unusable(Reason.BAD_ROLE)
+    content: object = given.get("content", given.get("parts", given.get("contents")))
+    return LoggedMessage(_ROLES.get(role) or role, _content(content))
+
+
+def _content(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if is_record(value):
+        value = [value]
+    if not isinstance(value, list):
+        raise Unusable(Reason.NOT_TEXT)
+    out: list[str] = []
+    for part in value:
+        if is_record(part):
+            inner = part.get("message_content")
+            part = inner if is_record(inner) else part
+            kind = part.get("type")
+            if kind in _CALL_KINDS:
+                raise Unusable(Reason.TOOL_CALL)
+            text = part.get("text", part.get("content"))
+            if kind not in (None, *_TEXT_PARTS) or not isinstance(text, str):
+                raise Unusable(Reason.NOT_TEXT)
+            part = text
+        if not isinstance(part, str):
+            raise Unusable(Reason.NOT_TEXT)
+        out.append(part)
+    return PART_SEPARATOR.join(out)

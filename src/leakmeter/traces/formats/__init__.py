@@ -1,0 +1,20 @@
+"""Formats of logs, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from leakmeter.traces.formats import langfuse, langsmith, mlflow, openai, openinference, otel, own, ragas
+from leakmeter.traces.formats.base import Choices, Format, Record
+
+__all__ = ["FORMATS", "Choices", "Format", "Record", "found_in"]
+
+_ALL = (own, otel, mlflow, langsmith, langfuse, openinference, ragas, openai)
+FORMATS: Mapping[str, Format] = MappingProxyType({module.FORMAT.name: module.FORMAT for module in _ALL})
+"""By name."""
+
+
+def found_in(records: Iterable[Record]) -> Format | None:
+    """The format of the first record that is of any."""
+    return next((one for given in records for one in FORMATS.values() if one.fits(given)), None)

@@ -1,0 +1,74 @@
+"""Observations of Langfuse: a row each, of its exports or its API, or a trace with all of its observations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.formats.openai import document
+from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.traces.span import Kind, Span, documents_of
+
+_KINDS: Mapping[str, Kind] = {"GENERATION": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
+_TYPES = (*_KINDS, "SPAN", "EVENT", "AGENT", "CHAIN", "EMBEDDING", "EVALUATOR", "GUARDRAIL")
+_PARENT = ("parent_observation_id", "parentObservationId")
+_TRACE = ("trace_id", "traceId")
+
+
+def _fits(given: Record) -> bool:
+    if "id" not in given or "run_type" in given:
+        return False
+    is_row = given.get("type") in _TYPES and any(name in given for name in _TRACE)
+    return is_row or isinstance(given.get("observations"), list)
+
+
+def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    rows = given.get("observations")
+    if not isinstance(rows, list):
+        yield _span(given, given, where, choices)
+        return
+    for number, row in enumerate(rows, 1):
+        if is_record(row) and "id" in row:
+            yield _span({**row, "trace_id": given["id"]}, given, f"{where}, observation {number}", choices)
+
+
+def _span(row: Record, about: Record, where: str, choices: Choices) -> Span:
+    trace_id, span_id = named(first(row, *_TRACE)), named(row.get("id"))
+    if trace_id is None or span_id is None:
+        raise Unusable(Reason.NOT_OF_FORMAT)
+    span = Span(trace_id, span_id, where, _KINDS.get(str(row.get("type")), "other"))
+    span.parent_id = named(first(row, *_PARENT))
+    span.start, span.end = seconds(first(row, "start_time", "startTime")), seconds(first(row, "end_time", "endTime"))
+    span.failed = row.get("level") == "ERROR"
+    if choices.recipient is not None:
+        found = at_path(row, choices.recipient)
+        span.user = named(found if found is not None else at_path(about, choices.recipient))
+    else:
+        span.user = named(first(row, "user_id", "userId") or first(about, "user_id", "userId"))
+        span.session = named(first(row, "session_id", "sessionId") or first(about, "session_id", "sessionId"))
+    if span.kind == "llm":
+        asked = parsed(row.get("input"))
+        span.read_call(asked, row.get("output"))
+        span.model = named(first(row, "provided_model_name", "providedModelName", "model"))
+        parameters: Any = record(first(row, "model_parameters", "modelParameters"))
+        span.parameters = dict(parameters)
+        tools = parsed(asked.get("tools")) if is_record(asked) else None
+        tools = first(row, "tool_definitions", "toolDefinitions") if tools is None else tools
+        span.n_tools = len(tools) if isinstance(tools := parsed(tools), list | dict) else 0
+        span.response_id = named(at_path(row.get("metadata"), "response_id"))
+    elif span.kind in ("retriever", "reranker"):
+        said = parsed(row.get("output"))
+        held = first(said, "documents", "results", "nodes", "output") if is_record(said) else said
+        span.documents = documents_of(held, document)
+    return span
+
+
+FORMAT = Format(
+    "langfuse",
+    "observations of Langfuse",
+    _fits,
+    _read,
+    lambda given: isinstance(given.get("observations"), list),
+)

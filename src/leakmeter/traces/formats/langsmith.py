@@ -1,0 +1,68 @@
+"""Runs of LangSmith: a run a record, as its exports to JSON lines and Parquet have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.formats.openai import document
+from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.traces.span import Kind, Span, documents_of
+
+_KINDS: Mapping[str, Kind] = {"llm": "llm", "retriever": "retriever", "tool": "tool"}
+_LS = "ls_"
+
+
+def _fits(given: Record) -> bool:
+    return "run_type" in given and ("id" in given or "run_id" in given)
+
+
+def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    span_id = named(first(given, "id", "run_id"))
+    if span_id is None:
+        raise Unusable(Reason.NOT_OF_FORMAT)
+    span = Span(named(given.get("trace_id")) or span_id, span_id, where, _KINDS.get(str(given["run_type"]), "other"))
+    parents = parsed(given.get("parent_run_ids"))
+    span.parent_id = named(given.get("parent_run_id")) or (
+        named(parents[-1]) if isinstance(parents, list) and parents else None
+    )
+    span.start, span.end = seconds(given.get("start_time")), seconds(given.get("end_time"))
+    span.failed = bool(given.get("error")) or given.get("status") == "error"
+    extra = record(given.get("extra"))
+    about = {**record(given.get("metadata")), **record(extra.get("metadata"))}
+    if choices.recipient is not None:
+        found = at_path(about, choices.recipient)
+        span.user = named(found if found is not None else at_path(given, choices.recipient))
+    else:
+        span.user = named(first(about, "user_id", "user", "langgraph_auth_user_id"))
+        span.session = named(first(about, "session_id", "thread_id", "conversation_id"))
+    asked, said = parsed(given.get("inputs")), parsed(given.get("outputs"))
+    if span.kind == "llm":
+        span.read_call(asked, said if said not in (None, {}, "") else None)
+        request = asked if is_record(asked) else {}
+        given_by = {name[len(_LS) :]: value for name, value in about.items() if str(name).startswith(_LS)}
+        invoked = record(extra.get("invocation_params"))
+        held: dict[Any, Any] = {**given_by, **request, **invoked}
+        span.parameters = {name: value for name, value in held.items() if name != "messages"}
+        answered = record(record(said).get("llm_output"))
+        span.model = (
+            named(first(record(said), "model") or first(answered, "model_name"))
+            or named(first(invoked, "model", "model_name"))
+            or named(first(request, "model"))
+            or named(about.get("ls_model_name"))
+        )
+        tools = parsed(first(invoked, "tools") or first(request, "tools"))
+        span.n_tools = len(tools) if isinstance(tools, list) else 0
+        span.response_id = named(record(said).get("id")) if "choices" in record(said) else None
+    elif span.kind == "retriever":
+        held_in = first(said, "documents", "output") if is_record(said) else said
+        span.documents = documents_of(held_in, document)
+    elif "rerank" in str(given.get("name", "")).lower() and is_record(said) and isinstance(said.get("documents"), list):
+        span.kind = "reranker"
+        span.documents = documents_of(said["documents"], document)
+    yield span
+
+
+FORMAT = Format("langsmith", "runs of LangSmith", _fits, _read, lambda given: False)

@@ -1,0 +1,89 @@
+"""Traces of MLflow: a trace a record, with its spans, as `Trace.to_json` and the command `mlflow traces` write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.formats.openai import document
+from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.traces.span import Kind, Span, documents_of
+
+_KINDS: Mapping[str, Kind] = {
+    "LLM": "llm",
+    "CHAT_MODEL": "llm",
+    "RETRIEVER": "retriever",
+    "RERANKER": "reranker",
+    "TOOL": "tool",
+}
+_START = ("start_time_unix_nano", "start_time_ns", "start_time")
+_END = ("end_time_unix_nano", "end_time_ns", "end_time")
+
+
+def _spans(given: Record) -> Any:
+    held = record(given.get("data")).get("spans", given.get("spans"))
+    return parsed(held)
+
+
+def _fits(given: Record) -> bool:
+    spans = _spans(given)
+    is_trace = is_record(parsed(given.get("info"))) or any(name in given for name in ("trace_id", "request_id"))
+    return is_trace and isinstance(spans, list) and all(is_record(span) for span in spans)
+
+
+def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    info = record(given.get("info")) or given
+    trace_id = named(first(info, "trace_id", "request_id"))
+    if trace_id is None:
+        raise Unusable(Reason.NOT_OF_FORMAT)
+    about = {**record(info.get("tags")), **record(first(info, "trace_metadata", "request_metadata"))}
+    for number, held in enumerate(_spans(given), 1):
+        context = record(held.get("context"))
+        span_id = named(held.get("span_id")) or named(context.get("span_id")) or str(number)
+        span = _span(held, Span(trace_id, span_id, f"{where}, span {number}"))
+        if choices.recipient is not None:
+            found = at_path(about, choices.recipient)
+            span.user = named(found if found is not None else at_path(given, choices.recipient))
+        else:
+            span.user, span.session = named(about.get("mlflow.trace.user")), named(about.get("mlflow.trace.session"))
+        yield span
+
+
+def _span(held: Record, span: Span) -> Span:
+    # Each attribute is JSON of its own.
+    attributes = {name: parsed(value) for name, value in record(held.get("attributes")).items()}
+    kind = str(first(attributes, "mlflow.spanType") or first(held, "span_type", "type") or "")
+    span.kind = _KINDS.get(kind.strip('"').upper(), "other")
+    span.parent_id = named(first(held, "parent_span_id", "parent_id"))
+    span.start, span.end = seconds(first(held, *_START)), seconds(first(held, *_END))
+    status = held.get("status")
+    code = (
+        first(record(status), "code", "status_code") if is_record(parsed(status)) else held.get("status_code", status)
+    )
+    span.failed = str(code) in ("ERROR", "STATUS_CODE_ERROR", "2")
+    asked = first(attributes, "mlflow.spanInputs")
+    asked = parsed(held.get("inputs")) if asked is None else asked
+    said = first(attributes, "mlflow.spanOutputs")
+    said = held.get("outputs") if said is None else said
+    if span.kind == "llm":
+        span.read_call(asked, said)
+        request = asked if is_record(asked) else {}
+        given = record(first(attributes, "invocation_params", "mlflow.invocationParams"))
+        span.parameters = {name: value for name, value in {**request, **given}.items() if name != "messages"}
+        model = record(said).get("model")
+        span.model = named(first({"model": model, **attributes}, "model", "mlflow.llm.model")) or named(
+            first(span.parameters, "model", "model_name")
+        )
+        span.response_id = named(record(said).get("id")) if "choices" in record(said) else None
+        tools = first(attributes, "mlflow.chat.tools") or request.get("tools")
+        span.n_tools = len(tools) if isinstance(tools, list) else 0
+    elif span.kind in ("retriever", "reranker"):
+        said = parsed(said)
+        held_in = first(said, "documents", "results") if is_record(said) else said
+        span.documents = documents_of(held_in, document)
+    return span
+
+
+FORMAT = Format("mlflow", "traces of MLflow", _fits, _read, lambda given: True)

@@ -1,0 +1,144 @@
+"""Chat completions: request and answer in one record, or in two records of a batch that have one `custom_id`.
+
+Neither has what was retrieved: it stands in a field beside them, in one of the usual names or the one that is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.plainly import at_path, event_of, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.refused import Reason
+from leakmeter.traces.span import Span, documents_of
+
+RETRIEVED = (
+    *("documents", "retrieved_contexts", "retrieved_documents", "retrieved", "contexts", "context"),
+    *("source_documents", "chunks", "docs", "passages"),
+)
+_ANSWERS = ("response", "completion", "answer", "output")
+_WITHIN = ("metadata", "body", "request", "extra")
+
+
+def _body(held: Any) -> Record:
+    held = record(held)
+    return record(held["body"]) if is_record(parsed(held.get("body"))) else held
+
+
+def _request(given: Record) -> Record:
+    name = next((name for name in ("body", "request") if is_record(parsed(given.get(name)))), None)
+    return given if name is None else _body(given[name])
+
+
+def _fits(given: Record) -> bool:
+    request = _request(given)
+    answer = _body(given.get("response"))
+    return "messages" in request or "choices" in given or "choices" in answer or "custom_id" in given
+
+
+def document(one: Any) -> tuple[Any, Any]:
+    """Id and text of a document as libraries write it: text alone, or a record with a text under a usual name."""
+    if not is_record(one):
+        return None, one
+    for shell in ("node", "document", "kwargs"):
+        if is_record(one.get(shell)):
+            one = one[shell]
+    described = record(one.get("metadata"))
+    id_ = first(one, "id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
+    if id_ is None:
+        id_ = first(described, "id", "doc_id", "document_id", "chunk_id")
+    return id_, next((one[name] for name in ("text", "page_content", "content") if name in one), None)
+
+
+def beside(given: Record, choices: Choices) -> list[list[str | None]]:
+    """The documents that stand beside a call."""
+    if choices.documents is not None:
+        held: Any = at_path(given, choices.documents)
+    else:
+        places = [given, *(record(given.get(name)) for name in _WITHIN), record(_request(given).get("metadata"))]
+        held = next((found for place in places if (found := first(place, *RETRIEVED)) is not None), None)
+    held = parsed(held)
+    if is_record(held) and not any(name in held for name in ("text", "page_content", "content")):
+        held = [{"id": id_, "text": text} for id_, text in held.items()]
+    elif is_record(held) or isinstance(held, str):
+        held = [held]
+    return documents_of(held, document)
+
+
+def recipient_of(given: Record, request: Record, choices: Choices) -> tuple[str | None, str | None]:
+    """User and session of a record."""
+    if choices.recipient is not None:
+        return named(at_path(given, choices.recipient)), None
+    places = (given, request, record(given.get("metadata")), record(request.get("metadata")))
+    user = next((u for held in places if (u := named(first(held, "user", "user_id", "safety_identifier")))), None)
+    session = next((s for held in places if (s := named(first(held, "session_id", "session", "thread_id")))), None)
+    return user, session
+
+
+def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    request = _request(given)
+    answer: Any = first(given, *_ANSWERS)
+    answer = _body(answer) if is_record(parsed(answer)) else answer
+    said = answer if answer is not None else {"choices": given["choices"]} if "choices" in given else None
+    completion = record(answer)
+    batch = named(given.get("custom_id"))
+    id_ = named(first(given, "trace_id", "id")) or named(completion.get("id"))
+    trace_id = batch or id_ or event_of(given)
+    span = Span(trace_id, named(given.get("span_id")) or "1", where, "llm")
+    if batch is not None and "messages" not in request:
+        # The answer of a batch: another span, until its request is found.
+        span.span_id, span.kind = "answer", "other"
+        span.read_call([{"role": "user", "content": ""}], said)
+        span.messages = []
+    else:
+        asked = parsed(request.get("messages"))
+        if said is None and isinstance(asked, list) and record(asked[-1:] and asked[-1]).get("role") == "assistant":
+            asked, said = asked[:-1], asked[-1:]
+        span.read_call(asked, said)
+    span.failed = bool(given.get("error")) or _status(given.get("response")) >= 400
+    span.end = seconds(
+        first(given, "time", "timestamp", "created_at") or first(completion, "created") or given.get("created")
+    )
+    span.user, span.session = recipient_of(given, request, choices)
+    span.model = named(completion.get("model")) or named(request.get("model")) or named(given.get("model"))
+    span.parameters = {name: value for name, value in request.items() if name != "messages"}
+    span.n_tools = len(request["tools"]) if isinstance(request.get("tools"), list) else 0
+    span.response_id = named(completion.get("id")) or (named(given.get("id")) if "choices" in given else None)
+    span.documents = beside(given, choices)
+    yield span
+
+
+def _status(answer: Any) -> int:
+    code = record(answer).get("status_code")
+    return code if isinstance(code, int) else 0
+
+
+def joined(spans: list[Span]) -> list[Span]:
+    """Requests and answers of a batch, of one `custom_id`, as one call."""
+    answer = next((span for span in spans if span.span_id == "answer"), None)
+    request = next((span for span in spans if span.kind == "llm"), None)
+    if answer is None:
+        return spans
+    if request is None:
+        answer.kind, answer.problem = "llm", Reason.NO_PROMPT.value
+        return [answer]
+    # The request alone has no answer, which is no problem of the two together.
+    if request.problem in (None, Reason.NO_ANSWER.value):
+        request.problem = answer.problem
+    request.answers, request.failed = answer.answers, answer.failed or request.failed
+    request.end = request.end or answer.end
+    request.model = answer.model or request.model
+    request.response_id = answer.response_id
+    request.documents = request.documents or answer.documents
+    request.user, request.session = request.user or answer.user, request.session or answer.session
+    return [request]
+
+
+FORMAT = Format(
+    "openai",
+    "chat completions: messages, choices, and what was retrieved beside them",
+    _fits,
+    _read,
+    lambda given: "custom_id" not in given,
+)

@@ -1,0 +1,140 @@
+"""Spans by OpenInference's conventions, as Phoenix exports them: a span a record, or in OTLP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.traces.span import Kind, Span, documents_of
+
+_KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
+_STARTS: Mapping[Kind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
+_MOST_PARTS = 16
+
+
+def nested(attributes: Record) -> dict[str, Any]:
+    """Attributes with dots in their names as records within records, and numbers in them as lists.
+
+    >>> nested({"llm.input_messages.0.message.role": "user"})
+    {'llm': {'input_messages': [{'message': {'role': 'user'}}]}}
+    """
+    out: dict[str, Any] = {}
+    for name, value in attributes.items():
+        *above, last = str(name).split(".", _MOST_PARTS)
+        held = out
+        for part in above:
+            inner = held.get(part)
+            if not isinstance(inner, dict):
+                inner = held[part] = {}
+            held = inner
+        if not isinstance(held.get(last), dict) or is_record(value):
+            held[last] = value
+    return {name: _listed(value) for name, value in out.items()}
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, list):
+        return [nested(one) if is_record(one) else one for one in value]
+    if not is_record(value):
+        return value
+    if value and all(isinstance(name, str) and name.isdecimal() for name in value):
+        return [_listed(value[name]) for name in sorted(value, key=int)]
+    if any("." in str(name) for name in value):
+        return nested(value)
+    return {name: _listed(inner) for name, inner in value.items()}
+
+
+def _document(one: Any) -> tuple[Any, Any]:
+    inner = record(one).get("document", one)
+    inner = record(inner)
+    return inner.get("id"), inner.get("content")
+
+
+def _message(one: Any) -> Any:
+    """A message with its parts as chat completions have them."""
+    inner = record(record(one).get("message", one))
+    if (parts := inner.get("contents")) and not inner.get("content"):
+        return {**inner, "content": parts}
+    return inner
+
+
+def fill(span: Span, attributes: Record) -> None:
+    """What attributes by OpenInference say of a span."""
+    kind = str(at_path(attributes, "openinference.span.kind") or "").upper()
+    span.kind = _KINDS.get(kind, "other")
+    span.user, span.session = named(at_path(attributes, "user.id")), named(at_path(attributes, "session.id"))
+    start = _STARTS.get(span.kind)
+    held = nested({name: value for name, value in attributes.items() if start and str(name).startswith(start)})
+    if span.kind == "llm":
+        llm = record(held.get("llm"))
+        asked, said = parsed(llm.get("input_messages")), parsed(llm.get("output_messages"))
+        prompt: Any = list(map(_message, asked)) if isinstance(asked, list) else None
+        if prompt is None and llm.get("prompts") is not None:
+            prompt = {"prompts": llm["prompts"]}
+        answer: Any = list(map(_message, said)) if isinstance(said, list) else None
+        span.read_call(
+            prompt if prompt else at_path(attributes, "input.value"),
+            answer if answer else at_path(attributes, "output.value"),
+        )
+        parameters = record(llm.get("invocation_parameters"))
+        span.parameters = dict(parameters)
+        span.model = named(llm.get("model_name")) or named(parameters.get("model"))
+        tools = parsed(llm.get("tools"))
+        span.n_tools = len(tools) if isinstance(tools, list) else 0
+        span.response_id = named(at_path(attributes, "gen_ai.response.id"))
+    elif span.kind == "retriever":
+        span.documents = documents_of(at_path(held, "retrieval.documents"), _document)
+    elif span.kind == "reranker":
+        span.documents = documents_of(at_path(held, "reranker.output_documents"), _document)
+
+
+def _attributes(given: Record) -> Record:
+    if is_record(held := parsed(given.get("attributes"))):
+        return held
+    # A column for each, as in a data frame.
+    start = "attributes."
+    return {
+        name[len(start) :]: value for name, value in given.items() if str(name).startswith(start) and value is not None
+    }
+
+
+def _ids(given: Record) -> tuple[str | None, str | None]:
+    context = record(given.get("context"))
+    trace_id = named(context.get("trace_id")) or named(given.get("context.trace_id")) or named(given.get("trace_id"))
+    span_id = named(context.get("span_id")) or named(given.get("context.span_id")) or named(given.get("span_id"))
+    return trace_id, span_id
+
+
+def _fits(given: Record) -> bool:
+    if None in _ids(given):
+        return False
+    is_named = "span_kind" in given or "attributes" in given or any(str(n).startswith("attributes.") for n in given)
+    held = _attributes(given)
+    is_other = any(str(name).startswith(("mlflow.", "gen_ai.")) for name in held)
+    return is_named and ("span_kind" in given or "openinference.span.kind" in held or not is_other)
+
+
+def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    trace_id, span_id = _ids(given)
+    if trace_id is None or span_id is None:
+        raise Unusable(Reason.NOT_OF_FORMAT)
+    span = Span(trace_id, span_id, where)
+    attributes = _attributes(given)
+    if "openinference.span.kind" not in attributes and "openinference" not in attributes:
+        attributes = {**attributes, "openinference.span.kind": given.get("span_kind")}
+    fill(span, attributes)
+    span.parent_id = named(given.get("parent_id"))
+    span.start, span.end = seconds(given.get("start_time")), seconds(given.get("end_time"))
+    status = given.get("status_code")
+    span.failed = status == "ERROR" or first(record(given.get("status")), "code", "status_code") == "ERROR"
+    if choices.recipient is not None:
+        found = at_path(attributes, choices.recipient)
+        span.user = named(found if found is not None else at_path(given, choices.recipient))
+        span.session = None
+    yield span
+
+
+FORMAT = Format("openinference", "spans by OpenInference, as Phoenix exports them", _fits, _read, lambda given: False)

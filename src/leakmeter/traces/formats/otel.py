@@ -1,0 +1,143 @@
+"""Spans of OpenTelemetry in OTLP's JSON, by its conventions for generative models or by OpenInference's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from leakmeter.traces.formats import openinference
+from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.span import Kind, Span, documents_of
+
+_OPERATIONS: Mapping[str, Kind] = {
+    "chat": "llm",
+    "generate_content": "llm",
+    "text_completion": "llm",
+    "retrieval": "retriever",
+    "execute_tool": "tool",
+}
+_REQUEST = "gen_ai.request."
+_ERROR = (2, "STATUS_CODE_ERROR")
+_DEEPEST = 64
+
+
+def attributes_of(held: object) -> dict[str, Any]:
+    """A list of `key` and `value` as a record; a record as it is."""
+    if is_record(held):
+        return dict(held)
+    entries = held if isinstance(held, list) else []
+    return {str(one["key"]): _value(one.get("value"), 0) for one in entries if is_record(one) and "key" in one}
+
+
+def _value(held: Any, depth: int) -> Any:
+    if not is_record(held) or depth > _DEEPEST:
+        return None
+    for name in ("stringValue", "boolValue", "doubleValue", "bytesValue"):
+        if name in held:
+            return held[name]
+    if "intValue" in held:
+        # Whole numbers of 64 bits are texts in JSON.
+        value = held["intValue"]
+        return int(value) if isinstance(value, str) and value.lstrip("-").isdecimal() else value
+    if is_record(held.get("arrayValue")):
+        values = held["arrayValue"].get("values")
+        return [_value(one, depth + 1) for one in values] if isinstance(values, list) else []
+    if is_record(held.get("kvlistValue")):
+        pairs = held["kvlistValue"].get("values")
+        return {
+            str(one.get("key")): _value(one.get("value"), depth + 1)
+            for one in (pairs if isinstance(pairs, list) else ())
+            if is_record(one)
+        }
+    return None
+
+
+def _message(one: Any) -> Any:
+    held = record(one)
+    return {**held, "content": held["parts"]} if "parts" in held and "content" not in held else held
+
+
+def _document(one: Any) -> tuple[Any, Any]:
+    held = record(one)
+    return first(held, "id", "document.id", "source_id"), first(held, "content", "text", "document.content")
+
+
+def _indexed(attributes: Record, start: str) -> list[Any] | None:
+    """Messages in attributes with numbers in their names, as older instrumentations write them."""
+    held = {name: value for name, value in attributes.items() if name.startswith(start + ".")}
+    found: Any = at_path(openinference.nested(held), start) if held else None
+    return found if isinstance(found, list) else None
+
+
+def fill(span: Span, attributes: Record) -> None:
+    """What attributes by OpenTelemetry's conventions say of a span."""
+    span.kind = _OPERATIONS.get(str(attributes.get("gen_ai.operation.name")), "other")
+    span.user = named(first(attributes, "user.id", "enduser.id", "gen_ai.user.id"))
+    span.session = named(first(attributes, "session.id", "gen_ai.conversation.id"))
+    asked = parsed(attributes.get("gen_ai.input.messages")) or _indexed(attributes, "gen_ai.prompt")
+    said = parsed(attributes.get("gen_ai.output.messages")) or _indexed(attributes, "gen_ai.completion")
+    if span.kind == "other" and asked is not None and said is not None:
+        span.kind = "llm"
+    if span.kind == "llm":
+        instructions = parsed(attributes.get("gen_ai.system_instructions"))
+        prompt = list(map(_message, asked)) if isinstance(asked, list) else asked
+        if instructions and isinstance(prompt, list):
+            prompt = [{"role": "system", "content": instructions}, *prompt]
+        span.read_call(prompt, list(map(_message, said)) if isinstance(said, list) else said)
+        span.parameters = {n[len(_REQUEST) :]: v for n, v in attributes.items() if n.startswith(_REQUEST)}
+        if attributes.get("gen_ai.output.type") not in (None, "text"):
+            span.parameters["constrained"] = True
+        span.model = named(first(attributes, "gen_ai.response.model", "gen_ai.request.model"))
+        span.response_id = named(attributes.get("gen_ai.response.id"))
+        tools = parsed(attributes.get("gen_ai.tool.definitions"))
+        span.n_tools = len(tools) if isinstance(tools, list) else 0
+    elif span.kind == "retriever":
+        span.documents = documents_of(attributes.get("gen_ai.retrieval.documents"), _document)
+
+
+def _spans(given: Record) -> Iterator[tuple[Record, Record]]:
+    """Spans of an export, with the attributes of what was watched."""
+    if "spanId" in given:
+        yield given, {}
+        return
+    for group in _entries(given, "resourceSpans"):
+        about = attributes_of(record(group.get("resource")).get("attributes"))
+        for scope in (*_entries(group, "scopeSpans"), *_entries(group, "instrumentationLibrarySpans")):
+            for span in _entries(scope, "spans"):
+                yield span, about
+
+
+def _entries(held: Record, name: str) -> Sequence[Record]:
+    found = held.get(name)
+    return [one for one in found if is_record(one)] if isinstance(found, list) else ()
+
+
+def _fits(given: Record) -> bool:
+    return "resourceSpans" in given or ("traceId" in given and "spanId" in given and "startTimeUnixNano" in given)
+
+
+def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    for number, (held, about) in enumerate(_spans(given), 1):
+        trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
+        if trace_id is None or span_id is None:
+            continue
+        span = Span(trace_id, span_id, where if "spanId" in given else f"{where}, span {number}")
+        attributes = attributes_of(held.get("attributes"))
+        for event in _entries(held, "events"):
+            # Contents may be written as an event of the span instead.
+            own = attributes_of(event.get("attributes"))
+            attributes = {**{name: own[name] for name in own if name.startswith("gen_ai.")}, **attributes}
+        is_openinference = any(name.startswith("openinference.") for name in attributes)
+        (openinference.fill if is_openinference else fill)(span, attributes)
+        span.parent_id = named(held.get("parentSpanId"))
+        span.start, span.end = seconds(held.get("startTimeUnixNano")), seconds(held.get("endTimeUnixNano"))
+        span.failed = record(held.get("status")).get("code") in _ERROR
+        if choices.recipient is not None:
+            found = at_path(attributes, choices.recipient)
+            span.user = named(found if found is not None else at_path(about, choices.recipient))
+            span.session = None
+        yield span
+
+
+FORMAT = Format("otel", "spans of OpenTelemetry in OTLP's JSON", _fits, _read, lambda given: False)

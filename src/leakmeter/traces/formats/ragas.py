@@ -1,0 +1,55 @@
+"""Samples of ragas: a question, what was retrieved, and the response; but not the prompt.
+
+Where a record has the messages too, they are the prompt. Otherwise one is made of the texts and the question, and the
+answer says so: its numbers are about that prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from leakmeter.text.templates import SEPARATOR
+from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.formats.openai import document, recipient_of
+from leakmeter.traces.plainly import at_path, event_of, first, named, parsed, seconds
+from leakmeter.traces.span import Span, documents_of
+
+
+def _fits(given: Record) -> bool:
+    return "user_input" in given or "retrieved_contexts" in given or ("question" in given and "contexts" in given)
+
+
+def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    span = Span(
+        named(first(given, "trace_id", "id")) or event_of(given), named(given.get("span_id")) or "1", where, "llm"
+    )
+    if choices.documents is not None:
+        held = at_path(given, choices.documents)
+    else:
+        held = first(given, "retrieved_contexts", "contexts")
+    span.documents = documents_of(held, document)
+    ids = parsed(given.get("retrieved_context_ids"))
+    if isinstance(ids, list) and len(ids) == len(span.documents):
+        span.documents = [[named(id_) or old, text] for id_, (old, text) in zip(ids, span.documents, strict=True)]
+    asked, answer = parsed(first(given, "user_input", "question")), first(given, "response", "answer")
+    prompt: Any = first(given, "messages", "prompt")
+    if prompt is None and isinstance(asked, list):
+        prompt = asked
+        if answer is None and len(asked) > 1:
+            prompt, answer = asked[:-1], [asked[-1]]
+    if prompt is None:
+        # Texts that are equal are written once, as they are read.
+        texts = dict.fromkeys(text for _, text in span.documents if text and text.strip())
+        asked = first(given, "user_input", "question")
+        prompt = [{"role": "user", "content": SEPARATOR.join([*texts, asked if isinstance(asked, str) else ""])}]
+        span.is_rebuilt = True
+    span.read_call(prompt, answer)
+    span.end = seconds(first(given, "time", "timestamp", "created_at"))
+    span.user, span.session = recipient_of(given, {}, choices)
+    span.model = named(given.get("model"))
+    span.parameters = dict(given)
+    yield span
+
+
+FORMAT = Format("ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _read, lambda given: True)

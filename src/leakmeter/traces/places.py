@@ -1,0 +1,191 @@
+"""Where retrieved texts stand in a prompt: verbatim, where any run of white space matches any other.
+
+Texts are looked for in all messages but the assistant's, which are what the recipient was told before. Every place of a
+text counts: a prompt without the document has none of them. A text that begins or ends within a word is not that text.
+
+- Documents with the same text are one document.
+- Where a text stands within a longer one, that place is the longer one's.
+- A document without text is ignored, and counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from leakmeter.traces.answer import AbsentDocument, LoggedDocument, LoggedMessage, Place
+from leakmeter.traces.refused import Reason, Unusable
+
+_RUN = re.compile(r"\s\s+")
+_SHARED_WORDS = 8
+_ASSISTANT = "assistant"
+
+
+@dataclass(slots=True)
+class Retrieved:
+    """A document as a log has it."""
+
+    id: str | None
+    text: str | None
+    is_expected: bool = True
+    """Whether it must be in the prompt; not so where a reranker may have dropped it, or an earlier call read it."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What became of the retrieved documents."""
+
+    documents: tuple[LoggedDocument, ...]
+    absent: tuple[AbsentDocument, ...]
+    n_empty: int
+
+
+@dataclass(slots=True)
+class _Text:
+    """Documents of one text."""
+
+    text: str
+    plain: str
+    ids: list[str] = field(default_factory=list)
+    is_expected: bool = False
+    spots: list[tuple[int, int, int]] = field(default_factory=list)
+    """Message, and characters [start, end) of it with single spaces."""
+
+
+def normalised(text: str) -> str:
+    """The text with each run of white space as one space, and none at its ends."""
+    return " ".join(text.split())
+
+
+def find(retrieved: Iterable[Retrieved], messages: Sequence[LoggedMessage], *, leave_out: bool = False) -> Found:
+    """Find retrieved documents in a prompt.
+
+    Args:
+        retrieved: in order.
+        messages: of the prompt.
+        leave_out: whether a document of which no eight words in a row stand in the prompt is `absent`, rather than a
+            reason to refuse the call.
+
+    Raises:
+        Unusable: a text that is not there, or not as it was retrieved, or that shares characters with another.
+    """
+    texts, n_empty = _by_text(retrieved)
+    prompt = [_Message(message.content) if message.role != _ASSISTANT else None for message in messages]
+    taken: dict[int, list[tuple[int, int]]] = {}
+    absent: set[str] = set()
+    # The longest first, so that what stands within a longer text is seen to do so.
+    for one in sorted(texts, key=lambda text: -len(text.plain)):
+        is_within = False
+        for number, message in enumerate(prompt):
+            for start, end in message.spots(one.plain) if message is not None else ():
+                others = [(a, b) for a, b in taken.get(number, ()) if a < end and start < b]
+                if any(start < a or b < end for a, b in others):
+                    raise Unusable(Reason.DOCUMENTS_OVERLAP)
+                is_within = is_within or bool(others)
+                if not others:
+                    one.spots.append((number, start, end))
+        for number, start, end in one.spots:
+            taken.setdefault(number, []).append((start, end))
+        if not one.spots:
+            if is_within:
+                raise Unusable(Reason.DOCUMENT_WITHIN_ANOTHER)
+            if any(message.shares(one.plain) for message in prompt if message is not None):
+                raise Unusable(Reason.DOCUMENT_CHANGED)
+            if one.is_expected and not leave_out:
+                raise Unusable(Reason.DOCUMENT_NOT_FOUND)
+            absent.add(one.plain)
+    out: list[LoggedDocument] = []
+    left: list[AbsentDocument] = []
+    for one in texts:
+        hashed = hashlib.sha256(one.plain.encode(errors="surrogatepass")).hexdigest()
+        ids = one.ids or [f"sha256:{hashed[:32]}"]
+        if one.plain in absent:
+            left += [AbsentDocument(id_, hashed) for id_ in ids]
+            continue
+        held = (message.place(number, a, b) for number, a, b in one.spots if (message := prompt[number]) is not None)
+        out.append(LoggedDocument(ids[0], hashed, one.text, tuple(held), tuple(ids[1:])))
+    return Found(tuple(out), tuple(left), n_empty)
+
+
+def _by_text(retrieved: Iterable[Retrieved]) -> tuple[list[_Text], int]:
+    texts: dict[str, _Text] = {}
+    n_empty = 0
+    for document in retrieved:
+        if document.text is None:
+            if document.is_expected:
+                raise Unusable(Reason.DOCUMENT_WITHOUT_TEXT)
+            continue
+        plain = normalised(document.text)
+        if not plain:
+            n_empty += 1
+            continue
+        one = texts.setdefault(plain, _Text(document.text, plain))
+        one.is_expected = one.is_expected or document.is_expected
+        if document.id is not None and document.id not in one.ids:
+            one.ids.append(document.id)
+    return list(texts.values()), n_empty
+
+
+class _Message:
+    """A message's text with single spaces, and the way back to its own characters."""
+
+    def __init__(self, content: str) -> None:
+        self._content = content
+        self._plain = normalised(content)
+
+    def spots(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where a text stands, in characters of the text with single spaces."""
+        at = self._plain.find(text)
+        while at >= 0:
+            end = at + len(text)
+            is_cut = _joins(self._plain, at) or _joins(self._plain, end)
+            if not is_cut:
+                yield at, end
+            at = self._plain.find(text, at + 1 if is_cut else end)
+
+    def place(self, number: int, start: int, end: int) -> Place:
+        """In the message's own characters."""
+        last = self._own(end - 1) + 1
+        return Place(number, self._own(start), last)
+
+    def _own(self, at: int) -> int:
+        behind, more = self._runs_of_space
+        return at + more[bisect_right(behind, at)]
+
+    @cached_property
+    def _runs_of_space(self) -> tuple[list[int], list[int]]:
+        """The characters, with single spaces, behind each longer run of white space; and how many more of its own the
+        message has before them: at first, and behind each."""
+        n_more = len(self._content) - len(self._content.lstrip())
+        behind, more = [], [n_more]
+        for run in _RUN.finditer(self._content, n_more):
+            behind.append(run.start() + 1 - n_more)
+            n_more += run.end() - run.start() - 1
+            more.append(n_more)
+        return behind, more
+
+    def shares(self, text: str) -> bool:
+        """Whether some words in a row of a text stand in the message."""
+        words = text.split()
+        return any(run in self._runs for run in _runs(words))
+
+    @cached_property
+    def _runs(self) -> frozenset[int]:
+        return frozenset(_runs(self._plain.split()))
+
+
+def _runs(words: Sequence[str]) -> Iterator[int]:
+    """Hashes of words in a row; Python's own, which do not leave the process."""
+    hashes = [hash(word) for word in words]
+    for i in range(len(hashes) - _SHARED_WORDS + 1):
+        yield hash(tuple(hashes[i : i + _SHARED_WORDS]))
+
+
+def _joins(text: str, at: int) -> bool:
+    """Whether the characters on both sides of a place are of one word; only of ASCII, since words of other scripts
+    stand without spaces."""
+    return 0 < at < len(text) and all(c.isascii() and c.isalnum() for c in text[at - 1 : at + 1])

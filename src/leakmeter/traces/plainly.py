@@ -1,0 +1,172 @@
+"""Values of logs, which may be JSON within JSON, numbers as texts, and times of many kinds, as plain values."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TypeGuard
+
+from leakmeter.core.case import DECODINGS
+from leakmeter.traces.answer import Sampling
+
+_LONGEST_ID: Final = 256
+
+
+def is_record(value: object) -> TypeGuard[Mapping[Any, Any]]:
+    """Whether a value has fields."""
+    return isinstance(value, dict)
+
+
+def parsed(value: object) -> Any:
+    """What a text says as JSON, if it looks like a list or a record; else the value."""
+    if isinstance(value, str) and (start := value.lstrip()[:1]) and start in '[{"':
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def record(value: object) -> Mapping[Any, Any]:
+    """A record, maybe as JSON text; empty where it is none."""
+    found = parsed(value)
+    return found if is_record(found) else {}
+
+
+def first(held: Mapping[Any, Any], *names: str) -> Any:
+    """The first of these fields that is there and not empty."""
+    for name in names:
+        value = held.get(name)
+        if value is not None and value != "" and value != [] and value != {}:
+            return value
+    return None
+
+
+def named(value: object) -> str | None:
+    """An id as text; None where there is none. Of one that is far too long, or no valid Unicode, its hash."""
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST_ID and value.isascii():
+        return value
+    if isinstance(value, bool) or value is None or value == "":
+        return None
+    if isinstance(value, bytes):
+        return value.hex()
+    if not (isinstance(value, str | int | float) or type(value).__name__ == "UUID"):
+        return None
+    text = str(value)
+    written = text.encode(errors="surrogatepass")
+    is_good = len(text) <= _LONGEST_ID and (text.isascii() or written.decode(errors="replace") == text)
+    return text if is_good else f"sha256:{hashlib.sha256(written).hexdigest()[:32]}"
+
+
+def event_of(held: Mapping[Any, Any]) -> str:
+    """A name for a record that has none: the hash of what it says."""
+    written = json.dumps(held, sort_keys=True, default=str).encode()
+    return f"sha256:{hashlib.sha256(written).hexdigest()[:32]}"
+
+
+def at_path(held: object, path: str) -> Any:
+    """The value at a path of names with dots between them; a name with dots of its own is tried whole first."""
+    held = parsed(held)
+    if not is_record(held):
+        return None
+    if path in held:
+        return held[path]
+    cut = len(path)
+    while (cut := path.rfind(".", 0, cut)) > 0:
+        if path[:cut] in held and (found := at_path(held[path[:cut]], path[cut + 1 :])) is not None:
+            return found
+    return None
+
+
+def seconds(value: object) -> float | None:
+    """A time as seconds since 1970: of ISO texts, datetimes, and numbers of seconds, milli-, micro- or nanoseconds."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, str):
+        try:
+            if value.isdigit():
+                return seconds(int(value))
+            return seconds(datetime.fromisoformat(value))
+        except (ValueError, OverflowError):
+            return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        return None
+    # Each unit is a thousand times the next; numbers of this century do not overlap.
+    for unit, above in ((1e9, 1e17), (1e6, 1e14), (1e3, 1e11)):
+        if value >= above:
+            return value / unit
+    return float(value)
+
+
+def moment(value: float | None) -> datetime | None:
+    """Seconds since 1970 as a time, UTC, in microseconds."""
+    try:
+        return None if value is None else datetime.fromtimestamp(round(value, 6), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def sampling_of(held: Mapping[Any, Any]) -> Sampling:
+    """How an answer was drawn, of the parameters of its request, under the names that engines have for them."""
+    given = dict(held)
+    for name in ("extra_body", "options", "generation_config", "generationConfig", "model_kwargs"):
+        if is_record(inner := parsed(given.get(name))):
+            given = {**inner, **given}
+    beams, drawn = _whole(given, "num_beams", "n_beams", "beam_width"), _number(given, "best_of")
+    form = parsed(given.get("response_format"))
+    kind = form.get("type") if is_record(form) else form
+    guided = ("guided_json", "guided_regex", "guided_grammar", "guided_choice", "grammar", "json_schema")
+    return Sampling(
+        temperature=_number(given, "temperature", least=0.0),
+        top_p=_number(given, "top_p", "topP", least=0.0),
+        top_k=_whole(given, "top_k", "topK"),
+        min_p=_number(given, "min_p", least=0.0),
+        typical_p=_number(given, "typical_p", least=0.0),
+        max_tokens=_whole(
+            given, "max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens"
+        ),
+        seed=_whole(given, "seed"),
+        frequency_penalty=_number(given, "frequency_penalty"),
+        presence_penalty=_number(given, "presence_penalty"),
+        repetition_penalty=_number(given, "repetition_penalty"),
+        do_sample={True: True, False: False, "true": True, "false": False}.get(_hashable(given.get("do_sample"))),
+        n_beams=beams,
+        said=said if isinstance(said := given.get("decoding"), str) and said in DECODINGS else None,
+        logit_bias=bool(parsed(given.get("logit_bias"))),
+        constrained=given.get("constrained") is True
+        or kind not in (None, "text", "")
+        or any(given.get(name) for name in guided)
+        or (drawn or 1) > (_number(given, "n") or 1),
+    )
+
+
+def _hashable(value: object) -> Any:
+    return value if isinstance(value, bool) else value.lower() if isinstance(value, str) else None
+
+
+def _number(held: Mapping[Any, Any], *names: str, least: float = -math.inf) -> float | None:
+    for name in names:
+        value = held.get(name)
+        if value is None:
+            continue
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                continue
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            try:
+                number = float(value)
+            except OverflowError:
+                continue
+            if math.isfinite(number) and number >= least:
+                return number
+    return None
+
+
+def _whole(held: Mapping[Any, Any], *names: str) -> int | None:
+    number = _number(held, *names)
+    return int(number) if number is not None and number == int(number) else None

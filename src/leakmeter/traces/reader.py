@@ -1,0 +1,226 @@
+"""Reads logged traffic: files of any size and format to answers that can be measured, and to reasons for the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+from leakmeter.data.opened import STDIN, named
+from leakmeter.errors import DataError, UnknownNameError
+from leakmeter.traces.answer import LoggedAnswer
+from leakmeter.traces.formats import FORMATS, Choices, Record, found_in, openai
+from leakmeter.traces.plainly import is_record
+from leakmeter.traces.records import Logged, records_of
+from leakmeter.traces.refused import Reason, Refused, Unusable
+from leakmeter.traces.span import Span
+from leakmeter.traces.spool import Spool
+from leakmeter.traces.trace import outcome_of
+
+Absent = Literal["refuse", "leave-out"]
+_LOOKED_AT: Final = 100
+_HOLDERS = ("data", "spans", "traces", "runs", "observations", "rows", "records", "items", "results")
+
+
+class TraceReader:
+    """Answers of logs, one after another, and the calls and records that are refused.
+
+    Iterate over it once. A trace whose spans are in several records is complete at the end of the last file; until
+    then its spans are on disk (see `spool`). No more than a record, or the spans of one trace, is in memory.
+
+    Args:
+        source: a path, '-' for standard input, or several of them, which are one log.
+        format: a name in `FORMATS`; by default that of the first records.
+        recipient: path of the field that says who was answered; by default the user, else the session.
+        documents: path of the field with what was retrieved, in formats where a record is a call.
+        absent_documents: 'refuse' a call if a retrieved text is not in its prompt, or 'leave-out' the document if no
+            eight words in a row of it are.
+        start: for each file, where to begin, as `offsets` said; only of whole records.
+        seen: says of trace and span whether it was read before; such calls are left out.
+        on_bytes: told how many bytes of how many were read.
+
+    Raises:
+        UnknownNameError: there is no such format.
+
+    >>> import json, pathlib, tempfile
+    >>> line = {"messages": [{"role": "user", "content": "Anna sang.\\n\\nWho?"}], "documents": ["Anna sang."],
+    ...         "choices": [{"message": {"content": "Anna."}}]}
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "log.jsonl")
+    >>> _ = path.write_text(json.dumps(line))
+    >>> [found] = TraceReader(path)
+    >>> found.answer, found.documents[0].places
+    ('Anna.', (Place(message=0, start=0, end=10),))
+    """
+
+    def __init__(
+        self,
+        source: str | Path | Sequence[str | Path],
+        *,
+        format: str | None = None,
+        recipient: str | None = None,
+        documents: str | None = None,
+        absent_documents: Absent = "refuse",
+        start: Mapping[str, int] | None = None,
+        seen: Callable[[str, str], bool] | None = None,
+        on_bytes: Callable[[int, int], None] | None = None,
+    ) -> None:
+        if format is not None and format not in FORMATS:
+            raise UnknownNameError("format of logs", format, FORMATS)
+        if absent_documents not in get_args(Absent):
+            raise UnknownNameError("treatment of absent documents", absent_documents, get_args(Absent))
+        self._sources = [source] if isinstance(source, str | Path) else list(source)
+        self._format = None if format is None else FORMATS[format]
+        self._choices = Choices(recipient, documents)
+        self._leave_out = absent_documents == "leave-out"
+        self._seen = seen
+        self._on_bytes = on_bytes
+        self.offsets: dict[str, int] = {str(one): (start or {}).get(str(one), 0) for one in self._sources}
+        """For each file, how far everything was read and given out: bytes, unpacked, or rows of Parquet."""
+        self.size: int | None = None
+        """Bytes of all files; None where standard input is one of them."""
+        self.n_bytes = 0
+        """Of these, as many as were read."""
+        self.n_records = 0
+        self.n_answers = 0
+        self.n_hidden_calls = 0
+        """Calls that answered nobody: they rewrite queries, grade documents, choose tools."""
+        self.n_seen = 0
+        """Calls that had been read before."""
+        self.refused: Counter[Reason] = Counter()
+        """How many records and calls were refused for each reason."""
+
+    @property
+    def format(self) -> str | None:
+        """Name of the format; None before the first record was read."""
+        return None if self._format is None else self._format.name
+
+    def __iter__(self) -> Iterator[LoggedAnswer | Refused]:
+        """Answers and refusals; of traces in several records, in the order of their first spans.
+
+        Raises:
+            DataError: a file cannot be read, or its format is not known.
+        """
+        self.size = self._sizes()
+        ends = dict(self.offsets)
+        with closing(Spool()) as spool:
+            for name, logged in self._recognised(self._records()):
+                self.n_records += 1
+                yield from self._counted(self._of_record(logged, spool))
+                ends[name] = max(logged.end, ends[name])
+                if spool.is_empty:
+                    self.offsets[name] = ends[name]
+            for spans, is_whole in spool.traces():
+                yield from self._counted(self._of_trace(spans) if is_whole else [_too_many(spans[0])])
+        self.offsets.update(ends)
+
+    def _sizes(self) -> int | None:
+        sizes = 0
+        for source in self._sources:
+            if str(source) == STDIN:
+                return None
+            try:
+                sizes += Path(source).stat().st_size
+            except OSError as error:
+                raise DataError(f"{named(source, 'log')} cannot be read: {error.strerror or error}") from None
+        return sizes
+
+    def _records(self) -> Iterator[tuple[str, Logged]]:
+        before = 0
+        for source in self._sources:
+
+            def told(n_bytes: int, before: int = before) -> None:
+                self.n_bytes = before + n_bytes
+                if self._on_bytes is not None:
+                    self._on_bytes(self.n_bytes, self.size or self.n_bytes)
+
+            for logged in records_of(source, self.offsets[str(source)], told):
+                yield str(source), logged
+            before += 0 if str(source) == STDIN else Path(source).stat().st_size
+
+    def _recognised(self, records: Iterator[tuple[str, Logged]]) -> Iterator[tuple[str, Logged]]:
+        """The records, once it is known of which format they are."""
+        looked_at: list[tuple[str, Logged]] = []
+        while self._format is None:
+            found = next(records, None)
+            if found is not None:
+                looked_at.append(found)
+                self._format = found_in(_unwrapped(found[1].given)) if found[1].problem is None else None
+            if found is None or (self._format is None and len(looked_at) >= _LOOKED_AT):
+                break
+        if self._format is None and any(logged.problem is None for _, logged in looked_at):
+            what = " and ".join(named(source, "log") for source in self._sources[:3])
+            raise DataError(
+                f"{what}: the first records are of no known format; give --format, one of {', '.join(FORMATS)}"
+            )
+        yield from chain(looked_at, records)
+
+    def _of_record(self, logged: Logged, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
+        if logged.problem is not None or self._format is None:
+            return [Refused(logged.problem or Reason.NOT_OF_FORMAT, logged.where)]
+        is_one = self._format.fits(logged.given)
+        held = [logged.given] if is_one else list(_unwrapped(logged.given))
+        out: list[LoggedAnswer | Refused] = []
+        for number, given in enumerate(held, 1):
+            where = logged.where if len(held) == 1 else f"{logged.where}, entry {number}"
+            try:
+                if not is_one and not self._format.fits(given):
+                    raise Unusable(Reason.NOT_OF_FORMAT)
+                spans = list(self._format.read(given, where, self._choices))
+            except (Unusable, RecursionError) as error:
+                reason = error.reason if isinstance(error, Unusable) else Reason.MALFORMED
+                out.append(Refused(reason, where))
+                continue
+            if self._format.is_whole(given):
+                for _, same in groupby(spans, key=lambda span: span.trace_id):
+                    out += self._of_trace(list(same))
+            else:
+                for span in spans:
+                    spool.add(span)
+        return out
+
+    def _of_trace(self, spans: list[Span]) -> Iterable[LoggedAnswer | Refused]:
+        calls = [span for span in spans if span.kind == "llm"]
+        if self._seen is not None and calls and all(self._seen(span.trace_id, span.span_id) for span in calls):
+            self.n_seen += len(calls)
+            return []
+        if self.format == openai.FORMAT.name:
+            spans = openai.joined(spans)
+        outcome = outcome_of(spans, self.format or "", leave_out=self._leave_out)
+        self.n_hidden_calls += outcome.n_hidden
+        if self._seen is None:
+            return outcome.found
+        return [one for one in outcome.found if not self._is_seen(one)]
+
+    def _is_seen(self, one: LoggedAnswer | Refused) -> bool:
+        if self._seen is None or one.trace_id is None or one.span_id is None:
+            return False
+        is_seen = self._seen(one.trace_id, one.span_id)
+        self.n_seen += is_seen
+        return is_seen
+
+    def _counted(self, found: Iterable[LoggedAnswer | Refused]) -> Iterator[LoggedAnswer | Refused]:
+        for one in found:
+            if isinstance(one, Refused):
+                self.refused[one.reason] += 1
+            else:
+                self.n_answers += 1
+            yield one
+
+
+def _too_many(span: Span) -> Refused:
+    return Refused(Reason.TOO_MANY_SPANS, span.where, span.trace_id)
+
+
+def _unwrapped(given: Record) -> Iterator[Record]:
+    """A record, and those of the list that it holds, as APIs answer."""
+    if found_in([given]) is not None:
+        yield given
+        return
+    for name in _HOLDERS:
+        if isinstance(held := given.get(name), list) and held and all(map(is_record, held)):
+            yield from held
+            return
+    yield given

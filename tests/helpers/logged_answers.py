@@ -1,0 +1,65 @@
+"""Invented logged answers, and a toy model that reads chats."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from helpers.toy_chat import ChatByteTokenizer
+from leakmeter.backends.toy import Toy
+from leakmeter.traces import LoggedAnswer
+from leakmeter.traces.answer import LoggedDocument, LoggedMessage, Place, Sampling
+
+MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+
+
+class ChatToy(Toy):
+    """The toy model with a chat template; it dies after so many rounds of scores."""
+
+    def __init__(self, n_rounds: int | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.tokenizer = ChatByteTokenizer()
+        self.n_left = n_rounds
+        self.n_rounds = 0
+
+    def score(self, chunk: Any) -> Any:
+        """Answer, or die."""
+        if self.n_left is not None and self.n_rounds >= self.n_left:
+            raise KeyboardInterrupt
+        self.n_rounds += 1
+        return super().score(chunk)
+
+
+def logged(
+    number: int,
+    documents: Mapping[str, str],
+    answer: str,
+    *,
+    recipient: str | None = "reader-1",
+    query: str = "What is new?",
+    sampling: Sampling | None = None,
+    **fields: Any,
+) -> LoggedAnswer:
+    """One call of an invented system: documents one after the other in the user's turn, and a question."""
+    content, found = "", []
+    for id_, text in documents.items():
+        start = len(content)
+        content += f"{text}\n\n"
+        digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
+        found.append(LoggedDocument(id_, digest, text, (Place(1, start, start + len(text)),)))
+    told: dict[str, Any] = {
+        "trace_id": f"trace-{number:03}",
+        "span_id": "1",
+        "response_id": None,
+        "time": MORNING + timedelta(minutes=number),
+        "recipient": recipient,
+        "model": "toy",
+        "sampling": sampling or Sampling(temperature=1.0),
+        "messages": (LoggedMessage("system", "Be brief."), LoggedMessage("user", f"{content}{query}")),
+        "answer": answer,
+        "documents": tuple(found),
+        "where": f"log.jsonl, line {number + 1}",
+    }
+    return LoggedAnswer(**{**told, **fields})

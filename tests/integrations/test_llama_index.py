@@ -1,0 +1,360 @@
+"""The callback for LlamaIndex, driven by events and spans as its instrumentation emits them, without importing it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import AsyncIterator, Iterator
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leakmeter.integrations import AnswerLog, LlamaIndexCallback, answering
+
+
+def node(id_: str, text: str) -> SimpleNamespace:
+    return SimpleNamespace(node=SimpleNamespace(node_id=id_, id_=id_, text=text, metadata={"source": "s"}), score=0.5)
+
+
+NODES = [node("n1", "Anna Ek called at nine."), node("n2", "Soup is served at noon.")]
+PAYLOAD = {"class_name": "Invented", "model_name": "invented-7b", "context_window": 4096}
+
+
+def chat_message(role: str, text: str, *others: Any) -> SimpleNamespace:
+    blocks = [SimpleNamespace(block_type="text", text=text), *others]
+    return SimpleNamespace(role=Role(role), blocks=blocks, content=text, additional_kwargs={})
+
+
+Role = Enum("Role", {name.upper(): name for name in ("system", "user", "assistant", "chatbot")})
+
+
+class Event(SimpleNamespace):
+    def __init__(self, kind: str, span_id: str | None, **more: Any) -> None:
+        super().__init__(span_id=span_id, id_="event", tags={}, **more)
+        self.kind = kind
+
+    def class_name(self) -> str:
+        return self.kind
+
+
+class Response:
+    """As LlamaIndex's: the attributes stand in the object."""
+
+    def __init__(self, **held: Any) -> None:
+        self.__dict__.update(held)
+
+
+class Model:
+    temperature = 0.7
+    model = "invented-7b"
+
+    def __init__(self) -> None:
+        self.additional_kwargs = {"top_p": 0.9}
+
+    def complete(self) -> None:
+        """A model has it."""
+
+
+class Traffic:
+    """Emits what the dispatcher would."""
+
+    def __init__(self, callback: LlamaIndexCallback) -> None:
+        self.callback = callback
+        self.model = Model()
+
+    def enter(self, id_: str, parent: str | None = None, instance: Any = None, **tags: Any) -> str:
+        self.callback.span_enter(id_=id_, bound_args=None, instance=instance, parent_id=parent, tags=tags)
+        return id_
+
+    def exit(self, id_: str, result: Any = None) -> None:
+        self.callback.span_exit(id_=id_, bound_args=None, instance=None, result=result)
+
+    def drop(self, id_: str) -> None:
+        self.callback.span_drop(id_=id_, bound_args=None, instance=None, err=ValueError("Anna Ek"))
+
+    def emit(self, kind: str, span: str | None, **more: Any) -> None:
+        self.callback.handle(Event(kind, span, **more))
+
+    def retrieve(self, id_: str, parent: str | None, nodes: list[Any] = NODES) -> None:
+        self.enter(id_, parent)
+        self.emit("RetrievalEndEvent", id_, str_or_query_bundle="q", nodes=nodes)
+        self.exit(id_, nodes)
+
+    def begin(self, id_: str, parent: str | None, prompt: str = "q") -> None:
+        self.enter(id_, parent, self.model)
+        self.emit("LLMCompletionStartEvent", id_, prompt=prompt, model_dict=PAYLOAD, additional_kwargs={})
+
+    def complete(self, id_: str, parent: str | None, answer: str, prompt: str = "q") -> None:
+        self.begin(id_, parent, prompt)
+        self.emit("LLMCompletionEndEvent", id_, prompt=prompt, response=SimpleNamespace(text=answer, raw=None))
+        self.exit(id_, SimpleNamespace(text=answer))
+
+    def so_far(self, id_: str, text: str) -> None:
+        self.emit("LLMCompletionInProgressEvent", id_, prompt="q", response=SimpleNamespace(text=text, raw=None))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> AnswerLog:
+    return AnswerLog(tmp_path / "answers.jsonl")
+
+
+@pytest.fixture
+def traffic(log: AnswerLog) -> Traffic:
+    return Traffic(LlamaIndexCallback(log))
+
+
+def logged(log: AnswerLog) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.path.read_bytes().splitlines()] if log.path.exists() else []
+
+
+def is_empty(callback: LlamaIndexCallback) -> bool:
+    return not (callback._runs._of or callback._runs._traces or callback._calls or callback._settings)
+
+
+def test_a_query(log: AnswerLog, traffic: Traffic) -> None:
+    traffic.enter("query", None, recipient="desk 4")
+    traffic.retrieve("retrieve", "query", [*NODES, node("n3", "Dropped by a postprocessor.")])
+    traffic.enter("synthesize", "query")
+    traffic.complete("llm", "synthesize", "Anna Ek.", "Anna Ek called at nine. Who called?")
+    response = Response(response="Anna Ek.", source_nodes=NODES)
+    traffic.emit("SynthesizeEndEvent", "synthesize", query="q", response=response)
+    traffic.exit("synthesize", response)
+    assert logged(log) == []
+    traffic.exit("query", response)
+    (line,) = logged(log)
+    assert line.pop("time")
+    assert line == {
+        "schema": "leakmeter-answer/1",
+        "trace_id": "query",
+        "span_id": "llm#1",
+        "recipient": "desk 4",
+        "model": "invented-7b",
+        "sampling": {"temperature": 0.7, "top_p": 0.9},
+        "prompt": "Anna Ek called at nine. Who called?",
+        "answer": "Anna Ek.",
+        "documents": [
+            {"id": "n1", "text": "Anna Ek called at nine."},
+            {"id": "n2", "text": "Soup is served at noon."},
+        ],
+        "hidden_calls": 0,
+        "source": "llamaindex",
+    }
+    assert is_empty(traffic.callback)
+
+
+def test_a_chat_that_is_answered_by_a_completion_is_one_call(log: AnswerLog, traffic: Traffic) -> None:
+    traffic.enter("chat", None, traffic.model)
+    messages = [chat_message("user", "Who called?")]
+    traffic.emit("LLMChatStartEvent", "chat", messages=messages, model_dict=PAYLOAD, additional_kwargs={})
+    traffic.complete("complete", "chat", "Anna Ek.", "user: Who called?\nassistant: ")
+    answer = SimpleNamespace(message=chat_message("assistant", "Anna Ek."), raw=None)
+    traffic.emit("LLMChatEndEvent", "chat", messages=messages, response=answer)
+    traffic.exit("chat", answer)
+    (line,) = logged(log)
+    assert (line["span_id"], line["hidden_calls"]) == ("complete#2", 0)
+    assert line["prompt"] == "user: Who called?\nassistant: "
+
+
+def test_a_chat_with_parts_tools_and_reasoning(log: AnswerLog, traffic: Traffic) -> None:
+    image = SimpleNamespace(block_type="image", image=b"secret")
+    messages = [
+        chat_message("system", "Be short."),
+        chat_message("chatbot", "Yes?"),
+        chat_message("user", "Who?", image),
+    ]
+    more = {"tools": [{"name": "look"}], "temperature": 0.1}
+    traffic.enter("chat", None, traffic.model)
+    traffic.emit("LLMChatStartEvent", "chat", messages=messages, model_dict=PAYLOAD, additional_kwargs=more)
+    thinking = SimpleNamespace(block_type="thinking", content="hm")
+    answer = SimpleNamespace(message=chat_message("assistant", "Anna Ek.", thinking), raw={"id": "draw-1"})
+    traffic.emit("LLMChatEndEvent", "chat", messages=messages, response=answer)
+    traffic.exit("chat", answer)
+    (line,) = logged(log)
+    assert line["messages"] == [
+        {"role": "system", "content": "Be short."},
+        {"role": "assistant", "content": "Yes?"},
+        {"role": "user", "content": [{"type": "text", "text": "Who?"}, {"type": "image"}]},
+    ]
+    assert (line["answer"], line["hidden_calls"], line["n_tools"]) == ("Anna Ek.", 1, 1)
+    assert (line["sampling"]["temperature"], line["response_id"]) == (0.1, "draw-1")
+
+
+def test_condensed_questions_and_calls_of_tools_are_hidden(log: AnswerLog, traffic: Traffic) -> None:
+    traffic.enter("engine")
+    traffic.complete("condense", "engine", "Who called at nine?")
+    traffic.retrieve("retrieve", "engine")
+    call = SimpleNamespace(block_type="tool_call", tool_name="clock", tool_kwargs={})
+    traffic.enter("agent", "engine", traffic.model)
+    messages = [chat_message("user", "q")]
+    traffic.emit("LLMChatStartEvent", "agent", messages=messages, model_dict=PAYLOAD, additional_kwargs={})
+    calls = SimpleNamespace(message=chat_message("assistant", "", call), raw=None)
+    traffic.emit("LLMChatEndEvent", "agent", messages=messages, response=calls)
+    traffic.exit("agent", calls)
+    traffic.complete("answer", "engine", "Anna Ek.")
+    traffic.exit("engine", Response(response="Anna Ek.", source_nodes=NODES))
+    (line,) = logged(log)
+    assert (line["answer"], line["hidden_calls"]) == ("Anna Ek.", 2)
+    assert [document["id"] for document in line["documents"]] == ["n1", "n2"]
+
+
+def streamed(traffic: Traffic, parent: str | None, id_: str = "llm") -> Iterator[str]:
+    """As a synthesizer streams: the call is made when the generator is read, after the query's span has ended."""
+    traffic.begin(id_, parent)
+    traffic.exit(id_)
+    try:
+        for text in ("Anna", "Anna Ek", "Anna Ek."):
+            traffic.so_far(id_, text)
+            yield text
+    except BaseException:
+        traffic.emit("ExceptionEvent", id_, exception=GeneratorExit())
+        raise
+    traffic.emit("LLMCompletionEndEvent", id_, prompt="q", response=SimpleNamespace(text="Anna Ek.", raw=None))
+
+
+def query(traffic: Traffic, stream: Any) -> Response:
+    traffic.enter("query", None, recipient="desk 4")
+    traffic.retrieve("retrieve", "query")
+    traffic.enter("synthesize", "query")
+    response = Response(response_gen=stream, source_nodes=NODES[:1])
+    traffic.emit("SynthesizeEndEvent", "synthesize", query="q", response=response)
+    traffic.exit("synthesize", response)
+    traffic.exit("query", response)
+    return response
+
+
+@pytest.mark.parametrize("parent", [None, "another", "query"])
+def test_a_stream_that_is_read_later_belongs_to_its_query(parent: str | None, log: AnswerLog, traffic: Traffic) -> None:
+    response = query(traffic, streamed(traffic, parent))
+    if parent == "another":
+        # The program that reads may have a span of its own.
+        traffic.enter("another")
+    assert list(response.response_gen) == ["Anna", "Anna Ek", "Anna Ek."]
+    (line,) = logged(log)
+    assert (line["trace_id"], line["recipient"], line["answer"]) == ("query", "desk 4", "Anna Ek.")
+    assert [document["id"] for document in line["documents"]] == ["n1"]
+    if parent == "another":
+        traffic.exit("another")
+    assert is_empty(traffic.callback)
+
+
+def test_two_streams_that_are_read_in_turns(log: AnswerLog) -> None:
+    made = []
+    callback = LlamaIndexCallback(log)
+    for number in range(2):
+        traffic = Traffic(callback)
+        traffic.enter(f"query{number}", None, recipient=number)
+        response = Response(response_gen=streamed(traffic, None, f"llm{number}"), source_nodes=[])
+        traffic.exit(f"query{number}", response)
+        made.append(response.response_gen)
+    for _ in range(4):
+        for stream in made:
+            next(stream, None)
+    assert [(line["recipient"], line["trace_id"], line["span_id"][:4]) for line in logged(log)] == [
+        ("0", "query0", "llm0"),
+        ("1", "query1", "llm1"),
+    ]
+    assert is_empty(callback)
+
+
+def test_an_asynchronous_stream(log: AnswerLog, traffic: Traffic) -> None:
+    async def steps() -> AsyncIterator[str]:
+        for text in streamed(traffic, None):
+            await asyncio.sleep(0)
+            yield text
+
+    async def read() -> list[str]:
+        response = query(traffic, steps())
+        return [text async for text in response.response_gen]
+
+    assert asyncio.run(read())[-1] == "Anna Ek."
+    (line,) = logged(log)
+    assert (line["trace_id"], line["answer"]) == ("query", "Anna Ek.")
+
+
+def test_a_stream_that_is_left_is_logged_as_far_as_it_came(log: AnswerLog, traffic: Traffic) -> None:
+    response = query(traffic, streamed(traffic, None))
+    assert [next(response.response_gen), next(response.response_gen)] == ["Anna", "Anna Ek"]
+    response.response_gen.close()
+    (line,) = logged(log)
+    assert (line["trace_id"], line["answer"], line["interrupted"]) == ("query", "Anna Ek", True)
+    assert is_empty(traffic.callback)
+
+
+def test_a_stream_that_is_never_read_leaves_nothing(log: AnswerLog, traffic: Traffic) -> None:
+    query(traffic, streamed(traffic, None))
+    gc.collect()
+    assert logged(log) == []
+    assert is_empty(traffic.callback)
+
+
+def test_a_stream_that_is_answered_by_another_one_is_one_call(log: AnswerLog, traffic: Traffic) -> None:
+    traffic.begin("never read", None, "another")
+    traffic.exit("never read")
+    traffic.begin("outer", None, "q")
+    traffic.exit("outer")
+    # The other one begins when the first is read, and knows no span around it.
+    traffic.begin("inner", None, "q")
+    traffic.exit("inner")
+    traffic.so_far("inner", "Anna")
+    traffic.so_far("outer", "Anna")
+    for id_ in ("inner", "outer"):
+        response = SimpleNamespace(text="Anna Ek.", raw=None)
+        traffic.emit("LLMCompletionEndEvent", id_, prompt="q", response=response)
+    (line,) = logged(log)
+    assert (line["trace_id"], line["span_id"], line["hidden_calls"]) == ("outer", "inner#3", 0)
+    traffic.complete("llm", None, "Bo Lind.", "another one")
+    assert logged(log)[1]["span_id"] == "llm#4"
+
+
+def test_what_fails_is_no_answer(log: AnswerLog, traffic: Traffic) -> None:
+    traffic.enter("query")
+    traffic.begin("llm", "query")
+    traffic.drop("llm")
+    traffic.drop("query")
+    traffic.enter("query 2")
+    traffic.complete("llm 2", "query 2", "Anna Ek.")
+    traffic.drop("query 2")
+    assert logged(log) == []
+    assert log.lost == 0
+    assert is_empty(traffic.callback)
+
+
+def test_a_retriever_that_runs_before_belongs_to_the_block(log: AnswerLog, traffic: Traffic) -> None:
+    with answering("desk 4"):
+        traffic.retrieve("retrieve", None)
+        traffic.complete("llm", None, "Anna Ek.")
+    (line,) = logged(log)
+    assert line["recipient"] == "desk 4"
+    assert [document["id"] for document in line["documents"]] == ["n1", "n2"]
+
+
+def test_what_cannot_be_read_costs_its_trace_and_no_more(log: AnswerLog, traffic: Traffic) -> None:
+    traffic.enter("query")
+    traffic.complete("condense", "query", "better query")
+    traffic.begin("llm", "query")
+    traffic.emit("LLMCompletionEndEvent", "llm", prompt="q", response=SimpleNamespace(text=7, raw=None))
+    traffic.emit("SynthesizeEndEvent", "query", response=SimpleNamespace(source_nodes=[SimpleNamespace(text=7)]))
+    traffic.exit("llm")
+    traffic.exit("query", "Anna Ek.")
+    traffic.emit("LLMChatStartEvent", "unknown", messages=[object()], model_dict={}, additional_kwargs={})
+    traffic.emit("AnotherEvent", None)
+    assert logged(log) == []
+    assert log.lost >= 2
+    assert is_empty(traffic.callback)
+
+
+def test_events_from_tasks_and_the_rest_of_the_interface(log: AnswerLog, traffic: Traffic) -> None:
+    callback = traffic.callback
+    traffic.begin("llm", None)
+    event = Event("LLMCompletionEndEvent", "llm", prompt="q", response=SimpleNamespace(text="Anna Ek.", raw=None))
+    asyncio.run(callback.ahandle(event))
+    traffic.exit("llm")
+    assert len(logged(log)) == 1
+    assert callback.open_spans == {}
+    assert callback.capture_propagation_context() == {}
+    callback.restore_propagation_context({})
+    callback.close()

@@ -1,0 +1,298 @@
+"""The log of answers: what a line holds, who may read it, many writers, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import resource
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leakmeter.core.case import Case, Document, Message
+from leakmeter.errors import StoreError, UsageError
+from leakmeter.integrations import AnswerLog, record
+
+SAID: dict[str, Any] = {"prompt": "Note: Anna Ek called at nine. Who called?", "answer": "Anna Ek."}
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines() if line]
+
+
+def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    written = record(
+        path,
+        messages=[{"role": "system", "content": "Notes: Anna Ek called at nine."}, ("user", "Who called?")],
+        documents={"call-1": "Anna Ek called at nine."},
+        answer="Anna Ek.",
+        recipient="desk 4",
+        model="invented-7b",
+        temperature=1.0,
+        top_p=1,
+        trace_id="t1",
+        span_id="s1",
+        response_id="r1",
+        finish_reason="stop",
+        hidden_calls=2,
+        n_tools=1,
+        time=datetime(2026, 1, 2, 4, 5, 6, 7, timezone(timedelta(hours=1))),
+    )
+    assert written is True
+    assert lines(path) == [
+        {
+            "schema": "leakmeter-answer/1",
+            "trace_id": "t1",
+            "span_id": "s1",
+            "time": "2026-01-02T03:05:06.000007Z",
+            "recipient": "desk 4",
+            "model": "invented-7b",
+            "sampling": {"temperature": 1.0, "top_p": 1},
+            "messages": [
+                {"role": "system", "content": "Notes: Anna Ek called at nine."},
+                {"role": "user", "content": "Who called?"},
+            ],
+            "answer": "Anna Ek.",
+            "documents": [{"id": "call-1", "text": "Anna Ek called at nine."}],
+            "hidden_calls": 2,
+            "response_id": "r1",
+            "finish_reason": "stop",
+            "n_tools": 1,
+            "source": "record",
+        }
+    ]
+
+
+def test_what_is_not_given_is_missing_and_ids_are_random(tmp_path: Path) -> None:
+    log = AnswerLog(tmp_path / "answers.jsonl")
+    before = datetime.now(UTC)
+    assert log.record(SAID)
+    assert log.record(SAID)
+    first, second = lines(log.path)
+    assert first["prompt"] == SAID["prompt"]
+    assert "messages" not in first
+    assert (first["recipient"], first["model"], first["sampling"], first["documents"]) == (None, None, {}, [])
+    assert first["trace_id"] != second["trace_id"]
+    assert first["span_id"] != second["span_id"]
+    assert before <= datetime.fromisoformat(first["time"]) <= datetime.now(UTC)
+
+
+def test_a_case_may_be_a_mapping_an_object_or_a_case(tmp_path: Path) -> None:
+    log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
+    log.record({"id": 7, "prompt": "p", "response": "r", "context": ["one", "two", "one"], "query": "q"})
+    log.record(
+        Case(
+            id="c",
+            messages=(Message("user", "user 1", (Document("user 1", "Who "), Document("user 1", "called?"))),),
+            documents=(Document("call-1", "Anna Ek called."),),
+            response="Anna Ek.",
+            decoding="greedy",
+        )
+    )
+    first, second = lines(log.path)
+    assert first["trace_id"] == "7"
+    assert first["documents"] == [{"id": None, "text": "one"}, {"id": None, "text": "two"}]
+    assert second["trace_id"] == "c"
+    assert second["sampling"] == {"decoding": "greedy"}
+    assert [part["text"] for part in second["messages"][0]["content"]] == ["Who ", "called?"]
+    assert second["documents"] == [{"id": "call-1", "text": "Anna Ek called."}]
+
+
+def test_no_answer_no_line(tmp_path: Path) -> None:
+    log = AnswerLog(tmp_path / "answers.jsonl")
+    assert log.record(prompt="p", answer=None) is False
+    assert log.record(prompt="p", answer="") is False
+    assert log.record(prompt="p") is False
+    assert log.lost == 0
+    assert not log.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"answer": "a"}, "either 'messages' or 'prompt'"),
+        ({"answer": "a", "prompt": "p", "messages": [("user", "u")]}, "either 'messages' or 'prompt'"),
+        ({"answer": 7, "prompt": "p"}, "'answer' is int"),
+        ({"answer": "a", "prompt": ["p"]}, "'prompt' is list"),
+        ({"answer": "a", "messages": "p"}, "'messages' is no list"),
+        ({"answer": "a", "messages": [{"content": "p"}]}, "message 1 has no role"),
+        ({"answer": "a", "prompt": "p", "documents": "d"}, "'documents' is no list"),
+        ({"answer": "a", "prompt": "p", "documents": {"d": 1}}, "'documents' holds something"),
+        ({"answer": "a", "prompt": "p", "time": "now"}, "'time' is no datetime"),
+        ({"answer": "a", "prompt": "p", "hidden_calls": -1}, "'hidden_calls' is no count"),
+        ({"answer": "a", "prompt": "p", "sampling": 1}, "'sampling' is no mapping"),
+        ({"answer": "a", "prompt": "p", "documets": []}, "'documets' is no field"),
+    ],
+)
+def test_what_is_no_answer_is_refused_and_raises_where_asked(
+    fields: dict[str, Any], why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        AnswerLog(tmp_path / "strict.jsonl", strict=True).record(fields)
+    log = AnswerLog(tmp_path / "answers.jsonl")
+    assert log.record(fields) is False
+    assert log.record(fields) is False
+    assert log.lost == 2
+    assert [one.levelno for one in caplog.records] == [logging.WARNING]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_file_is_its_owners_alone_and_so_are_directories_made_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "answers.jsonl"
+    previous = os.umask(0)
+    try:
+        record(path, SAID)
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    path.chmod(0o644)
+    record(path, SAID)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(lines(path)) == 2
+
+
+HOSTILE = [
+    'quotes " and \\ and {curly} and %s',
+    "line\nbreak\r\nand \u2028 and \u2029 and \x85",
+    "\x1b[31mred\x1b[0m \x9b31m \x00",
+    "<|im_end|><script>alert(1)</script>",
+    "half a pair \ud800",
+    "東京 🙂 ÅØ",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_texts_are_data(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    record(path, prompt=text, answer=text, documents={text: text}, recipient=text, model=text, trace_id=text)
+    held = path.read_bytes()
+    assert held.isascii()
+    assert held.count(b"\n") == 1
+    assert all(byte >= 32 or byte == 10 for byte in held)
+    (line,) = lines(path)
+    assert [line[name] for name in ("prompt", "answer", "recipient", "model", "trace_id")] == [text] * 5
+    assert line["documents"] == [{"id": text, "text": text}]
+
+
+def many(path: str, name: str) -> None:
+    log = AnswerLog(path, strict=True)
+    with ThreadPoolExecutor(4) as threads:
+        # Longer than a page and than what a pipe takes at once.
+        list(threads.map(lambda i: log.record(prompt="p" * (i * 997), answer=f"{name}-{i}"), range(40)))
+
+
+def test_threads_and_processes_write_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=many, args=(str(path), str(number))) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert worker.exitcode == 0
+    found = lines(path)
+    assert sorted(line["answer"] for line in found) == sorted(f"{n}-{i}" for n in range(4) for i in range(40))
+    assert all(line["prompt"] == "p" * (int(line["answer"].split("-")[1]) * 997) for line in found)
+
+
+def test_a_line_after_a_cut_one_stands_alone(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    record(path, SAID)
+    with path.open("ab") as file:
+        file.write(b'{"schema": "leakmeter-answer/1", "answer": "An')
+    record(path, SAID)
+    first, cut, last = path.read_bytes().splitlines()
+    assert json.loads(first)["answer"] == json.loads(last)["answer"] == "Anna Ek."
+    assert cut.endswith(b'"An')
+
+
+LIMITED = """
+import resource, sys
+from leakmeter.integrations import AnswerLog
+log = AnswerLog(sys.argv[1])
+assert log.record(prompt="p", answer="first")
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+assert not log.record(prompt="secret" * 1000, answer="second")
+assert not log.record(prompt="secret" * 1000, answer="second")
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert log.record(prompt="p", answer="third")
+assert log.lost == 2
+"""
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="no limit of a file's size here")
+def test_a_disk_that_is_full_costs_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    ran = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "secret" not in ran.stderr
+    whole = []
+    for line in path.read_bytes().splitlines():
+        try:
+            whole.append(json.loads(line)["answer"])
+        except ValueError:
+            assert line.startswith(b'{"schema"')
+    assert whole == ["first", "third"]
+
+
+def place(kind: str, folder: Path) -> Path:
+    path = folder / "answers.jsonl"
+    if kind == "a directory":
+        path.mkdir()
+    elif kind == "a link":
+        (folder / "other").write_text("kept")
+        path.symlink_to(folder / "other")
+    elif kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "below a file":
+        (folder / "file").write_text("")
+        path = folder / "file" / "answers.jsonl"
+    elif kind == "a device":
+        path = Path(os.devnull)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["a directory", "a link", "a pipe", "below a file", "a device"])
+def test_a_write_that_fails_is_said_once_without_a_text_and_raises_nothing(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = place(kind, tmp_path)
+    mode = path.stat().st_mode if path.exists() else None
+    log = AnswerLog(path)
+    assert [log.record(SAID) for _ in range(3)] == [False] * 3
+    assert log.lost == 3
+    (said,) = caplog.records
+    assert said.name == "leakmeter.integrations"
+    assert "cannot be written" in said.getMessage()
+    assert "Anna" not in said.getMessage()
+    with pytest.raises(StoreError, match="cannot be written"):
+        AnswerLog(path, strict=True).record(SAID)
+    assert mode == (path.stat().st_mode if path.exists() else None)
+    if kind == "a link":
+        assert (tmp_path / "other").read_text() == "kept"
+
+
+def test_objects_that_raise_do_no_harm_and_say_no_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Hostile:
+        metadata = None
+
+        @property
+        def text(self) -> str:
+            raise RuntimeError("Anna Ek")
+
+    log = AnswerLog(tmp_path / "answers.jsonl")
+    assert log.record(prompt="p", answer="a", documents=[Hostile()]) is False
+    assert log.record(SimpleNamespace(prompt="p", answer="a")) is False
+    assert "Anna" not in caplog.text
+    assert "RuntimeError" in caplog.text

@@ -1,0 +1,390 @@
+"""The callbacks within LangChain, LlamaIndex and OpenTelemetry themselves: `pip install 'leakmeter[integrations]'`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leakmeter.integrations import (
+    AnswerLog,
+    AnswerSpanProcessor,
+    LangChainCallback,
+    LlamaIndexCallback,
+    answering,
+)
+
+# What those libraries warn of is theirs.
+pytestmark = pytest.mark.filterwarnings("default")
+INSTALL = "not installed: pip install 'leakmeter[integrations]'"
+TEXT = "Anna Ek called at nine."
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> AnswerLog:
+    return AnswerLog(tmp_path / "answers.jsonl")
+
+
+def logged(log: AnswerLog) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in log.path.read_bytes().splitlines()] if log.path.exists() else []
+    log.path.unlink(missing_ok=True)
+    return lines
+
+
+# --- LangChain --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lc(log: AnswerLog) -> Iterator[SimpleNamespace]:
+    """A chain of a retriever, a prompt and a model of LangChain, and what its calls are given."""
+    pytest.importorskip("langchain_core", reason=INSTALL)
+    from langchain_core.documents import Document
+    from langchain_core.language_models import FakeListChatModel
+    from langchain_core.output_parsers import StrOutputParser
+    from langchain_core.prompts import ChatPromptTemplate
+    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.runnables import RunnablePassthrough
+
+    class Retriever(BaseRetriever):
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Any]:
+            return [
+                Document(page_content=TEXT, id="call-1"),
+                Document(page_content="Soup.", metadata={"source": "menu"}),
+            ]
+
+    def joined(documents: Any) -> str:
+        return "\n".join(document.page_content for document in documents)
+
+    def model(*answers: str, **more: Any) -> Any:
+        return FakeListChatModel(responses=list(answers), **more)
+
+    prompt = ChatPromptTemplate.from_messages([("system", "Notes:\n{notes}"), ("human", "{question}")])
+    given = {"notes": Retriever() | joined, "question": RunnablePassthrough()}
+    callback = LangChainCallback(log)
+    yield SimpleNamespace(
+        callback=callback,
+        config={"callbacks": [callback], "metadata": {"recipient": "desk 4"}},
+        chain=given | prompt | model("Anna Ek.", "Anna Ek.") | StrOutputParser(),
+        given=given,
+        prompt=prompt,
+        model=model,
+        retriever=Retriever(),
+        joined=joined,
+    )
+    assert not callback._runs._of
+    assert not callback._runs._traces
+
+
+def is_the_answer(line: dict[str, Any], question: str) -> bool:
+    return (
+        line["messages"]
+        == [{"role": "system", "content": f"Notes:\n{TEXT}\nSoup."}, {"role": "user", "content": question}]
+        and line["answer"] == "Anna Ek."
+        and line["documents"] == [{"id": "call-1", "text": TEXT}, {"id": "menu", "text": "Soup."}]
+        and (line["recipient"], line["hidden_calls"]) == ("desk 4", 0)
+    )
+
+
+def test_langchain_in_every_way_of_calling(lc: SimpleNamespace, log: AnswerLog) -> None:
+    async def asynchronous() -> None:
+        await asyncio.gather(*(lc.chain.ainvoke(f"question {i}", config=lc.config) for i in range(5)))
+        assert [text async for text in lc.chain.astream("question 5", config=lc.config)]
+        await lc.chain.abatch(["question 6", "question 7"], config=lc.config)
+
+    lc.chain.invoke("question", config=lc.config)
+    assert "".join(lc.chain.stream("question", config=lc.config)) == "Anna Ek."
+    found = logged(log)
+    assert len(found) == 2
+    assert all(is_the_answer(line, "question") for line in found)
+    asyncio.run(asynchronous())
+    found = sorted(logged(log), key=lambda line: line["messages"][1]["content"])
+    assert len(found) == 8
+    assert all(is_the_answer(line, f"question {number}") for number, line in enumerate(found))
+    lc.chain.batch([f"question {i}" for i in range(9)], config=lc.config)
+    found = sorted(logged(log), key=lambda line: line["messages"][1]["content"])
+    assert len({line["trace_id"] for line in found}) == 9
+    assert all(is_the_answer(line, f"question {number}") for number, line in enumerate(found))
+
+
+def test_langchain_answers_beside_one_another(lc: SimpleNamespace, log: AnswerLog) -> None:
+    from langchain_core.runnables import RunnableParallel
+
+    RunnableParallel(a=lc.chain, b=lc.chain).invoke("q", config=lc.config)
+    assert len(logged(log)) == 2
+    lc.chain.map().invoke(["q", "r", "s"], config={**lc.config, "max_concurrency": 1})
+    assert sorted(line["messages"][1]["content"] for line in logged(log)) == ["q", "r", "s"]
+
+
+def test_langchain_rewriting_retries_and_errors(lc: SimpleNamespace, log: AnswerLog) -> None:
+    from langchain_core.output_parsers import JsonOutputParser, StrOutputParser
+    from langchain_core.runnables import RunnableLambda
+
+    rewritten = lc.model("Who called at nine?") | StrOutputParser() | lc.given | lc.prompt | lc.model("Anna Ek.")
+    rewritten.invoke("who?", config=lc.config)
+    (line,) = logged(log)
+    assert (line["answer"], line["hidden_calls"]) == ("Anna Ek.", 1)
+    assert line["messages"][1]["content"] == "Who called at nine?"
+
+    parsed = lc.prompt | lc.model("no JSON", '{"x": 1}') | JsonOutputParser()
+    retried = parsed.with_retry(stop_after_attempt=2, wait_exponential_jitter=False)
+    retried.invoke({"notes": "", "question": ""}, config=lc.config)
+    (line,) = logged(log)
+    assert (line["answer"], line["hidden_calls"]) == ('{"x": 1}', 1)
+
+    def broken(_: Any) -> Any:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        (lc.chain | broken).invoke("q", config=lc.config)
+    with pytest.raises(ConnectionError):
+        (RunnableLambda(broken) | lc.model("never")).invoke("q", config=lc.config)
+    assert logged(log) == []
+    fallen = RunnableLambda(broken).with_fallbacks([lc.chain])
+    fallen.invoke("q", config=lc.config)
+    assert len(logged(log)) == 1
+
+
+def test_langchain_tools_and_structured_answers(lc: SimpleNamespace, log: AnswerLog) -> None:
+    from langchain_core.language_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+    from langchain_core.tools import tool
+
+    @tool
+    def clock(zone: str) -> str:
+        """Say the time."""
+        return "nine"
+
+    call = {"name": "clock", "args": {"zone": "x"}, "id": "1", "type": "tool_call"}
+    answers = [AIMessage(content="", tool_calls=[call]), AIMessage(content="At nine.")]
+    model = GenericFakeChatModel(messages=iter(answers))
+
+    def agent(question: str, config: Any) -> str:
+        asked = model.invoke(question, config=config)
+        said = clock.invoke(asked.tool_calls[0], config=config)
+        return str(model.invoke([("user", question), asked, said], config=config).content)
+
+    from langchain_core.runnables import RunnableLambda
+
+    RunnableLambda(agent).invoke("When?", config=lc.config)
+    (line,) = logged(log)
+    assert (line["answer"], line["hidden_calls"]) == ("At nine.", 2)
+    assert [message["role"] for message in line["messages"]] == ["user", "assistant", "tool"]
+    assert line["messages"][1]["tool_calls"] == [{"name": "clock", "arguments": '{"zone": "x"}'}]
+    assert line["messages"][2]["content"] == "nine"
+
+
+def test_langchain_a_cached_answer_has_the_id_of_its_draw(lc: SimpleNamespace, log: AnswerLog) -> None:
+    from langchain_core.caches import InMemoryCache
+
+    model = lc.model("one", "two", cache=InMemoryCache())
+    for _ in range(2):
+        model.invoke("q", config=lc.config)
+    first, second = logged(log)
+    assert first["answer"] == second["answer"] == "one"
+    assert first["response_id"] == second["response_id"]
+    assert first["span_id"] != second["span_id"]
+    model.invoke("r", config=lc.config)
+    assert logged(log)[0]["response_id"] != first["response_id"]
+
+
+def test_langchain_a_retriever_that_runs_before_and_a_callback_of_the_model(
+    lc: SimpleNamespace, log: AnswerLog
+) -> None:
+    with answering("desk 5"):
+        documents = lc.retriever.invoke("q", config=lc.config)
+        prompt = lc.prompt.invoke({"notes": lc.joined(documents), "question": "q"})
+        lc.model("Anna Ek.", callbacks=[lc.callback]).invoke(prompt)
+    (line,) = logged(log)
+    assert line["recipient"] == "desk 5"
+    assert len(line["documents"]) == 2
+
+
+def test_langchain_a_stream_that_breaks_off(lc: SimpleNamespace, log: AnswerLog) -> None:
+    model = lc.model("Anna Ek.", error_on_chunk_number=4)
+    with pytest.raises(Exception):  # noqa: B017 - the fake model's own
+        list(model.stream("q", config=lc.config))
+    (line,) = logged(log)
+    assert (line["answer"], line["interrupted"]) == ("Anna", True)
+    stream = lc.model("Anna Ek.").stream("q", config=lc.config)
+    assert next(stream).content == "A"
+    stream.close()
+    (line,) = logged(log)
+    assert (line["answer"], line["interrupted"]) == ("A", True)
+
+
+# --- LlamaIndex -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def li(log: AnswerLog) -> Iterator[SimpleNamespace]:
+    """An index and a model of LlamaIndex, and the callback with its dispatcher."""
+    pytest.importorskip("llama_index.core", reason=INSTALL)
+    from llama_index.core import MockEmbedding, VectorStoreIndex
+    from llama_index.core.instrumentation import get_dispatcher
+    from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+    from llama_index.core.llms.callbacks import llm_completion_callback
+    from llama_index.core.schema import TextNode
+
+    class Invented(CustomLLM):
+        temperature: float = 0.7
+        answers: tuple[str, ...] = ("Anna Ek.",)
+
+        @property
+        def metadata(self) -> Any:
+            return LLMMetadata(model_name="invented-7b")
+
+        @llm_completion_callback()
+        def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+            if not self.answers:
+                raise ConnectionError
+            text, *later = self.answers
+            self.answers = tuple(later) or (text,)
+            return CompletionResponse(text=text)
+
+        @llm_completion_callback()
+        def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+            return (CompletionResponse(text="Anna Ek."[:end], delta="Anna Ek."[end - 1]) for end in range(1, 9))
+
+    callback = LlamaIndexCallback(log)
+    dispatcher = get_dispatcher()
+    kept = list(dispatcher.event_handlers), list(dispatcher.span_handlers)
+    dispatcher.add_event_handler(callback)
+    dispatcher.add_span_handler(callback)
+    nodes = [TextNode(text=TEXT, id_="n1", metadata={"file": "calls.txt"}), TextNode(text="Soup.", id_="n2")]
+    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2))
+    yield SimpleNamespace(callback=callback, index=index, model=Invented, nodes=nodes)
+    dispatcher.event_handlers, dispatcher.span_handlers = kept
+    assert not callback._runs._of
+    assert not callback._calls
+    assert not callback._settings
+    assert log.lost == 0
+
+
+def test_llamaindex_in_every_way_of_calling(li: SimpleNamespace, log: AnswerLog) -> None:
+    from llama_index.core.instrumentation.dispatcher import instrument_tags
+
+    engine = li.index.as_query_engine(llm=li.model())
+    with instrument_tags({"recipient": "desk 4"}):
+        engine.query("Who called?")
+    (line,) = logged(log)
+    assert line["documents"] == [{"id": "n1", "text": TEXT}, {"id": "n2", "text": "Soup."}]
+    assert TEXT in line["prompt"]
+    assert "Who called?" in line["prompt"]
+    assert (line["answer"], line["recipient"], line["model"]) == ("Anna Ek.", "desk 4", "invented-7b")
+    assert (line["sampling"]["temperature"], line["hidden_calls"]) == (0.7, 0)
+
+    async def asynchronous() -> None:
+        await asyncio.gather(*(engine.aquery(f"question {i}") for i in range(4)))
+
+    asyncio.run(asynchronous())
+    found = logged(log)
+    assert len({line["trace_id"] for line in found}) == 4
+    assert all(len(line["documents"]) == 2 for line in found)
+
+
+def test_llamaindex_streams(li: SimpleNamespace, log: AnswerLog) -> None:
+    engine = li.index.as_query_engine(llm=li.model(), streaming=True)
+    for question in ("first", "second"):
+        assert "".join(engine.query(question).response_gen) == "Anna Ek."
+    left = engine.query("third").response_gen
+    assert [next(left), next(left)] == ["A", "n"]
+    left.close()
+    engine.query("never read")
+    first, second, third = logged(log)
+
+    async def asynchronous() -> None:
+        response = await engine.aquery("fourth")
+        assert [text async for text in response.async_response_gen()]
+        # Of this model a stream that is answered by another one.
+        assert [one async for one in await li.model().astream_complete("alone")]
+        streams = [await li.model().astream_complete(f"beside {number}") for number in range(2)]
+        for stream in streams:
+            assert [one async for one in stream]
+
+    asyncio.run(asynchronous())
+    fourth, alone, *beside = logged(log)
+    assert (fourth["hidden_calls"], len(fourth["documents"])) == (0, 2)
+    assert (alone["prompt"], alone["hidden_calls"]) == ("alone", 0)
+    assert [line["prompt"] for line in beside] == ["beside 0", "beside 1"]
+    assert first["trace_id"] != second["trace_id"]
+    for line, question in ((first, "first"), (second, "second"), (third, "third")):
+        assert question in line["prompt"]
+        assert [document["id"] for document in line["documents"]] == ["n1", "n2"]
+    assert "interrupted" not in second
+    assert third["interrupted"] is True
+    assert third["answer"].startswith("An")
+
+
+def test_llamaindex_chats_refinements_and_errors(li: SimpleNamespace, log: AnswerLog) -> None:
+    from llama_index.core.memory import ChatMemoryBuffer
+
+    memory = ChatMemoryBuffer.from_defaults(token_limit=1000)
+    given = {"chat_mode": "condense_plus_context", "memory": memory}
+    li.index.as_chat_engine(llm=li.model(), **given).chat("Who called?")
+    engine = li.index.as_chat_engine(llm=li.model(answers=["better query", "Anna Ek."]), **given)
+    engine.chat("And when?")
+    first, second = logged(log)
+    assert (first["hidden_calls"], second["hidden_calls"], second["answer"]) == (0, 1, "Anna Ek.")
+    assert len(second["documents"]) == 2
+    list(engine.stream_chat("And where?").response_gen)
+    (line,) = logged(log)
+    assert (line["hidden_calls"], len(line["documents"])) == (1, 2)
+
+    refined = li.index.as_query_engine(llm=li.model(answers=["first", "Anna Ek."]), response_mode="refine")
+    refined.query("Who called?")
+    (line,) = logged(log)
+    assert (line["answer"], line["hidden_calls"]) == ("Anna Ek.", 1)
+
+    with pytest.raises(ConnectionError):
+        li.index.as_query_engine(llm=li.model(answers=[])).query("Who called?")
+    assert logged(log) == []
+
+    with answering("desk 5"):
+        (found, _) = li.index.as_retriever().retrieve("q")
+        li.model().complete(f"Notes: {found.node.text}")
+    assert logged(log)[0]["recipient"] == "desk 5"
+
+
+# --- OpenTelemetry ----------------------------------------------------------------------------------------------------
+
+
+def test_opentelemetry_spans(log: AnswerLog) -> None:
+    pytest.importorskip("opentelemetry.sdk", reason=INSTALL)
+    from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+
+    processor = AnswerSpanProcessor(log)
+    provider, cutting = TracerProvider(), TracerProvider(span_limits=SpanLimits(max_span_attribute_length=20))
+    model = {
+        "openinference.span.kind": "LLM",
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": f"{TEXT} Who called?",
+        "llm.output_messages.0.message.content": "Anna Ek.",
+    }
+    for one in (provider, cutting):
+        one.add_span_processor(processor)
+        tracer = one.get_tracer("program")
+        with tracer.start_as_current_span("question") as root:
+            root.set_attribute("user.id", "desk 4")
+            with tracer.start_as_current_span("retriever") as span:
+                span.set_attribute("openinference.span.kind", "RETRIEVER")
+                span.set_attribute("retrieval.documents.0.document.id", "call-1")
+                span.set_attribute("retrieval.documents.0.document.content", TEXT)
+            with tracer.start_as_current_span("model") as span:
+                span.set_attributes(model)
+        with tracer.start_as_current_span("model") as span:
+            span.set_attributes({f"other {number}": number for number in range(130)} | model)
+    first, many, cut, _ = logged(log)
+    assert first["documents"] == [{"id": "call-1", "text": TEXT}]
+    assert first["messages"] == [{"role": "user", "content": f"{TEXT} Who called?"}]
+    assert (first["answer"], first["recipient"]) == ("Anna Ek.", "desk 4")
+    assert "incomplete" not in first
+    assert many["incomplete"] is True
+    assert cut["incomplete"] is True
+    for one in (provider, cutting):
+        one.shutdown()
+    assert not processor._runs._of

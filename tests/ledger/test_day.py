@@ -1,0 +1,346 @@
+"""A small day of invented answers: planted leaks on top, killed and resumed, added again, forgotten, kept private."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers.logged_answers import ChatToy, logged
+from leakmeter.errors import StoreError, UsageError
+from leakmeter.ledger import measuring
+from leakmeter.ledger.budgets import Budget, check
+from leakmeter.ledger.forget import forget
+from leakmeter.ledger.keys import Keys
+from leakmeter.ledger.measuring import Added, Measuring, add
+from leakmeter.ledger.query import ask
+from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.totals import Book
+from leakmeter.runs.loading import KeptModel
+from leakmeter.traces import AbsentDocument, LoggedAnswer, Reason, Refused
+
+KEYS = Keys(b"k" * 32)
+SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
+LEAK = "Ana Alvi, 202-555-0143"
+PLAIN = {"weather-0": "It rains at the coast."}
+PLANTED = (
+    "Ana Alvi",
+    "Alvi",
+    "Elm Street",
+    "202-555-0143",
+    "2025550143",
+    "file-7",
+    "It rains",
+    "reader",
+    "What is new",
+)
+"""What no file of a ledger may say; the id of a document may."""
+
+
+class Echo(ChatToy):
+    """A model that repeats: what followed a byte before is likelier behind it."""
+
+    def logits(self, ids: Any, positions: Any) -> Any:
+        """Even, but for what followed the last byte before."""
+        out = np.zeros(257)
+        followers = ids[1:][ids[:-1] == ids[-1]]
+        np.add.at(out, followers, 4.0 / max(1, len(followers)))
+        return out
+
+
+def day() -> list[LoggedAnswer]:
+    """Eight answers to three recipients; the third and the sixth repeat the secret document."""
+    out = []
+    for n in range(8):
+        documents = {"weather-0": PLAIN["weather-0"], **({"file-7": SECRET} if n in (2, 5, 6) else {})}
+        answer = LEAK if n in (2, 5) else "Rain there"
+        out.append(logged(n, documents, answer, recipient=f"reader-{n % 3}"))
+    return out
+
+
+def added(ledger: Ledger, answers: Iterable[Any], backend: Any = None, **how: Any) -> Added:
+    return add(ledger, answers, KeptModel(Echo() if backend is None else backend), Measuring(**how))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
+    """The day's ledger, with texts; not to be written to."""
+    ledger = Ledger(tmp_path_factory.mktemp("day") / "ledger", KEYS)
+    added(ledger, day(), keep_texts=True, conditions_hold=True)
+    return ledger
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "ledger", KEYS)
+
+
+def all_rows(ledger: Ledger) -> dict[str, list[str]]:
+    _, rows = ledger.read()
+    return {name: sorted(json.dumps(row, default=str, sort_keys=True) for row in of) for name, of in rows.items()}
+
+
+def said_in(folder: Path) -> set[str]:
+    """Which planted values any file has, in its name or its bytes, packed columns unpacked."""
+    found = set()
+    for path in folder.rglob("*"):
+        content = str(path.relative_to(folder)).encode()
+        if path.is_file():
+            content += path.read_bytes()
+        found |= {one for one in PLANTED if one.encode() in content}
+    return found
+
+
+def test_planted_leaks_stand_on_top(whole: Ledger) -> None:
+    first, *others = Book(whole).told("document", by_recipient=True)
+    assert (first.thing.id, first.recipient) == ("file-7", KEYS.recipient("reader-2"))
+    assert first.total.n_answers == 2
+    assert first.total.largest_running_nats > 2 * max(one.total.largest_running_nats for one in others)
+    assert first.total.largest_running_nats > (first.total.placebo_running_nats or 0.0) > 0
+    said = {one.thing.id: one.total.n_answers for one in Book(whole).told("subject", by_recipient=False)}
+    assert said[KEYS.entity("person", "ana alvi")] == 3
+
+
+def test_totals_are_the_sums_of_what_was_scored(whole: Ledger) -> None:
+    rows = {(row["score"], row["target"]): row["signed_nats"] for row in whole.rows("scores")}
+    for one in Book(whole).told("document", by_recipient=True):
+        each = [rows[look.event["by_document"], one.thing.content] for look in one.looks]
+        assert one.total.signed_nats == pytest.approx(sum(each))
+        assert one.total.largest_running_nats == pytest.approx(max(map(abs, itertools.accumulate(each))))
+        assert one.total.n_answers == len(each)
+
+
+def test_budgets_fire_where_the_arithmetic_says(whole: Ledger) -> None:
+    book = Book(whole)
+    most = book.told("document", by_recipient=True)[0].total.largest_running_nats
+    for budget, holds in ((most, True), (most * (1 - 1e-9), False)):
+        over, found = check(book, Budget(budget, "document,recipient"))
+        assert (found.holds, len(over)) == (holds, 0 if holds else 1)
+    together = book.told("document", by_recipient=False)[0]
+    assert together.total.n_answers == 3
+    _, found = check(book, Budget(most, "document"))
+    assert found.found.value == together.total.largest_running_nats
+    with pytest.raises(UsageError, match="do not add up"):
+        Budget(1.0, "recipient")
+
+
+def test_a_posterior_needs_every_condition(whole: Ledger, ledger: Ledger) -> None:
+    assert (Book(whole).told("document", by_recipient=True)[0].posterior.probability or 0.0) > 0.99
+    told = day()
+    hidden = logged(3, {"weather-0": "Rain."}, "Rain", recipient="reader-2", n_hidden_calls=1)
+    added(ledger, [told[2], hidden], conditions_hold=True)
+    first = Book(ledger).told("document", by_recipient=True)[0]
+    # The hidden call was in another answer to the same recipient.
+    assert first.thing.id == "file-7"
+    assert first.posterior.probability is None
+    assert first.flags == {"hidden calls": 1}
+
+
+def test_adding_the_same_log_again_changes_nothing(whole: Ledger) -> None:
+    before = {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file() and "lock" not in path.name}
+    done = added(whole, day(), keep_texts=True)
+    assert (done.n_added, done.n_known, done.n_measured) == (0, 8, 0)
+    after = {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file() and "lock" not in path.name}
+    assert after == before
+
+
+def test_what_was_scored_before_costs_nothing(ledger: Ledger) -> None:
+    backend = Echo()
+    added(ledger, [day()[2]], backend)
+    n = backend.n_rounds
+    again = logged(11, {"weather-0": PLAIN["weather-0"], "file-7": SECRET}, LEAK, recipient="reader-2")
+    done = added(ledger, [again], backend)
+    assert (done.n_added, done.n_measured, backend.n_rounds) == (1, 0, n)
+    first = Book(ledger).told("document", by_recipient=True)[0]
+    assert first.total.n_answers == 2
+    assert first.total.signed_nats == pytest.approx(2 * (first.looks[0].signed_nats or 0.0))
+
+
+def test_a_cached_answer_counts_once_for_each_who_saw_it(ledger: Ledger) -> None:
+    shown = [
+        logged(n, {"file-7": SECRET}, LEAK, recipient=who, response_id="r-1")
+        for n, who in enumerate(("reader-1", "reader-1", "reader-2"))
+    ]
+    added(ledger, shown)
+    book = Book(ledger)
+    by_reader = book.told("document", by_recipient=True)
+    assert sorted((one.total.n_answers, one.total.n_repeats) for one in by_reader) == [(1, 0), (1, 1)]
+    (together,) = book.told("document", by_recipient=False)
+    assert (together.total.n_answers, together.total.n_repeats) == (1, 2)
+
+
+def test_a_document_that_was_not_in_the_prompt_adds_nothing(ledger: Ledger) -> None:
+    absent = logged(1, {"weather-0": PLAIN["weather-0"]}, "Rain", absent=(AbsentDocument("file-7", "0" * 64),))
+    added(ledger, [absent])
+    book = Book(ledger)
+    assert ("file-7", KEYS.content("0" * 64)) in book.documents
+    assert {one.thing.id for one in book.told("document", by_recipient=True)} == {"weather-0"}
+
+
+def test_refused_calls_are_counted_and_bad_answers_left_out(ledger: Ledger) -> None:
+    refused = Refused(Reason.NO_DOCUMENTS, "log.jsonl, line 9", "t", "1")
+    empty = logged(1, {"weather-0": "Rain."}, " ")
+    done = added(ledger, [refused, empty, day()[0]])
+    assert done.refused == {"no-documents": 1}
+    assert (done.n_added, len(done.problems)) == (1, 1)
+    assert done.problems[0].startswith("log.jsonl, line 2: ")
+
+
+def test_answers_are_scored_at_their_own_temperature(ledger: Ledger) -> None:
+    from leakmeter.traces import Sampling
+
+    warm = [
+        logged(n, {"file-7": SECRET}, LEAK, recipient=f"reader-{n}", sampling=Sampling(temperature=t))
+        for n, t in enumerate((0.5, 2.0, 0.0))
+    ]
+    added(ledger, warm, conditions_hold=True)
+    told = {one.recipient: one for one in Book(ledger).told("document", by_recipient=True)}
+    sums = [told[KEYS.recipient(f"reader-{n}")].total.signed_nats for n in range(3)]
+    assert sums[0] > sums[2] > sums[1]
+    assert told[KEYS.recipient("reader-2")].flags == {"greedy": 1}
+
+
+@pytest.mark.parametrize("n_rounds", [0, 9, 31])
+def test_killed_anywhere_it_goes_on_to_the_same_numbers(
+    ledger: Ledger, whole: Ledger, monkeypatch: pytest.MonkeyPatch, n_rounds: int
+) -> None:
+    monkeypatch.setattr(measuring, "BATCH", 3)
+    with pytest.raises(KeyboardInterrupt):
+        added(ledger, day(), Echo(n_rounds), keep_texts=True, conditions_hold=True)
+    backend = Echo()
+    added(ledger, day(), backend, keep_texts=True, conditions_hold=True)
+    assert all_rows(ledger) == all_rows(whole)
+    assert not ledger.runs.exists()
+    # What was finished is not measured again: no more is lost than the rounds of one answer.
+    full = Echo()
+    added(Ledger(ledger.path.parent / "other", KEYS), day(), full)
+    assert backend.n_rounds <= full.n_rounds - n_rounds + 7
+
+
+def test_a_kill_between_the_files_and_the_list_leaves_the_state_before(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added(ledger, day()[:1])
+    before = all_rows(ledger)
+    with monkeypatch.context() as killed:
+        killed.setattr(Ledger, "_replace", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            added(ledger, day()[1:])
+    assert all_rows(ledger) == before
+    assert ledger.verify()[1]
+    ledger.tidy()
+    assert not ledger.verify()[1]
+    assert added(ledger, day()).n_added == 7
+
+
+@pytest.mark.parametrize(
+    ("id_", "gone"),
+    [
+        ("file-7", ("Ana Alvi", "Alvi", "Elm Street", "202-555-0143", "2025550143", "file-7")),
+        ("Ana Alvi", ("Ana Alvi", "Alvi")),
+        ("reader-2", ("reader-2",)),
+        ("trace-005", ("trace-005",)),
+    ],
+)
+def test_forgetting_leaves_no_trace_in_any_file(ledger: Ledger, id_: str, gone: tuple[str, ...]) -> None:
+    added(ledger, day(), keep_texts=True)
+    book = Book(ledger)
+    pseudonyms = {
+        "Ana Alvi": [KEYS.entity("person", "ana alvi")],
+        "reader-2": [KEYS.recipient("reader-2") or ""],
+        "file-7": [content for document, content in book.documents if document == "file-7"],
+        "trace-005": [],
+    }[id_]
+    n_events = len(book.events)
+    done = forget(ledger, id_)
+    assert done.n_rows > 0
+    everything = json.dumps(all_rows(ledger)) + "".join(
+        path.read_bytes().decode(errors="replace") for path in ledger.path.rglob("*") if path.is_file()
+    )
+    for value in (*gone, *pseudonyms):
+        assert value not in everything
+    assert not ledger.verify()[1]
+    (stone,) = ledger.state().tombstones
+    assert stone.kind == done.kind
+    assert id_ not in ledger.state().to_json().decode()
+    left = Book(ledger)
+    assert len(left.events) == n_events - done.n_events
+    assert all(one.looks for one in left.told("document", by_recipient=True))
+    # Further commands work on what is left, and the answers that are known stay known.
+    assert added(ledger, [one for one in day() if one.trace_id != id_ and one.recipient != id_]).n_added == 0
+
+
+def test_an_unknown_id_is_refused_without_a_change(whole: Ledger) -> None:
+    before = whole.state()
+    with pytest.raises(UsageError, match="no document, subject, recipient or trace"):
+        forget(whole, "Bo Ek")
+    assert whole.state() == before
+
+
+def test_no_file_says_anything_of_texts_or_people(ledger: Ledger) -> None:
+    added(ledger, day())
+    # Ids of documents and traces are kept as they are.
+    assert said_in(ledger.path) - {"file-7"} == set()
+    assert not any(value in json.dumps(all_rows(ledger)) for value in PLANTED if value != "file-7")
+    for path in (ledger.path, *ledger.path.rglob("*")):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
+    added(ledger, day()[:1])
+    with pytest.raises(StoreError, match="under another key"):
+        Ledger(ledger.path, Keys(b"x" * 32)).state()
+    other = Echo()
+    other.weights_sha256 = "1" * 64
+    with pytest.raises(StoreError, match="another model"):
+        added(ledger, day(), other)
+    assert len(ledger.rows("events")) == 1
+
+
+def test_a_changed_file_is_found(ledger: Ledger) -> None:
+    added(ledger, day()[:2])
+    path = next(ledger.path.glob("scores-*.parquet"))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    fresh = Ledger(ledger.path, KEYS)
+    assert any(path.name in finding for finding in fresh.verify()[1])
+    with pytest.raises(StoreError, match="changed after it was written"):
+        Book(fresh)
+
+
+def test_several_writers_at_once(ledger: Ledger) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(added, Ledger(ledger.path, KEYS), day()[a:b]) for a, b in ((0, 5), (3, 8), (0, 8))]
+        done = [job.result() for job in jobs]
+    assert sum(one.n_added for one in done) == 8
+    assert len({row["event"] for row in ledger.rows("events")}) == 8
+    assert not ledger.verify()[1]
+
+
+def test_sql(whole: Ledger) -> None:
+    answer = ask("select id, n_answers from totals where kind = 'document' order by largest_running_nats desc", whole)
+    assert next(answer.rows) == ("file-7", 2)
+    assert next(ask("select count(*) from events", whole).rows) == (8,)
+    for sql in ("drop table events", "select * from read_csv('/etc/passwd')"):
+        with pytest.raises(UsageError):
+            list(ask(sql, whole).rows)
+
+
+def test_what_a_search_leaves_without_a_number_is_in_no_sum(ledger: Ledger) -> None:
+    added(ledger, [day()[2]], search="top:1:1", conditions_hold=True)
+    told = Book(ledger).told("subject", by_recipient=True)
+    scored = [one for one in told if not one.n_unscored]
+    assert 0 < len(scored) < len(told)
+    left = next(one for one in told if one.n_unscored)
+    assert (left.total.signed_nats, left.total.n_answers, left.posterior.probability) == (0.0, 0, None)
+    assert not left.is_exact
+    # Nobody knows whether it is within a budget.
+    assert not check(Book(ledger), Budget(1e6, "subject"))[1].holds

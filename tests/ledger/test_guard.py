@@ -1,0 +1,99 @@
+"""The guard: verdicts from the ledger's sums, what would bring an answer under, and the ledger as its memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import leakmeter
+from helpers.logged_answers import ChatToy
+from leakmeter.errors import UsageError
+from leakmeter.ledger.guard import NOTE, Guard
+from leakmeter.ledger.totals import Book
+
+DOCUMENTS = {"file-7": "Ms Ana Alvi came. She said 4471.", "weather": "It rains."}
+ASKED = ("Who came?", "Ana Alvi said 4471", "reader-1")
+
+
+class Echo(ChatToy):
+    """A model that repeats: what followed a byte before is likelier behind it."""
+
+    def logits(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        """Even, but for what followed the last byte before."""
+        out = np.zeros(257)
+        followers = ids[1:][ids[:-1] == ids[-1]]
+        np.add.at(out, followers, 4.0 / max(1, len(followers)))
+        return out
+
+
+@pytest.fixture(autouse=True)
+def own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+
+
+def guard(folder: Path, budget: float, per: str = "document,recipient") -> Guard:
+    return leakmeter.Guard(leakmeter.Meter(Echo()), budget=budget, ledger=folder / "ledger", per=per)
+
+
+def test_answers_are_within_until_their_sum_is_not(tmp_path: Path) -> None:
+    once = guard(tmp_path / "a", 1e6).check(DOCUMENTS, *ASKED).uses[0]
+    assert (once.id, once.within, once.before_nats) == ("file-7", True, 0.0)
+    watch = guard(tmp_path / "b", 2.5 * once.signed_nats)
+    verdicts = [watch.check(DOCUMENTS, *ASKED) for _ in range(4)]
+    assert [one.within for one in verdicts] == [one.recorded for one in verdicts] == [True, True, False, False]
+    assert verdicts[1].uses[0].after_nats == pytest.approx(2 * once.signed_nats)
+    # What was refused is not counted, and somebody else has a budget of their own.
+    assert verdicts[3].uses[0].before_nats == pytest.approx(2 * once.signed_nats)
+    assert watch.check(DOCUMENTS, *ASKED[:2], "reader-2").within
+    assert len(Book(watch.ledger).events) == 3
+    # Another process finds the same sums.
+    assert not guard(tmp_path / "b", 2.5 * once.signed_nats).check(DOCUMENTS, *ASKED, record=False).within
+
+
+def test_redaction_brings_it_under(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 5.0)
+    verdict = watch.check(DOCUMENTS, *ASKED)
+    (cut,) = verdict.cuts
+    assert cut.reached
+    assert cut.left_nats <= verdict.uses[0].room_nats == 5.0
+    again = watch.check({**DOCUMENTS, "file-7": cut.text}, *ASKED) if cut.text.strip() else None
+    assert again is None or again.within
+    assert verdict.note == NOTE
+    assert "monitor, not a bound" in NOTE
+
+
+def test_pieces_are_told_to_the_caller_and_never_written(tmp_path: Path) -> None:
+    verdict = guard(tmp_path, 1e6).check(DOCUMENTS, *ASKED)
+    assert verdict.pieces[0].text == "Ana Alvi"
+    assert "Alvi" not in repr(verdict)
+    assert not any(b"Alvi" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_all_recipients_and_people_may_share_a_budget(tmp_path: Path) -> None:
+    most = guard(tmp_path / "a", 1e6).check(DOCUMENTS, *ASKED).uses[0].signed_nats
+    together = guard(tmp_path / "b", 1.5 * most, per="document")
+    assert together.check(DOCUMENTS, *ASKED).within
+    assert not together.check(DOCUMENTS, *ASKED[:2], "reader-2").within
+    person = guard(tmp_path / "c", 1e6, per="subject,recipient").check(DOCUMENTS, *ASKED)
+    assert person.uses[0].kind == "subject"
+
+
+def test_one_that_was_shown_all_the_same_is_counted_on_request(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 1.0)
+    verdict = watch.record(watch.check(DOCUMENTS, *ASKED))
+    assert verdict.recorded
+    assert not verdict.within
+    assert watch.check(DOCUMENTS, *ASKED).uses[0].room_nats == 0.0
+
+
+def test_documents_have_to_be_in_the_messages(tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "Ms Ana Alvi  came.\nShe said 4471. It rains. Who came?"}]
+    watch = guard(tmp_path, 1e6)
+    assert watch.check(DOCUMENTS, *ASKED, messages=messages).within
+    for documents in ({"file-9": "Nobody was there at all."}, {}):
+        with pytest.raises(UsageError, match="document"):
+            watch.check(documents, *ASKED, messages=messages)
+    with pytest.raises(UsageError, match="above 0"):
+        guard(tmp_path, 0.0)
