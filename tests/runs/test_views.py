@@ -76,8 +76,8 @@ def test_the_views_of_a_measure_are_its_records(runs: list[Path]) -> None:
         for row, case in zip(own, run.cases, strict=True):
             assert all(same(row[name], getattr(case, name)) for name in scalar_fields(type(case)))
         for field, kind in views.part_fields(run.kind).items():
-            parts = [(case.id, i, part) for case in run.cases for i, part in enumerate(getattr(case, field))]
-            told = rows(f"{run.measure}_{field}", runs, where)
+            parts = [(case.id, i, part) for case in run.cases for i, part in enumerate(views.parts_of(case, field))]
+            told = rows(f"{run.measure}_{field.replace('.', '_')}", runs, where)
             assert len(told) == len(parts)
             for row, (id_, place, part) in zip(told, parts, strict=True):
                 assert (row["item"], row["place"]) == (id_, place)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from types import UnionType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
@@ -134,19 +135,34 @@ def filled(runs: Sequence[Run], wanted: Mapping[str, Sequence[Column]]) -> tuple
 
 
 def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
-    """Fields of a record that are tuples of records, and of which."""
+    """Fields of a record that are tuples of records, and of which; those of a record that may be missing too.
+
+    The latter have the names of both fields with a point between them, such as 'search.pieces'.
+    """
     found = {}
     hints = get_type_hints(kind)
     for field in fields(kind):
         hint = hints[field.name]
-        inner = get_args(hint)[0] if get_origin(hint) is tuple else None
-        if isinstance(inner, type) and issubclass(inner, Record):
+        inner = next((one for one in get_args(hint) if isinstance(one, type) and issubclass(one, Record)), None)
+        if inner is None:
+            continue
+        if get_origin(hint) is tuple:
             found[field.name] = inner
+        elif get_origin(hint) is UnionType:
+            found |= {f"{field.name}.{name}": of for name, of in part_fields(inner).items()}
+    return found
+
+
+def parts_of(result: Any, field: str) -> Sequence[Any]:
+    """The records in a field of a result, as `part_fields` names it; none where the record around them is missing."""
+    found = result
+    for name in field.split("."):
+        found = () if found is None else getattr(found, name)
     return found
 
 
 def _view_name(measure: str, field: str) -> str:
-    return f"{re.sub(r'[^a-z0-9]', '_', measure.lower())}_{field}"
+    return re.sub(r"[^a-z0-9]", "_", f"{measure}_{field}".lower())
 
 
 @cache
@@ -196,7 +212,7 @@ def _rows(
     for field in part_fields(kind) if issubclass(kind, Record) else ():
         name = _view_name(measure, field)
         if name in wanted:
-            for place, part in enumerate(getattr(result, field)):
+            for place, part in enumerate(parts_of(result, field)):
                 yield name, (id_, result.id, place, *(getattr(part, column.name) for column in wanted[name][3:]))
 
 

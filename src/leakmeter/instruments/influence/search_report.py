@@ -76,7 +76,7 @@ def blocks(case: InfluenceResult) -> Iterator[b.Block]:
     if search is None:
         return
     yield b.Text(_searched(search))
-    yield from map(b.Text, _statements(search))
+    yield from _statements(search)
     hidden = _hidden_in_whole(case, search)
     if hidden:
         yield b.Text(hidden)
@@ -102,12 +102,13 @@ def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
         f"{n:,} of {len(cases):,} contexts were searched, screened {screens}: {exact:,} of their {pieces:,} pieces "
         "were scored exactly."
     )
-    audited = [search for search in searched if search.rounds and search.audit_confidence is not None]
+    audited = [search for search in searched if any(map(_says_something, search.rounds))]
     if audited:
         false = expected_false(1 - decimal_fraction(search.audit_confidence or 0.0) for search in audited)
         yield b.Text(
-            f"Each audit’s statement is about one case: of those of {len(audited):,} cases, at most {false:.3g} are "
-            "expected to be false."
+            f"Each audit’s statement is about one case. Of {len(audited):,} such statement"
+            f"{'s' if len(audited) != 1 else ''}, at most {false:.3g} {'are' if false > 1 else 'is'} expected to be "
+            "false."
         )
     early = sum(search.stopped_early for search in searched)
     if early:
@@ -115,7 +116,7 @@ def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
             f"The stopping rule, a heuristic, was not satisfied in {early:,} of {n:,} searched cases: raise M "
             "(--search top:K:M), or audit."
         )
-    without = sum(not search.rounds and not search.is_complete for search in searched)
+    without = sum(search not in audited and not search.is_complete for search in searched)
     if without:
         yield b.Warning(f"In {without:,} of {n:,} searched cases: {_NO_AUDIT[0].lower()}{_NO_AUDIT[1:]}")
 
@@ -123,9 +124,9 @@ def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
 def _searched(search: SearchSummary) -> str:
     """How many pieces there are, and of how many the exact value is known."""
     exact = search.n_rescored + search.n_audited
-    how = f"{search.n_rescored:,} because of the screen"
+    how = "because of the screen"
     if search.n_audited:
-        how += f" and {search.n_audited:,} drawn at random for the audit"
+        how = f"{search.n_rescored:,} {how} and {search.n_audited:,} drawn at random for the audit"
     left = search.n_pieces - exact
     rest = "none is left" if not left else f"the {left:,} others were {_only(search)}" if left > 1 else (
         f"the other was {_only(search)}"
@@ -140,20 +141,25 @@ def _only(search: SearchSummary) -> str:
     return "screened only" if search.screen == "attention" else "not looked at on their own"
 
 
-def _statements(search: SearchSummary) -> Iterator[str]:
-    """What each round of the audit says, the last round first."""
+def _statements(search: SearchSummary) -> Iterator[b.Block]:
+    """What each round of the audit says, the last round first; a warning of one that says nothing."""
     last = len(search.rounds)
     for number, one in reversed(list(enumerate(search.rounds, 1))):
         begins = "" if last == 1 else f"Audit, round {number}: "
-        yield begins + _statement(one, search.k, begins=not begins)
+        said = begins + _statement(one, search.k, begins=not begins)
+        yield b.Text(said) if _says_something(one) else b.Warning(said)
     if last > 1 and search.audit_confidence is not None:
-        yield f"All of these statements hold together with {_percent(search.audit_confidence)} confidence."
+        yield b.Text(f"All of these statements hold together with {_percent(search.audit_confidence)} confidence.")
+
+
+def _says_something(one: AuditRound) -> bool:
+    """Whether there was a K-th exact value before the draw: where there was none, every value exceeds it."""
+    return one.threshold_nats >= 0
 
 
 def _statement(one: AuditRound, k: int, *, begins: bool) -> str:
     drawn = f"{one.n_drawn:,} of the {one.n_left:,} pieces left were drawn at random and scored"
-    if one.threshold_nats < 0:
-        # Whatever is drawn exceeds a value that is not there.
+    if not _says_something(one):
         return (
             f"{'Fewer' if begins else 'fewer'} than {k:,} pieces were scored exactly before the draw, so that there "
             f"was no value to exceed: the audit says nothing ({drawn})."
@@ -394,6 +400,6 @@ def cell(case: InfluenceResult) -> str:
     if not search.rounds:
         return "not audited"
     last = search.rounds[-1]
-    if last.threshold_nats < 0:
+    if not _says_something(last):
         return "not known"
     return f"at most {last.most_missed:,} above {_at_least(last.threshold_nats)}\u00a0nats"

@@ -1,0 +1,307 @@
+"""Reports of searched contexts: exact, screened and not looked at are told apart, and the audit's words are its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.accessibility import AXE, violations
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.report_cases import HOSTILE
+from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
+from helpers.report_snapshots import assert_as_reviewed, printed
+from leakmeter.backends.toy import Toy
+from leakmeter.instruments.influence import search_report
+from leakmeter.instruments.influence.report import report
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.searched import AuditRound, SearchSummary
+from leakmeter.report import blocks as b
+from leakmeter.report import html, markdown, scale
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+TEXTS = (
+    "The boat is red. Rain fell on the lake all day. A dog sleeps at the door. Bread is sold here. The road is long.",
+    "The number of Ana is 41 77 20. The moon rose late. Songs were sung. A lamp burns. The hill is green.",
+    "Ana is called on 41 77 20. Trees stand by the river. The sun is warm. A cat ran off. Doors were shut.",
+)
+ASKED: dict[str, Any] = {"query": "What is the number of Ana?", "response": "41 77 20"}
+
+
+class Blind(Toy):
+    """A toy that hides nothing, as a served model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hides_pieces = False
+
+
+@cache
+def measured(search: str = "top:2:3", audit: str | None = "0.9:40%", *, blind: bool = False) -> InfluenceResult:
+    found = leakmeter.influence(Blind() if blind else "toy", context=TEXTS, **ASKED, search=search, audit=audit)
+    assert found.search is not None
+    assert not found.search.is_complete
+    return replace(found, cost=replace(found.cost, seconds=0.1, predicted_seconds=None))
+
+
+def summary_of(case: InfluenceResult) -> SearchSummary:
+    assert case.search is not None
+    return case.search
+
+
+def with_search(case: InfluenceResult, **fields: Any) -> InfluenceResult:
+    return replace(case, search=replace(summary_of(case), **fields))
+
+
+def texts_of(case: InfluenceResult) -> tuple[str, str, str]:
+    made = report([case])
+    return flat(printed(made, width=200)), flat(markdown.text(made)), html.page(made)
+
+
+def context_of(case: InfluenceResult) -> b.ShadedText:
+    (section,) = report([case]).sections
+    (found,) = (one for one in section.blocks if isinstance(one, b.Attribution))
+    return found.context
+
+
+def audit_of(**fields: Any) -> AuditRound:
+    given: dict[str, Any] = {
+        "confidence": 0.95, "threshold_nats": 0.5214, "n_left": 12, "n_drawn": 5, "drawn": (), "n_found": 0,
+        "most_missed": 3,
+    }  # fmt: skip
+    return AuditRound(**{**given, **fields})
+
+
+def said_of(*rounds: AuditRound, **fields: Any) -> str:
+    return " ".join(texts_of(with_search(measured(), rounds=rounds, **fields))[0].split())
+
+
+@pytest.mark.parametrize("blind", [False, True], ids=["attention", "removal"])
+def test_what_a_report_says_is_as_reviewed(blind: bool) -> None:
+    name = "search_removal.txt" if blind else "search.txt"
+    assert_as_reviewed(SNAPSHOTS / name, report([measured(blind=blind)], command="leakmeter influence"))
+
+
+# ---- the audit's words ----------------------------------------------------------------------------------------------
+def test_the_statement_of_the_audit_is_worded_as_it_is_proved() -> None:
+    said = said_of(audit_of(n_found=2, most_missed=4))
+    # 0.5214 rounded up: whatever exceeds the number that is printed exceeds the threshold.
+    assert "With 95 % confidence at most 4 pieces that are not listed exceed 0.522 nats" in said
+    assert "(5 of the 12 pieces left were drawn at random and scored; 2 exceeded it and are listed now)" in said
+    one = said_of(audit_of(most_missed=1))
+    assert "With 95 % confidence at most 1 piece that is not listed exceeds 0.522 nats" in one
+    assert "none exceeded it" in one
+
+
+@pytest.mark.parametrize("nats", [0.0123456, 0.5214, 0.5, 3.0601, 41.23, 999.9, 1234.5])
+def test_a_threshold_is_never_printed_below_what_it_is(nats: float) -> None:
+    (said,) = re.findall(r"exceed ([\d.]+) nats", said_of(audit_of(threshold_nats=nats)))
+    assert nats <= float(said) <= nats * 1.01
+
+
+def test_the_last_round_comes_first_and_each_says_its_own_confidence() -> None:
+    rounds = audit_of(confidence=0.975, n_found=1), audit_of(confidence=0.9875, n_left=7, most_missed=2)
+    said = said_of(*rounds, audit_confidence=0.95)
+    second, first = said.index("Audit, round 2: with 98.75 % confidence"), said.index("Audit, round 1: with 97.5 %")
+    assert second < first
+    assert "All of these statements hold together with 95 % confidence." in said
+
+
+def test_an_audit_without_a_value_to_exceed_says_nothing() -> None:
+    case = with_search(measured(), rounds=(audit_of(threshold_nats=-1.0, n_found=5),))
+    assert "Fewer than 2 pieces were scored exactly before the draw" in texts_of(case)[0]
+    assert "−1" not in str(list(search_report.blocks(case)))
+    assert search_report.cell(case) == "not known"
+    assert "was audited" in flat(printed(report([case, case])))
+
+
+def test_without_an_audit_a_warning_says_how_to_ask_for_one() -> None:
+    for text in texts_of(measured(audit=None)):
+        assert "No piece was audited: nothing is said of what the screen missed. Ask for it with" in flat(text)
+    warnings = [one.text for one in search_report.blocks(measured(audit=None)) if isinstance(one, b.Warning)]
+    assert any("--audit 0.95:5%" in str(text) for text in warnings)
+    assert "No piece was audited" not in texts_of(measured())[0]
+
+
+def test_an_early_stop_is_said_and_the_rule_is_called_a_heuristic() -> None:
+    stopped = texts_of(with_search(measured(), stopped_early=True, n_rescored=3))[0]
+    assert "The stopping rule, a heuristic, was not satisfied within 3 pieces" in stopped
+    assert "not satisfied" not in texts_of(with_search(measured(), stopped_early=False))[0]
+
+
+def test_several_cases_say_how_many_statements_may_be_false() -> None:
+    case = measured()
+    cases = [replace(case, id=f"case {number}") for number in range(4)]
+    said = flat(printed(report([*cases, replace(measured(audit=None), id="other")]), width=200))
+    assert "Of 4 such statements, at most 0.4 is expected to be false." in said
+    assert "In 1 of 5 searched cases: no piece was audited" in said
+    assert "not audited" in said
+    assert "Strongest piece scored exactly" in [one.heading for one in report(cases).index]
+
+
+# ---- exact, screened, not looked at ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("blind", [False, True])
+def test_only_exact_pieces_have_colours_and_numbers_for_the_script(blind: bool) -> None:
+    case = measured(blind=blind)
+    why = "unseen" if blind else "screened"
+    left = {piece.text: piece for piece in search_report.units_left(case)}
+    assert left
+    exact = {piece.text for piece in case.pieces}
+    segments = [one for passage in context_of(case).passages for one in passage.segments]
+    marked = [one for one in segments if one.unmeasured]
+    assert {one.text.text for one in marked} == left.keys()
+    for one in marked:
+        assert (one.unmeasured, one.nats, one.pieces, one.rank) == (why, None, [], None)
+        assert ("screened only" if why == "screened" else "not looked at on its own") in b.plain(one.said)
+    assert {one.text.text for one in segments if one.nats is not None} == exact
+    page = html.page(report([case]))
+    (data,) = re.findall(r'<script type="application/json">(.*?)</script>', page)
+    assert len(json.loads(data)["n"]) == len(case.pieces)
+    assert page.count(f'<span class="{why}" title=') == len(marked)
+    assert " data-partly" in page
+    text = printed(report([case]), width=200)
+    assert f"‹{b.UNMEASURED[why]}›" in text  # type: ignore[index]  # one of its keys
+    coloured = printed(report([case]), colour=True, width=200)
+    assert "‹" not in coloured
+
+
+def test_screened_values_stand_in_a_table_of_their_own_without_bars() -> None:
+    case = measured("top:1:1")
+    (table,) = (one for one in search_report.tables(case) if str(one.caption).startswith("Screened"))
+    shown = [row.cells[2] for row in table.rows]
+    values = [piece.screened_nats for piece in summary_of(case).pieces]
+    assert shown == sorted((one for one in values if one is not None), reverse=True)
+    assert not any(column.bar or column.shade or column.role for column in table.columns)
+    assert all(row.piece is None and row.quiet for row in table.rows)
+    level = summary_of(case).interval_confidence
+    assert level == 0.8
+    assert "Exact value, 80\u00a0%" in [column.heading for column in table.columns]
+
+
+def test_a_group_that_was_not_removed_is_no_group_that_did_nothing() -> None:
+    case = measured(blind=True)
+    pieces = tuple(replace(piece, group_nats=0.0) for piece in summary_of(case).pieces)
+    (table,) = (one for one in search_report.tables(with_search(case, pieces=pieces)) if "Not looked" in one.caption)
+    assert {row.cells[2] for row in table.rows} == {None}
+
+
+def test_pieces_say_how_they_were_found() -> None:
+    case = measured()
+    (first, *_), name = summary_of(case).rounds, case.pieces[0].name
+    drawn = replace(first, drawn=(name,), threshold_nats=case.pieces[0].nats / 2)
+    found = with_search(case, rounds=(drawn,))
+    assert search_report.found_by(found, found.pieces[0]) == "audit"
+    assert search_report.remarks(found, found.pieces[0]) == ["missed by the screen, found by the audit"]
+    below = with_search(case, rounds=(replace(drawn, threshold_nats=2 * case.pieces[0].nats),))
+    assert search_report.remarks(below, below.pieces[0]) == []
+    other = found.pieces[1]
+    assert (search_report.found_by(found, other), search_report.remarks(found, other)) == ("screen", [])
+    for text in texts_of(found):
+        assert "missed by the screen, found by the audit" in flat(text)
+    # The draw is of pieces with exact values.
+    assert set(first.drawn) <= {piece.name for piece in case.pieces}
+    assert len(first.drawn) == first.n_drawn
+
+
+def test_a_document_stands_beside_the_sum_over_its_pieces() -> None:
+    case = measured()
+    (table,) = (one for one in search_report.tables(case) if "Documents" in one.caption)
+    by_name = {b.plain(b.cell_phrase(row.cells[0], table.columns[0])): row for row in table.rows}
+    for level in summary_of(case).levels:
+        (start, end) = level.start, level.end
+        parts = [piece.nats for piece in case.pieces if start <= piece.start < end]
+        parts += [p.screened_nats or 0.0 for p in summary_of(case).pieces if start <= p.start < end]
+        row = by_name[level.name]
+        assert row.cells[2:] == (level.nats, level.screened_nats, pytest.approx(sum(parts)))
+        assert row.quiet == (level.nats is None)
+
+
+def test_a_whole_that_is_more_than_its_parts_says_that_they_may_hide_each_other() -> None:
+    case = measured()
+    quiet = tuple(replace(piece, screened_nats=0.0) for piece in summary_of(case).pieces)
+    pieces = tuple(replace(piece, nats=0.01) for piece in case.pieces)
+    hiding = replace(with_search(case, pieces=quiet), pieces=pieces)
+    assert hiding.whole_nats > 1
+    said = texts_of(hiding)[0]
+    assert "more than twice the sum over its pieces" in said
+    assert "sentences that say the same hide each other from leave-one-out" in said
+    loud = replace(case, pieces=tuple(replace(piece, nats=100.0) for piece in case.pieces))
+    assert "more than twice the sum over its pieces" not in texts_of(loud)[0]
+
+
+def test_nothing_is_said_of_pieces_that_are_not_known() -> None:
+    case = measured()
+    none = tuple(replace(piece, nats=0.0, posterior=None) for piece in case.pieces)
+    quiet = replace(case, pieces=none, whole_nats=0.0, whole_posterior=None)
+    said = texts_of(quiet)[0]
+    assert "No piece that was scored exactly stands above noise and placebo." in said
+    assert "ship, and measure again" not in said
+    assert "score every piece without --search before you ship" in said
+    # Means over cases would be of pieces that were chosen because they are large.
+    assert "pieces" not in InfluenceResult.findings([case, replace(case, id="b")]).figures
+    (drawn,) = (one for one in report([case]).blocks if isinstance(one, b.Chart) and one.name == "pieces")
+    assert f"{len(search_report.units_left(case))} without an exact value are not shown" in drawn.footer
+
+
+def test_a_context_whose_every_piece_was_scored_is_shown_as_ever() -> None:
+    case = leakmeter.influence("toy", context="Ana is 41. She sings.", query="Age?", response="41", search="top:2")
+    assert summary_of(case).is_complete
+    said = texts_of(case)
+    assert "none is left" in said[0]
+    assert "No piece was audited" not in said[0]
+    assert " data-partly" not in said[2]
+    assert all(scale.nats_cell(piece.nats) in said[0] for piece in case.pieces)
+
+
+def test_texts_of_a_search_stay_text() -> None:
+    case = measured()
+    attack: dict[str, Any] = {"name": HOSTILE, "text": HOSTILE, "document": HOSTILE}
+    for one in (case, measured(blind=True)):
+        summary = summary_of(one)
+        hostile = with_search(
+            one,
+            pieces=tuple(replace(piece, **attack) for piece in summary.pieces),
+            levels=tuple(replace(level, **attack) for level in summary.levels),
+        )
+        made = report([hostile])
+        assert_harmless(html.page(made))
+        assert_markdown_harmless(markdown.text(made))
+        assert not CONTROLS.search(printed(made))
+    assert InfluenceResult.from_dict(case.to_dict()) == case
+
+
+# ---- in a browser ---------------------------------------------------------------------------------------------------
+@pytest.mark.long
+@pytest.mark.skipif(CHROMIUM is None or AXE is None, reason="no chromium or axe-core here: no page was opened")
+def test_a_page_of_a_search_is_for_everybody_and_its_tokens_choose_exact_pieces(tmp_path: Path) -> None:
+    assert AXE is not None
+    with Browser() as browser:
+        for blind in (False, True):
+            case = measured(blind=blind)
+            file = tmp_path / "page.html"
+            file.write_text(html.page(report([case])), encoding="utf-8")
+            browser.open(file.as_uri())
+            browser.run(f"{AXE.read_text(encoding='utf-8')}; true")
+            for dark in (False, True):
+                for width in (1280, 390):
+                    assert violations(browser, dark=dark, width=width) == []
+                    assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+            why = "unseen" if blind else "screened"
+            seen = f"[...document.querySelectorAll('.ctx .{why}')].map(one => one.className)"
+            before = browser.run(seen)
+            browser.run("document.querySelectorAll('.tokens b')[0].click()")
+            assert browser.run(seen) == before
+            assert not any(re.search(r"\bh\d", name) for name in before)
+            assert browser.run("document.querySelectorAll('tr[data-p]').length") == len(case.pieces)
+            browser.press("Escape")
+            over = "new MouseEvent('mouseover', {bubbles: true})"
+            browser.run(f"document.querySelector('.ctx .s').dispatchEvent({over})")
+            tip = browser.run("document.getElementById('tip').textContent")
+            assert "share of all pieces scored exactly" in tip or "share" not in tip
+            assert browser.complaints == []
