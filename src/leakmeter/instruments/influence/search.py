@@ -167,7 +167,7 @@ class Searcher:
             yield from self._score_groups(item, found, groups, known)
             n_left = max(n_left - len(groups), 0)
             # An audit may score the single pieces of all groups that were removed whole.
-            smallest = smallest[:n_left] + ([part for part in parts if len(part) > 1][:n_left] if self.audit else [])
+            smallest = smallest[:n_left] + ([part for part in smallest if len(part) > 1][:n_left] if self.audit else [])
             for first in range(0, len(smallest), 2):
                 yield from self._score_groups(item, found, smallest[first : first + 2], known)
             return
