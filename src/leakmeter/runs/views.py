@@ -155,10 +155,10 @@ def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
 
 def parts_of(result: Any, field: str) -> Sequence[Any]:
     """The records in a field of a result, as `part_fields` names it; none where the record around them is missing."""
-    found = result
+    found: Any = result
     for name in field.split("."):
         found = () if found is None else getattr(found, name)
-    return found
+    return tuple(found)
 
 
 def _view_name(measure: str, field: str) -> str:

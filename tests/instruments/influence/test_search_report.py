@@ -187,7 +187,9 @@ def test_screened_values_stand_in_a_table_of_their_own_without_bars() -> None:
 def test_a_group_that_was_not_removed_is_no_group_that_did_nothing() -> None:
     case = measured(blind=True)
     pieces = tuple(replace(piece, group_nats=0.0) for piece in summary_of(case).pieces)
-    (table,) = (one for one in search_report.tables(with_search(case, pieces=pieces)) if "Not looked" in one.caption)
+    (table,) = (
+        one for one in search_report.tables(with_search(case, pieces=pieces)) if "Not looked" in str(one.caption)
+    )
     assert {row.cells[2] for row in table.rows} == {None}
 
 
@@ -211,7 +213,7 @@ def test_pieces_say_how_they_were_found() -> None:
 
 def test_a_document_stands_beside_the_sum_over_its_pieces() -> None:
     case = measured()
-    (table,) = (one for one in search_report.tables(case) if "Documents" in one.caption)
+    (table,) = (one for one in search_report.tables(case) if "Documents" in str(one.caption))
     by_name = {b.plain(b.cell_phrase(row.cells[0], table.columns[0])): row for row in table.rows}
     for level in summary_of(case).levels:
         (start, end) = level.start, level.end

@@ -196,7 +196,8 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
         ("Scored exactly", f"{search.n_rescored:,} because of the screen, {search.n_audited:,} for the audit"),
     ]
     if search.threshold_nats is not None:
-        told.append((f"Exact value no. {search.k:,}", f"{nats_text(search.threshold_nats)}\u00a0nats"))
+        audited = ", with those of the audit" if search.n_audited else ""
+        told.append((f"Exact value no. {search.k:,}{audited}", f"{nats_text(search.threshold_nats)}\u00a0nats"))
     if search.reach_nats is not None:
         met = "not satisfied" if search.stopped_early else "satisfied"
         reach = f"the rest was taken to reach {nats_text(search.reach_nats)}\u00a0nats at most"
