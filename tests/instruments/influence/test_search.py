@@ -349,3 +349,16 @@ def test_a_served_model_is_searched_by_removal() -> None:
     assert some.search.pieces
     for piece in some.pieces:
         assert piece.signed_per_token_nats == pytest.approx(exact[piece.name], abs=1e-9)
+
+
+def test_pieces_of_a_group_that_was_not_cut_further_have_the_groups_number() -> None:
+    texts = documents()
+    _, some = both(Blind(), texts, search="top:1:1")
+    assert some.search is not None
+    of_documents = {level.name: level.nats for level in some.search.levels}
+    told = {(piece.document, piece.group_nats) for piece in some.search.pieces}
+    assert told
+    for document, nats in told:
+        assert document is not None
+        # Of groups within a document the number is another, and of none is it 0.
+        assert nats == of_documents[document] or nats > 0.0

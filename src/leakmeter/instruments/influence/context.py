@@ -107,12 +107,14 @@ def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | N
 
     Args:
         result: of the case.
-        at_most: whether it was predicted from above; where the response was drawn, by default.
+        at_most: whether it was predicted from above; where the response was drawn or the context searched, by default.
     """
     cost = result.cost
     if cost.predicted_tree_tokens is None:
         return None
-    most = "at most " if (result.response.sampled if at_most is None else at_most) else ""
+    if at_most is None:
+        at_most = result.response.sampled or getattr(result, "search", None) is not None
+    most = "at most " if at_most else ""
     said = f"{most}{cost.predicted_tree_tokens:,} tokens"
     if cost.predicted_seconds is not None:
         said += f" in {about_seconds(cost.predicted_seconds)}"

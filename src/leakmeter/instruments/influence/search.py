@@ -182,12 +182,14 @@ class Searcher:
             threshold = self._kth(found, units)
             waiting = [group for group in waiting if _nats(found, known[group]) > threshold]
             parts: list[list[str]] = []
+            of: dict[str, Row] = {}
             for group in waiting[: max(1, self.search.k // 2)]:
+                row = known.pop(group)
+                of.update(dict.fromkeys(group, row))
                 parts += list(_split(group, _PARTS))
-                del known[group]
             groups = parts[: max(n_left, 0)]
-            for skipped in parts[len(groups) :]:
-                found.groups.update(dict.fromkeys(skipped, found.whole))
+            # Of parts that are too many, what is known is the group that they were last removed with.
+            found.groups.update({name: of[name] for part in parts[len(groups) :] for name in part})
             if not groups:
                 break
         for group, row in known.items():

@@ -47,7 +47,8 @@ class AuditRound(Record):
 
     confidence: float
     threshold_nats: Unbounded
-    """The K-th largest exact value before the draw; what exceeds it was missed."""
+    """The K-th largest exact value before the draw; what exceeds it was missed. −1 where fewer than K pieces had one:
+    every piece exceeds that, and the statement says nothing."""
     n_left: int
     """Pieces without an exact value before the draw."""
     n_drawn: int
