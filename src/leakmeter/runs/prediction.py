@@ -11,7 +11,7 @@ from typing import Any
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
-from leakmeter.core.cost import Speed
+from leakmeter.core.cost import ModelSize, Speed
 from leakmeter.core.drive import settled
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
@@ -114,6 +114,23 @@ class PredictedServed:
 
 
 @dataclass(frozen=True, slots=True)
+class PredictedWithoutSearch:
+    """What the same cases would take if every piece was scored."""
+
+    requests: int
+    tree_tokens: int
+    operations: float | None
+    """None where operations have no meaning."""
+    seconds: float | None
+    tokens_ratio: float
+    """Tokens without the search over tokens with it; as the next one at least so much, where those are at most so
+    many."""
+    operations_ratio: float | None
+    at_most: bool
+    """Whether it is an upper bound itself, since responses are still to be drawn."""
+
+
+@dataclass(frozen=True, slots=True)
 class PredictedCases:
     """What cases will take together, and each of them; the numbers are those of `PredictedCase`, added up."""
 
@@ -131,6 +148,10 @@ class PredictedCases:
     cases: tuple[PredictedCase, ...]
     served: PredictedServed | None = None
     """None where the model is in this process."""
+    operations: float | None = None
+    """Multiply-adds count twice; None where operations have no meaning."""
+    without_search: PredictedWithoutSearch | None = None
+    """None where nothing is searched."""
 
 
 def predicted_cases(
@@ -140,6 +161,7 @@ def predicted_cases(
     *,
     group_size: int = 1,
     price_per_million: float | None = None,
+    exhaustive: tuple[Measure, Sequence[Prepared]] | None = None,
 ) -> PredictedCases:
     """What cases will take, one by one and together.
 
@@ -149,6 +171,7 @@ def predicted_cases(
         prepared: the cases.
         group_size: how many are scored together; each has its share of what they take then.
         price_per_million: of a million prompt tokens that are sent to a server.
+        exhaustive: of a search, what measures every piece, and the cases as it needs them.
     """
     if predictor.sent_beside is not None:
         prepared = with_noise(prepared, 0.0)  # whichever it is
@@ -184,6 +207,40 @@ def predicted_cases(
         any(case.at_most for case in cases),
         tuple(cases),
         _served(predictor, predictions, [one.item for one in prepared], price_per_million),
+        _operations(size, predictions),
+        None if exhaustive is None else _without_search(predictor, predictions, *exhaustive, group_size),
+    )
+
+
+def _without_search(
+    predictor: Predictor,
+    searched: Sequence[Prediction],
+    measure: Measure,
+    prepared: Sequence[Prepared],
+    group_size: int,
+) -> PredictedWithoutSearch:
+    groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
+    predictions = [predictor.predict(measure, *group) for group in groups]
+    n_tokens, before = (sum(one.n_tokens_run for one in of) for of in (predictions, searched))
+    operations, operations_before = (_operations(predictor.backend.size, of) for of in (predictions, searched))
+    seconds = [seconds for one in predictions if (seconds := predictor.seconds(one)) is not None]
+    return PredictedWithoutSearch(
+        sum(one.n_prompts for one in predictions),
+        n_tokens,
+        operations,
+        sum(seconds) if seconds else None,
+        n_tokens / before,
+        None if operations is None or not operations_before else operations / operations_before,
+        any(one.is_upper_bound for one in predictions),
+    )
+
+
+def _operations(size: ModelSize | None, predictions: Sequence[Prediction]) -> float | None:
+    if size is None:
+        return None
+    return sum(
+        cost.operations(size, n_tokens=one.work.n_tokens, n_seen=one.work.n_seen, n_rows=one.work.n_rows)
+        for one in predictions
     )
 
 
@@ -262,6 +319,7 @@ def predictor_for(
         size=outline.size,
         most_rows=outline.most_rows,
     )
+    backend.hides_pieces = outline.forks
     most = outline.size.most_state_bytes
     return Predictor(
         backend,
