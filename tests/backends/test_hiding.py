@@ -10,6 +10,7 @@ import torch
 
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, RECURRENT, WINDOW, backend_of, tiny_backend, tiny_model
+from leakmeter.backends.hf import backend as backend_module
 from leakmeter.backends.hf.schedule import check_states
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
@@ -142,7 +143,8 @@ def test_a_trial_is_told_at_once_where_nothing_can_be_hidden() -> None:
 
 
 @pytest.mark.parametrize("kind", ["llama", "gemma3"])
-def test_a_long_start_is_run_in_slices(kind: str) -> None:
+def test_a_long_start_is_run_in_slices(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_module, "LEAST_SLICE", 1)
     cuts = (PROMPT, PROMPT.without("c2"), PROMPT.hiding("c1"))
     whole, sliced = backend_of(tiny_model(kind, "sdpa")), backend_of(tiny_model(kind, "sdpa"), tokens_per_batch=7)
     sizes: list[int] = []

@@ -158,3 +158,38 @@ def test_a_damaged_configuration_is_one_line(measure: Callable[..., Any], weight
     assert ended.code == 2
     assert "cannot be read as JSON" in ended.err
     assert ended.err.count("\n") == 1
+
+
+SEARCH = {"search": "top:1:1", "audit": "0.5:50%"}
+LONG = " ".join(f"Bo ate {n}." for n in range(20))
+
+
+def test_a_search_is_foretold_from_above_and_beside_it_what_it_saves(
+    measure: Callable[..., Any],
+    model_directory: Path,
+    weightless: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LEAKMETER_SCORES", "off")
+    (tmp_path / "long.txt").write_text(LONG, encoding="utf-8")
+    options = {"model": weightless, "device": "cpu", "template": "plain", "context-file": tmp_path / "long.txt"}
+    ended = measure("--dry-run", "--json", **options, **SEARCH)
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    every = json.loads(measure("--dry-run", "--json", **options).out)
+    other = told["without_search"]
+    assert told["at_most"]
+    assert every["without_search"] is None
+    assert (every["at_most"], other["at_most"]) == (False, False)
+    for name in ("requests", "tree_tokens", "operations"):
+        assert other[name] == every[name] > told[name]
+    assert other["tokens_ratio"] == every["tree_tokens"] / told["tree_tokens"]
+    assert other["operations_ratio"] == every["operations"] / told["operations"]
+    shown = measure("--dry-run", **options, **SEARCH).out
+    assert f"tokens without a search {every['tree_tokens']:,}" in " ".join(shown.split())
+    assert f"ratio of tokens at least {other['tokens_ratio']:.1f}" in " ".join(shown.split())
+    assert "with the most pieces that it may score" in " ".join(shown.split())
+    cost = json.loads(measure("--json", **{**options, "model": model_directory}, **SEARCH).out)["cost"]
+    assert told["tree_tokens"] == cost["predicted_tree_tokens"]
+    assert told["tree_tokens"] / 4 < cost["tree_tokens"] <= told["tree_tokens"]

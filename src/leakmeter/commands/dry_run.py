@@ -35,8 +35,14 @@ def predict_cases(
     prepared, kept = given.prepared(predictor.backend, settings, measure)
     for note in kept.notes:
         output.tell(note)
+    every = getattr(measure, "exhaustive", None)
     found = predicted_cases(
-        predictor, measure, prepared, group_size=group_size, price_per_million=run.price_per_million
+        predictor,
+        measure,
+        prepared,
+        group_size=group_size,
+        price_per_million=run.price_per_million,
+        exhaustive=None if every is None else (every, given.prepared(predictor.backend, settings, every)[0]),
     )
     if found.served is None and run.price_per_million is not None:
         raise UsageError(f"'{run.model}' runs here, and has no price; leave --price-per-million out")
@@ -60,6 +66,10 @@ def _print(found: PredictedCases) -> None:
         console.print(_by_case(found.cases))
     if found.at_most:
         console.print("At most: what is still to be drawn or chosen is counted with the most that it may take.")
+    if found.without_search is not None:
+        console.print("A search is predicted with the most pieces that it may score, and with all rounds of its audit.")
+        if found.without_search.tokens_ratio < 1:
+            console.print("It may take more than scoring every piece does: leave --search out.")
 
 
 def _totals(found: PredictedCases) -> Table:
@@ -73,7 +83,7 @@ def _totals(found: PredictedCases) -> Table:
         ("tokens to run", f"{most}{run:,}", ""),
     ]
     if found.served is not None:
-        return _table([rows[0], rows[1], *_served(found.served, most)])
+        return _table([rows[0], rows[1], *_served(found.served, most), *_without_search(found)])
     for words, n in (("prompt", found.full_pass_tokens), ("prompt and token", found.full_pass_per_token_tokens)):
         rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
     if found.exhaustive is not None:
@@ -84,7 +94,25 @@ def _totals(found: PredictedCases) -> Table:
         rows.append(("memory, libraries apart", f"about {about_bytes(sum(memory.values()))}", parts))
     time = "not predicted" if found.seconds is None else f"{most}{about_seconds(found.seconds)}"
     rows.append(("time, once loaded", time, ""))
-    return _table(rows)
+    return _table([*rows, *_without_search(found)])
+
+
+def _without_search(found: PredictedCases) -> list[tuple[str, str, str]]:
+    """Rows of what scoring every piece would take, and of how often that is what the search takes."""
+    from leakmeter.report.words import about_seconds
+
+    every = found.without_search
+    if every is None:
+        return []
+    most = "at most " if every.at_most else ""
+    time = "" if every.seconds is None else f"{most}{about_seconds(every.seconds)}"
+    # Both are an upper bound where a response is to be drawn: then a ratio of them bounds nothing.
+    least = "at least " if found.at_most and not every.at_most else ""
+    operations = "" if every.operations_ratio is None else f"of operations {least}{every.operations_ratio:,.1f}"
+    return [
+        ("tokens without a search", f"{most}{every.tree_tokens:,}", time),
+        ("ratio of tokens", f"{least}{every.tokens_ratio:,.1f}", operations),
+    ]
 
 
 def _without_search(whole: PredictedExhaustive) -> list[tuple[str, str, str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
-from leakmeter.core.cost import Speed, Work
+from leakmeter.core.cost import ModelSize, Speed
 from leakmeter.core.drive import settled
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
@@ -41,19 +41,6 @@ class Predictor:
             longest = self._as_one([measure.longest_trial(one.item) for one in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
         return predict(self.backend, self._as_one([measure.trial(one.item) for one in together]))
-
-    def predict_exhaustive(self, measure: Measure, *together: Prepared) -> Prediction | None:
-        """What cases would take that are measured without a search; None of a measure that does not search."""
-        exhaustive = getattr(measure, "exhaustive_trial", lambda item: None)
-        trials = [trial for one in together if (trial := exhaustive(one.item)) is not None]
-        return predict(self.backend, self._as_one(trials)) if trials else None
-
-    def operations(self, work: Work) -> float | None:
-        """Operations of some work; None where they have no meaning."""
-        size = self.backend.size
-        if size is None:
-            return None
-        return cost.operations(size, n_tokens=work.n_tokens, n_seen=work.n_seen, n_rows=work.n_rows)
 
     def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
         return _as_one([settled(self.backend, trial) for trial in trials])
@@ -127,19 +114,20 @@ class PredictedServed:
 
 
 @dataclass(frozen=True, slots=True)
-class PredictedExhaustive:
-    """What cases would take without a search, and how many times as much that is as with it."""
+class PredictedWithoutSearch:
+    """What the same cases would take if every piece was scored."""
 
     requests: int
-    """Prompts scored."""
     tree_tokens: int
-    """To be run."""
-    seconds: float | None
+    operations: float | None
     """None where operations have no meaning."""
-    token_ratio: float
-    """Tokens without a search over those with it; below 1 where a search takes more."""
+    seconds: float | None
+    tokens_ratio: float
+    """Tokens without the search over tokens with it; as the next one at least so much, where those are at most so
+    many."""
     operations_ratio: float | None
-    """Operations likewise, attention counted; None where they have no meaning."""
+    at_most: bool
+    """Whether it is an upper bound itself, since responses are still to be drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +148,10 @@ class PredictedCases:
     cases: tuple[PredictedCase, ...]
     served: PredictedServed | None = None
     """None where the model is in this process."""
-    exhaustive: PredictedExhaustive | None = None
-    """Of a measure that searches; None of others."""
+    operations: float | None = None
+    """Multiply-adds count twice; None where operations have no meaning."""
+    without_search: PredictedWithoutSearch | None = None
+    """None where nothing is searched."""
 
 
 def predicted_cases(
@@ -171,6 +161,7 @@ def predicted_cases(
     *,
     group_size: int = 1,
     price_per_million: float | None = None,
+    exhaustive: tuple[Measure, Sequence[Prepared]] | None = None,
 ) -> PredictedCases:
     """What cases will take, one by one and together.
 
@@ -180,6 +171,7 @@ def predicted_cases(
         prepared: the cases.
         group_size: how many are scored together; each has its share of what they take then.
         price_per_million: of a million prompt tokens that are sent to a server.
+        exhaustive: of a search, what measures every piece, and the cases as it needs them.
     """
     if predictor.sent_beside is not None:
         prepared = with_noise(prepared, 0.0)  # whichever it is
@@ -215,25 +207,40 @@ def predicted_cases(
         any(case.at_most for case in cases),
         tuple(cases),
         _served(predictor, predictions, [one.item for one in prepared], price_per_million),
-        _exhaustive(predictor, predictions, [predictor.predict_exhaustive(measure, *group) for group in groups]),
+        _operations(size, predictions),
+        None if exhaustive is None else _without_search(predictor, predictions, *exhaustive, group_size),
     )
 
 
-def _exhaustive(
-    predictor: Predictor, searched: Sequence[Prediction], found: Sequence[Prediction | None]
-) -> PredictedExhaustive | None:
-    whole = [one for one in found if one is not None]
-    if not whole:
+def _without_search(
+    predictor: Predictor,
+    searched: Sequence[Prediction],
+    measure: Measure,
+    prepared: Sequence[Prepared],
+    group_size: int,
+) -> PredictedWithoutSearch:
+    groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
+    predictions = [predictor.predict(measure, *group) for group in groups]
+    n_tokens, before = (sum(one.n_tokens_run for one in of) for of in (predictions, searched))
+    operations, operations_before = (_operations(predictor.backend.size, of) for of in (predictions, searched))
+    seconds = [seconds for one in predictions if (seconds := predictor.seconds(one)) is not None]
+    return PredictedWithoutSearch(
+        sum(one.n_prompts for one in predictions),
+        n_tokens,
+        operations,
+        sum(seconds) if seconds else None,
+        n_tokens / before,
+        None if operations is None or not operations_before else operations / operations_before,
+        any(one.is_upper_bound for one in predictions),
+    )
+
+
+def _operations(size: ModelSize | None, predictions: Sequence[Prediction]) -> float | None:
+    if size is None:
         return None
-    seconds = [predictor.seconds(one) for one in whole]
-    operations = [[predictor.operations(one.work) or 0.0 for one in ones] for ones in (whole, searched)]
-    n_tokens = [sum(one.n_tokens_run for one in ones) for ones in (whole, searched)]
-    return PredictedExhaustive(
-        sum(one.n_prompts for one in whole),
-        n_tokens[0],
-        None if predictor.measure_speed is None else sum(second or 0.0 for second in seconds),
-        n_tokens[0] / max(n_tokens[1], 1),
-        sum(operations[0]) / sum(operations[1]) if sum(operations[1]) else None,
+    return sum(
+        cost.operations(size, n_tokens=one.work.n_tokens, n_seen=one.work.n_seen, n_rows=one.work.n_rows)
+        for one in predictions
     )
 
 

@@ -16,6 +16,7 @@ from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
 from leakmeter.backends.hf.schedule import (
+    LEAST_SLICE,
     Done,
     check_states,
     halves,
@@ -230,7 +231,7 @@ class HfBackend:
 
     def _begun(self, run: Run, start: Start, continues: bool, until: torch.nn.Module | None) -> Start:
         """The run taken on, in passes of the size that there is room for, until one more is enough."""
-        at_once = self.limits.tokens_per_pass
+        at_once = max(self.limits.tokens_per_pass, LEAST_SLICE)
         first_row = int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids)
         while len(run.ids) - start.n_tokens > at_once and start.n_tokens < first_row:
             end = min(start.n_tokens + at_once, first_row, len(run.ids) - 1)

@@ -30,6 +30,8 @@ _ALIKE: Final = Padding(new=1.0, starts=1.5)
 _PADDED: Final = Padding(new=1.15, starts=math.inf)
 # What a logit takes while it is reduced: a copy, and some arrays in float64.
 _REDUCTION_BYTES: Final = 64
+LEAST_SLICE: Final = 128
+"""New tokens of a pass over part of a sequence at least, whatever the memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from leakmeter.core.item import LEVELS, ContextItem
+from leakmeter.core.item import ContextItem
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
@@ -104,6 +104,11 @@ class Influence(Measure):
         """Whether documents and paragraphs are measured beside the units that stand in them."""
         return self.search is not None
 
+    @property
+    def exhaustive(self) -> Influence | None:
+        """The same measure of every piece; None where it is that already."""
+        return None if self.search is None else replace(self, search=None, audit=None, audit_rounds=1)
+
     def record(self) -> JsonObject:
         """The parameters that name a run; those of a search where there is one."""
         params = asdict(self)
@@ -126,13 +131,6 @@ class Influence(Measure):
     def longest_trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Ask for as much as `trial` would at most: a search goes on by its scores."""
         return self._trial(item, longest=True)
-
-    def exhaustive_trial(self, item: ContextItem) -> Trial[list[Measurement]] | None:
-        """Every piece measured, without a search; None where there is none."""
-        if self.search is None:
-            return None
-        spans = tuple(span for span in item.spans if span.kind not in LEVELS)
-        return replace(self, search=None, audit=None, audit_rounds=1).trial(replace(item, spans=spans))
 
     def _trial(self, item: ContextItem, *, longest: bool) -> Trial[list[Measurement]]:
         if item.response is not None:
