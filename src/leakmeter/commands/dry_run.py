@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from leakmeter.core.instrument import Settings
-    from leakmeter.runs.prediction import PredictedCase, PredictedCases, PredictedExhaustive, PredictedServed
+    from leakmeter.runs.prediction import PredictedCase, PredictedCases, PredictedServed
 
 _CASES_AT_MOST = 20
 
@@ -86,8 +86,6 @@ def _totals(found: PredictedCases) -> Table:
         return _table([rows[0], rows[1], *_served(found.served, most), *_without_search(found)])
     for words, n in (("prompt", found.full_pass_tokens), ("prompt and token", found.full_pass_per_token_tokens)):
         rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
-    if found.exhaustive is not None:
-        rows += _without_search(found.exhaustive)
     if found.memory_bytes is not None:
         memory = asdict(found.memory_bytes)
         parts = ", ".join(f"{name} {about_bytes(n)}" for name, n in memory.items())
@@ -113,20 +111,6 @@ def _without_search(found: PredictedCases) -> list[tuple[str, str, str]]:
         ("tokens without a search", f"{most}{every.tree_tokens:,}", time),
         ("ratio of tokens", f"{least}{every.tokens_ratio:,.1f}", operations),
     ]
-
-
-def _without_search(whole: PredictedExhaustive) -> list[tuple[str, str, str]]:
-    """Rows of what exact scoring of all pieces takes; the search is predicted from above, and its ratio from below."""
-    from leakmeter.report.words import about_seconds
-
-    said = [] if whole.seconds is None else [about_seconds(whole.seconds)]
-    least = "at least " if whole.token_ratio >= 1 else ""
-    said.append(f"{least}{whole.token_ratio:.2g} times the tokens")
-    if whole.operations_ratio is not None:
-        said.append(f"{whole.operations_ratio:.2g} times the operations")
-    if whole.token_ratio < 1:
-        said.append("a search may take more here: leave --search out")
-    return [("tokens without a search", f"{whole.tree_tokens:,}", ", ".join(said))]
 
 
 def _served(served: PredictedServed, most: str) -> list[tuple[str, str, str]]:
