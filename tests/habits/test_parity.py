@@ -51,6 +51,10 @@ COMMAND_LINE_ONLY = {
     "cache": "the cache of the user, which a program sets with cache= and LEAKMETER_SCORES",
     "cache clear": "likewise",
     "demo": "a first look",
+    **dict.fromkeys(
+        (f"ledger {name}" for name in ("add", "check", "forget", "query", "report", "show", "verify")),
+        "a directory that belongs to an installation; programs ask it by `Guard`",
+    ),
     "regurgitation": "counts over a CSV file of another program's responses",
 }
 # The model, or its tuning, is more than an example may take.

@@ -87,7 +87,8 @@ def traffic(log: AnswerLog) -> Traffic:
 
 
 def logged(log: AnswerLog) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in log.path.read_bytes().splitlines()] if log.path.exists() else []
+    """Its lines; a blank one may stand between those of threads that write at one time."""
+    return [json.loads(line) for line in log.path.read_bytes().splitlines() if line] if log.path.exists() else []
 
 
 def is_empty(callback: LangChainCallback) -> bool:

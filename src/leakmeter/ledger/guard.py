@@ -134,6 +134,12 @@ class Guard:
     Raises:
         UsageError: the budget is no amount.
         StoreError: the ledger cannot be read.
+
+    Example:
+        >>> import leakmeter
+        >>> guard = leakmeter.Guard(leakmeter.Meter("toy"), budget=20.0)
+        >>> guard.budget.nats
+        20.0
     """
 
     def __init__(
