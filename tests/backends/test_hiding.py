@@ -196,7 +196,7 @@ def test_a_context_whose_states_do_not_fit_is_refused_beforehand() -> None:
     chunk = plan([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())])
     per_token = backend.forward.bytes_per_token
     n_tokens = max(len(run.ids) for run in chunk.runs if run.hidden)
-    check_states("tiny", chunk, per_token, 2 * n_tokens * per_token * 8 // 7 + 8)
+    check_states("tiny", chunk, per_token, 2 * n_tokens * per_token * 8 // 5 + 8)
     with pytest.raises(CapabilityError, match="give --memory 1GiB") as refused:
         check_states("tiny", chunk, per_token, 2 * n_tokens * per_token)
     assert "--max-context-tokens" in str(refused.value)

@@ -113,21 +113,22 @@ def check_states(name: str, chunk: Chunk, bytes_per_token: int, memory_bytes: in
         name: of the model.
         chunk: only runs with pieces hidden tell of a search.
         bytes_per_token: keys and values of one token.
-        memory_bytes: to be held beside the model; an eighth of it is for a pass.
+        memory_bytes: to be held beside the model; three eighths of it are for a pass and what it leaves behind.
 
     Raises:
         CapabilityError: says what would fit.
     """
     n_tokens = max((len(run.ids) for run in chunk.runs if run.hidden), default=0)
     needed = 2 * n_tokens * bytes_per_token
-    if needed <= memory_bytes // 8 * 7:
+    if needed <= memory_bytes // 8 * 5:
         return
-    n_gib = -(-needed * 8 // 7 // 2**30)
-    n_fit = max(memory_bytes // 8 * 7 // (2 * bytes_per_token) // 100 * 100, 0)
+    n_gib = -(-needed * 8 // 5 // 2**30)
+    n_fit = max(memory_bytes // 8 * 5 // (2 * bytes_per_token) // 100 * 100, 0)
+    taken, given = needed / 2**30, memory_bytes / 2**30
     raise CapabilityError(
-        f"the states that '{name}' keeps of a searched context of {n_tokens:,} tokens take {needed / 2**30:.1f} GiB, "
-        f"and --memory is {memory_bytes / 2**30:.2g} GiB; give --memory {n_gib}GiB, contexts of about {n_fit:,} tokens "
-        "(--max-context-tokens), or numbers of half the size (--dtype bfloat16)"
+        f"the states that '{name}' keeps of a searched context of {n_tokens:,} tokens take {taken:.1f} GiB, with passes "
+        f"{taken * 8 / 5:.1f} GiB, and --memory is {given:.2g} GiB; give --memory {n_gib}GiB, contexts of about "
+        f"{n_fit:,} tokens (--max-context-tokens), or numbers of half the size (--dtype bfloat16)"
     )
 
 
