@@ -4,8 +4,8 @@ A pair counts only if the matrix-product rate measured before and after it diffe
 that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr. `fisher`
 times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
-80 MB of documents, and read logged traffic. `--tiny` makes any of them as small as it can be and still do all that it
-does, to see that it runs.
+80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates fleets of workers. `--tiny` makes any
+of them as small as it can be and still do all that it does, to see that it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import base, extraction, scenarios, store, traces
+from benchmarks import base, extraction, ledger_day, scale, scenarios, store, traces
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
 from leakmeter.cli.process import keep_freed_memory
@@ -29,12 +29,13 @@ from leakmeter.cli.process import keep_freed_memory
 _TINY_RUN = (8, 4, 5)  # cases, pieces, tokens
 _TINY_TEXT = 20_000  # bytes
 _TINY_TRAFFIC = (5, 20)  # traces, words
+_OWN = (store.NAME, extraction.NAME, traces.NAME, ledger_day.NAME, scale.NAME)
 
 
 def main() -> None:
     """Run one scenario."""
     options = _options()
-    if options.scenario in (store.NAME, extraction.NAME, traces.NAME):
+    if options.scenario in _OWN:
         for row in _without_a_model(options):
             _print({"scenario": options.scenario, **row}, options.json)
         return
@@ -97,12 +98,21 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         return store.rows(*_TINY_RUN) if options.tiny else store.rows()
     if options.scenario == traces.NAME:
         return traces.rows(*_TINY_TRAFFIC) if options.tiny else traces.rows()
+    if options.scenario == ledger_day.NAME:
+        if options.data is None or options.out is None:
+            raise SystemExit(f"{options.scenario} needs --data, a directory of texts, and --out, where its files go")
+        sizes = ledger_day.TINY if options.tiny else ledger_day.WHOLE
+        return ledger_day.rows(options.data, options.out, model=options.model, sizes=sizes)
+    if options.scenario == scale.NAME:
+        if options.out is None:
+            raise SystemExit(f"{options.scenario} needs --out, where its files go, and --data, a complete run, or none")
+        return scale.rows(options.data, options.out, **scale.TINY if options.tiny else {})
     return extraction.rows(options.data, _TINY_TEXT) if options.tiny else extraction.rows(options.data)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("scenario", choices=(*scenarios.NAMES, store.NAME, extraction.NAME, traces.NAME))
+    parser.add_argument("scenario", choices=(*scenarios.NAMES, *_OWN))
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--model", default="smollm2-135m", help="a name, or random:llama-8b for random weights")
     parser.add_argument("--device", default=None)
@@ -110,8 +120,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--peer", default=None, help="only this one")
     parser.add_argument(
-        "--data", type=Path, default=None, help="`sentences`: a file of PubMedQA's form; `extraction`: prose"
+        "--data",
+        type=Path,
+        default=None,
+        help="`sentences`: a file of PubMedQA's form; `extraction`: prose; `ledger-day`: a directory; `scale`: a run",
     )
+    parser.add_argument("--out", type=Path, default=None, help="`ledger-day`, `scale`: directory of its files")
     parser.add_argument("--check", action="store_true", help="compare the numbers, time nothing")
     parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")
     parser.add_argument("--tiny", action="store_true", help="as small as it can be, to see that it runs")

@@ -17,6 +17,7 @@ def test_its_methods_are_the_functions_of_the_instruments(monkeypatch: pytest.Mo
     loaded = []
     real = loading.load_backend
     monkeypatch.setattr(loading, "load_backend", lambda model, **more: loaded.append(model) or real(model, **more))
+    leakmeter.forget()
     meter = leakmeter.Meter("toy")
     assert repr(meter) == "<Meter of 'toy'>"
     assert loaded == []

@@ -526,6 +526,11 @@ def audit(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Results[PrivateGenerationResult]:
     """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee."""
 
@@ -576,6 +581,11 @@ def decode(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Results[DecodeResult]:
     """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
@@ -611,6 +621,11 @@ def decode(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> DecodeResult:
     """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context."""
 
@@ -645,6 +660,11 @@ def fisher_susceptibility(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Results[FisherResult]:
     """Measure, from gradients, how far changes of queries' vectors would move the answers to them."""
 
@@ -673,6 +693,11 @@ def frontier(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Frontier:
     """Sweep λ or ε and compare the leakage and utility of each setting."""
 
@@ -710,6 +735,11 @@ def icl(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Results[IclResult]:
     """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query."""
 
@@ -747,6 +777,11 @@ def icl_responses(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Results[InfluenceResult]:
     """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response."""
 
@@ -784,6 +819,11 @@ def icl_select(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Selection:
     """Search for exemplars that leak less: reorder, drop, replace or add one at a time."""
 
@@ -827,6 +867,11 @@ def influence(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Results[InfluenceResult]:
     """Measure, in nats, the influence of each piece of a context on a response."""
 
@@ -871,6 +916,11 @@ def influence(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> InfluenceResult:
     """Measure, in nats, the influence of each piece of a context on a response."""
 
@@ -901,6 +951,11 @@ def pii(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Results[PiiResult]:
     """Score people's values with a model, and rank each value among decoys."""
 
@@ -932,6 +987,11 @@ def pii_check(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Checked:
     """Insert canaries into a copy of a model, and measure which scores separate them from others."""
 
@@ -957,6 +1017,11 @@ def pii_insert(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Path:
     """Fine-tune a copy of a model on documents of canaries (people who do not exist), and hold others out."""
 
@@ -986,6 +1051,11 @@ def pii_tune(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Tuned:
     """Tune a soft prompt on some people, to probe the model for others' values (white box)."""
 
@@ -1025,6 +1095,11 @@ def redaction(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Results[RedactionResult]:
     """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
@@ -1065,6 +1140,11 @@ def redaction(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> RedactionResult:
     """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
@@ -1091,6 +1171,11 @@ def susceptibility(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> Results[SusceptibilityResult]:
     """Measure, in nats, how far contexts move the answers to queries."""
 
@@ -1124,6 +1209,11 @@ def tokens(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> list[TokensResult]:
     """Show the prompts that cases are measured with: the rendered text, its token ids, and the piece of each token."""
 
@@ -1158,5 +1248,10 @@ def tokens(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
 ) -> TokensResult:
     """Show the prompts that cases are measured with: the rendered text, its token ids, and the piece of each token."""

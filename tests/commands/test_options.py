@@ -44,7 +44,7 @@ def test_a_command_says_where_an_option_means_something_else_to_it(cli: Call) ->
     for words, others in (
         ("optionally 'response', 'id'.", "A 'response' is not drawn but scored as if it had been"),
         ("bfloat16 on CUDA by default.", "float32 on a CPU or with epsilon"),
-        ("Directory of runs. [", "Directory of runs; with epsilon private, names included."),
+        ("Directory of runs, or its URL", "Directory of runs; with epsilon private, names included."),
         ("instead of the heat map.", "instead of the shaded response."),
     ):
         assert (words in influence, words in decode) == (True, False)

@@ -19,6 +19,7 @@ NAMES = [str(path.relative_to(SOURCE)) for path in MODULES]
 ROWS = (
     ("__main__",),
     ("cli",),
+    ("serve",),
     ("testing", "pytest_plugin"),
     ("meter",),
     ("ledger",),
@@ -27,6 +28,8 @@ ROWS = (
     ("studies",),
     ("checkup",),
     ("runs",),
+    ("execute",),
+    ("stores",),
     ("report",),
     ("backends",),
     ("integrations", "traces"),

@@ -55,7 +55,9 @@ COMMAND_LINE_ONLY = {
         (f"ledger {name}" for name in ("add", "check", "forget", "query", "report", "show", "verify")),
         "a directory that belongs to an installation; programs ask it by `Guard`",
     ),
+    "runs complete": "ends jobs of an array, each a command with --part",
     "regurgitation": "counts over a CSV file of another program's responses",
+    "serve": "pages for browsers; programs have the library",
 }
 # The model, or its tuning, is more than an example may take.
 WITHOUT_EXAMPLE = {"pull_model", "pii_check", "pii_insert", "pii_tune"}

@@ -56,7 +56,7 @@ def logged(
         "time": MORNING + timedelta(minutes=number),
         "recipient": recipient,
         "model": "toy",
-        "sampling": sampling or Sampling(temperature=1.0),
+        "sampling": sampling or Sampling(temperature=1.0, said="sampling"),
         "messages": (LoggedMessage("system", "Be brief."), LoggedMessage("user", f"{content}{query}")),
         "answer": answer,
         "documents": tuple(found),

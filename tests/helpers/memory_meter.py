@@ -27,10 +27,13 @@ labels = ["Up", "Low"]
 said = "Said"
 """
 NOTE = ["--context-file", "note.txt", "--query", "When?"]
+LONG = ["--context-file", "long.txt", "--query", "When?"]
 TASKS = ["--task", "task.toml", "--data", "rows.jsonl", "--label-scoring", "whole-sequence", "--queries", "4"]
 PII = ["pii", "probe", "--subjects", "people.jsonl", "--kinds", "twin", "--decoys", "50", "--control-names", "1"]
 INSTRUMENTS = {
     "influence": ["influence", *NOTE, "--response", "It sails at nine."],
+    # The states of a context as long as the smaller budget allows.
+    "influence, search": ["influence", *LONG, "--response", "It sails at nine.", "--search", "top:2:2"],
     "influence, λ = 1.5": ["influence", *NOTE, "--response", "It sails at nine.", "--cid-lambda", "1.5"],
     "decode": ["decode", "--data", "cases.jsonl", "--samples", "4", "--max-new-tokens", "6"],
     "redact-plan": ["redact-plan", *NOTE, "--response", "At nine", "--max-loss", "3", "--max-new-tokens", "4"],
@@ -101,6 +104,7 @@ def write_data(folder: Path) -> None:
     for name, records in files.items():
         (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
     (folder / "note.txt").write_text("".join(said[:7]), encoding="utf-8")
+    (folder / "long.txt").write_text("".join(said[:22]), encoding="utf-8")
     (folder / "line.txt").write_text("One. Two.", encoding="utf-8")
     (folder / "task.toml").write_text(TASK, encoding="utf-8")
     (person,) = canaries_of(1, seed=11)

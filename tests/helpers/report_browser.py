@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -13,6 +14,13 @@ from types import TracebackType
 from typing import Any
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def _away(descriptor: int) -> int:
+    """The same file under a number that is none of those that the shell below gives others."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10)
+    os.close(descriptor)
+    return moved
 
 
 class Browser:
@@ -30,6 +38,7 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         child_reads, self._to = os.pipe()
         self._from, child_writes = os.pipe()
+        child_reads, child_writes = _away(child_reads), _away(child_writes)
         # Chromium expects its pipe at the descriptors 3 and 4, whatever ours are called.
         command = f'exec 8<&{child_reads} 9>&{child_writes}; exec "$0" "$@" 3<&8 4>&9 8<&- 9>&-'
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]

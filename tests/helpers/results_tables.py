@@ -500,6 +500,24 @@ def long_intervals() -> Table:
     return out
 
 
+def ledger_day() -> Table:
+    places = {(row["document"], row["recipient"]): n for n, row in enumerate(read("ledger_day"), 1)}
+    told = {"note-1": (3,), "note-3": (8,), "note-2": (6,), "note-5": (10, 5), "note-4": (11, 1, 4, 9)}
+    said = {
+        "note-1": "one recipient, three answers about one note",
+        "note-3": "one recipient, the same text drawn twice",
+        "note-2": "one recipient, a cached answer shown twice",
+        "note-5": "two recipients, one cached answer",
+        "note-4": "four recipients, a part of one note each",
+    }
+    out: list[list[Cell]] = [
+        [said[note], UNKEPT, [float(places[note, f"recipient {n}"]) for n in of]] for note, of in told.items()
+    ]
+    of_last = [place for (document, _), place in places.items() if document == "note-6"]
+    out.append(["nobody", [-6.0, float(len(of_last))], [float(min(of_last))]])
+    return out
+
+
 TABLES: dict[str, list[Callable[[], Table]]] = {
     "figure_2a": [figure_2a],
     "figure_2b": [lambda: _over("figure_2b", "max_context_tokens")],
@@ -528,6 +546,7 @@ TABLES: dict[str, list[Callable[[], Table]]] = {
     "pubmedqa": [lambda: [[UNKEPT] * 9] * 20],
     "served": [lambda: [[UNKEPT] * 4] * 4, served, lambda: [[UNKEPT] * 4] * 5, lambda: [[UNKEPT] * 2] * 3],
     "pii_check": [pii_check, lambda: [[UNKEPT] * 5] * 6],
+    "ledger_day": [ledger_day, lambda: [[UNKEPT] * 2] * 7, lambda: [[UNKEPT] * 3] * 2],
     "long_contexts": [long_by_kind, long_by_length, long_cost, long_peers, long_audits, long_intervals, long_pairs],
 }
 """Of each page, its tables in their order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import accumulate, permutations, product
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from helpers.measure_items import make_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.ledger.accounting import counted, left_of, running, total
+from leakmeter.ledger.accounting import IMPOSSIBLE, counted, left_of, total
 from leakmeter.stats.stats import posterior_from_even_odds
 
 N_VOCAB, D = 3, "d"
@@ -155,8 +155,42 @@ def test_a_posterior_is_shown_only_where_every_condition_holds() -> None:
     assert small.posterior(is_exact=True).probability is None
 
 
-def test_what_is_not_defined_counts_as_infinite() -> None:
-    assert running(np.asarray([1.0, math.inf, -math.inf, 2.0])).tolist() == [1.0, math.inf, math.inf, math.inf]
+def test_what_is_not_defined_is_over_every_budget_and_no_certainty() -> None:
+    found = total(np.asarray([1.0, math.inf, -math.inf, 2.0]), np.zeros(4), np.zeros(4), range(4), [True] * 4)
+    assert found.signed_nats is None
+    assert found.largest_running_nats == found.largest_answer_nats == math.inf
+    assert found.posterior(is_exact=True).probability is None
+    one = total(np.asarray([math.nan]), np.zeros(1), np.zeros(1), ["a"], [True])
+    assert (one.signed_nats, one.largest_running_nats, one.largest_answer_nats) == (None, math.inf, math.inf)
+
+
+def test_an_answer_that_is_impossible_with_the_document_is_of_another_model() -> None:
+    found = total(np.asarray([1.0, -math.inf]), np.zeros(2), np.zeros(2), range(2), [True] * 2)
+    assert (found.signed_nats, found.largest_running_nats) == (-math.inf, math.inf)
+    assert found.posterior(is_exact=True) == (None, IMPOSSIBLE)
+    certain = total(np.asarray([math.inf]), np.zeros(1), np.zeros(1), ["a"], [True])
+    assert certain.posterior(is_exact=True).probability == 1.0
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.sampled_from([None, 1.0, 2.0, 3.0])), max_size=5))
+def test_the_largest_sum_is_over_all_orders_that_the_times_allow(rows: list[tuple[int, float | None]]) -> None:
+    rows = sorted(rows, key=lambda row: math.inf if row[1] is None else row[1])
+    largest = 0.0
+    for order in permutations(rows):
+        times = [time for _, time in order if time is not None]
+        if times == sorted(times):
+            largest = max([largest, *map(abs, accumulate(value for value, _ in order))])
+    n = len(rows)
+    values = np.asarray([float(value) for value, _ in rows])
+    found = total(values, np.zeros(n), np.zeros(n), range(n), [True] * n, [time for _, time in rows])
+    assert found.largest_running_nats == largest
+    back = [row for row in rows if row[1] is None] + [row for row in rows if row[1] is not None]
+    moved = np.asarray([float(value) for value, _ in back])
+    assert (
+        total(moved, np.zeros(n), np.zeros(n), range(n), [True] * n, [time for _, time in back]).largest_running_nats
+        == largest
+    )
+    assert found.interval_nats[0] <= largest <= found.interval_nats[1]
 
 
 @given(st.lists(st.tuples(st.floats(-50, 50), st.floats(0, 2), st.integers(0, 4), st.booleans()), max_size=12))

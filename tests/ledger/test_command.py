@@ -42,6 +42,21 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def test_what_has_no_number_is_named_wherever_a_budget_is_told_of(cli: Call, log: Path, tmp_path: Path) -> None:
+    log.write_text(log.read_text().replace("She said 4471.", "Call 202-555-0143."), encoding="utf-8")
+    assert cli("ledger", "add", log, "--model", "toy", "--search", "top:1:1").code == 0
+    junit, sarif = tmp_path / "j.xml", tmp_path / "s.json"
+    told = cli("ledger", "check", "--budget", "1000", "--per", "subject", "--junit", junit, "--sarif", sarif)
+    assert told.code == 1
+    assert not told.out.startswith("holds")
+    for said in (told.out, junit.read_text(), sarif.read_text()):
+        assert "a search left answers without a number (2)" in said
+    assert ElementTree.parse(junit).getroot().get("failures") == "1"
+    assert json.loads(sarif.read_text())["runs"][0]["results"]
+    found = json.loads(cli("ledger", "check", "--budget", "1000", "--per", "subject", "--json").out)
+    assert (found["holds"], found["over"], len(found["unknown"])) == (False, [], 1)
+
+
 def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
     ended = cli("ledger", "add", log, "--model", "toy", "--keep-texts")
     assert ended.code == 0, ended.err

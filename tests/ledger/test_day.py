@@ -6,6 +6,7 @@ import itertools
 import json
 import stat
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from leakmeter.ledger.query import ask
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import Book
 from leakmeter.runs.loading import KeptModel
-from leakmeter.traces import AbsentDocument, LoggedAnswer, Reason, Refused
+from leakmeter.traces import AbsentDocument, LoggedAnswer, LoggedMessage, Place, Reason, Refused, Sampling
 
 KEYS = Keys(b"k" * 32)
 SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
@@ -193,8 +194,6 @@ def test_refused_calls_are_counted_and_bad_answers_left_out(ledger: Ledger) -> N
 
 
 def test_answers_are_scored_at_their_own_temperature(ledger: Ledger) -> None:
-    from leakmeter.traces import Sampling
-
     warm = [
         logged(n, {"file-7": SECRET}, LEAK, recipient=f"reader-{n}", sampling=Sampling(temperature=t))
         for n, t in enumerate((0.5, 2.0, 0.0))
@@ -202,7 +201,7 @@ def test_answers_are_scored_at_their_own_temperature(ledger: Ledger) -> None:
     added(ledger, warm, conditions_hold=True)
     told = {one.recipient: one for one in Book(ledger).told("document", by_recipient=True)}
     sums = [told[KEYS.recipient(f"reader-{n}")].total.signed_nats for n in range(3)]
-    assert sums[0] > sums[2] > sums[1]
+    assert (sums[0] or 0) > (sums[2] or 0) > (sums[1] or 0)
     assert told[KEYS.recipient("reader-2")].flags == {"greedy": 1}
 
 
@@ -329,6 +328,7 @@ def test_sql(whole: Ledger) -> None:
     answer = ask("select id, n_answers from totals where kind = 'document' order by largest_running_nats desc", whole)
     assert next(answer.rows) == ("file-7", 2)
     assert next(ask("select count(*) from events", whole).rows) == (8,)
+    assert len(list(ask("select * from events order by time", whole).rows)) == 8
     for sql in ("drop table events", "select * from read_csv('/etc/passwd')"):
         with pytest.raises(UsageError):
             list(ask(sql, whole).rows)
@@ -344,3 +344,49 @@ def test_what_a_search_leaves_without_a_number_is_in_no_sum(ledger: Ledger) -> N
     assert not left.is_exact
     # Nobody knows whether it is within a budget.
     assert not check(Book(ledger), Budget(1e6, "subject"))[1].holds
+
+
+def test_a_limit_that_is_not_logged_is_not_off_unless_somebody_says_so(tmp_path: Path) -> None:
+    one = logged(1, {"file-7": SECRET}, LEAK, sampling=Sampling(temperature=1.0, top_p=1.0))
+    for states, flags in ((False, {"decoding not logged": 1}), (True, {})):
+        ledger = Ledger(tmp_path / str(states), KEYS)
+        added(ledger, [one], conditions_hold=True, plain_draws=states)
+        (told,) = Book(ledger).told("document", by_recipient=True)
+        assert told.flags == flags
+        assert (told.posterior.probability is not None) is states
+
+
+def test_values_that_were_scored_one_by_one_are_within_no_budget(ledger: Ledger) -> None:
+    added(ledger, [day()[2]])
+    people = {one.thing.id for one in Book(ledger).told("subject", by_recipient=True)}
+    assert len(people) > 1
+    assert check(Book(ledger), Budget(1e6, "subject"))[1].holds
+    (ledger.path / "subjects.toml").write_text(f"[[same]]\nsubjects = {json.dumps(sorted(people))}\n")
+    over, found = check(Book(ledger), Budget(1e6, "subject"))
+    assert (over, found.holds, found.n_missing) == ([], False, 1)
+    assert "no bound" in found.explained
+
+
+def test_a_draw_shown_for_another_prompt_is_flagged(ledger: Ledger) -> None:
+    shown = [
+        logged(n, {"file-7": SECRET}, LEAK, query=query, response_id=draw)
+        for n, (query, draw) in enumerate((("Who?", "r-1"), ("Who came?", "r-1"), ("Who?", "r-2"), ("Who?", "r-2")))
+    ]
+    added(ledger, shown, conditions_hold=True)
+    (told,) = Book(ledger).told("document", by_recipient=True)
+    assert told.flags == {"cached for another prompt": 2}
+    assert (told.total.n_answers, told.total.n_repeats) == (2, 2)
+
+
+def test_a_document_of_an_earlier_turn_is_measured_where_it_still_stands(ledger: Ledger) -> None:
+    first = logged(1, {"file-7": SECRET}, "Somebody came.")
+    more = (LoggedMessage("assistant", "Somebody came."), LoggedMessage("user", f"{PLAIN['weather-0']}\n\nWho?"))
+    place = Place(3, 0, len(PLAIN["weather-0"]))
+    weather = replace(logged(2, PLAIN, "").documents[0], places=(place,))
+    second = replace(logged(2, {}, LEAK), messages=(*first.messages, *more), documents=(weather,))
+    added(ledger, [first, second])
+    told = {one.thing.id: one for one in Book(ledger).told("document", by_recipient=True)}
+    assert told["file-7"].total.n_answers == 2
+    assert told["weather-0"].total.n_answers == 1
+    # The same log again: nothing is new.
+    assert added(ledger, [first, second]).n_added == 0

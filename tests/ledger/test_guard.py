@@ -11,6 +11,7 @@ import leakmeter
 from helpers.logged_answers import ChatToy
 from leakmeter.errors import UsageError
 from leakmeter.ledger.guard import NOTE, Guard
+from leakmeter.ledger.measuring import Measuring
 from leakmeter.ledger.totals import Book
 
 DOCUMENTS = {"file-7": "Ms Ana Alvi came. She said 4471.", "weather": "It rains."}
@@ -86,6 +87,21 @@ def test_one_that_was_shown_all_the_same_is_counted_on_request(tmp_path: Path) -
     assert verdict.recorded
     assert not verdict.within
     assert watch.check(DOCUMENTS, *ASKED).uses[0].room_nats == 0.0
+
+
+def test_nothing_is_within_where_it_is_not_known_what_was_told(tmp_path: Path) -> None:
+    model = leakmeter.Meter(Echo())
+    how = Measuring(search="top:1:1")
+    documents = {"file-7": "Ms Ana Alvi came. Call 202-555-0143."}
+    where = tmp_path / "ledger"
+    ours = leakmeter.Guard(model, budget=1e6, ledger=where, per="subject,recipient", how=how)
+    verdict = ours.check(documents, *ASKED)
+    assert not verdict.within
+    ours.record(verdict)
+    # A later answer that is scored in full does not make known what was told before.
+    again = leakmeter.Guard(model, budget=1e6, ledger=where, per="subject,recipient").check(documents, *ASKED)
+    assert not again.within
+    assert min(use.room_nats for use in again.uses) == 0.0
 
 
 def test_documents_have_to_be_in_the_messages(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def words(parts: list[Part]) -> list[Any]:
 @pytest.mark.parametrize("size", [2, 3, 7, 20])
 def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> None:
     alone = measured(Toy(), None, 1)
-    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), "cpu", cases(), group_size=size)
+    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=size)
     with RunDirectory.open(tmp_path, spec) as directory:
         together = measured(Toy(), directory, size)
         directory.finish(spec, n_parts(N_CASES, size))
@@ -72,16 +72,16 @@ def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> N
 
 
 def test_the_number_scored_together_is_part_of_a_runs_id() -> None:
-    ids = [spec_of(MEASURE, "influence", SETTINGS, Toy(), "cpu", cases(), group_size=n).id for n in (1, 2, 3)]
+    ids = [spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=n).id for n in (1, 2, 3)]
     assert len(set(ids)) == 3
-    assert spec_of(MEASURE, "influence", SETTINGS, Toy(), "cpu", cases()).id == ids[0]
+    assert spec_of(MEASURE, "influence", SETTINGS, Toy(), cases()).id == ids[0]
 
 
 def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tmp_path: Path) -> None:
     size = 2
     begun: list[str] = []
     callbacks = Callbacks(on_case=lambda number, id_: begun.append(f"{number} {id_}"))
-    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), "cpu", cases(), group_size=size)
+    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=size)
     seen: dict[str, bytes] = {}
     n_deaths = 0
     while True:
@@ -120,7 +120,7 @@ def test_what_cases_share_is_predicted_once() -> None:
     documents = (Document("a", "Anna sang. Bo ate."),)
     twins = [SETTINGS.prepare(Case(id_, documents, "Who?", "Anna"), Toy(), MEASURE) for id_ in "ab"]
     predictor = predictor_of(Toy())
-    predictor.backend._sharing = "prefixes"
+    predictor.backend.sharing = "prefixes"
     one, two = predictor.predict(MEASURE, twins[0]), predictor.predict(MEASURE, *twins)
     # Influence asks once more for its prompts in other company, each trial for itself.
     assert one.n_tokens_run == two.n_tokens_run

@@ -209,7 +209,7 @@ def plain(texts: dict[str, Any]) -> dict[str, Any]:
 def test_finished_parts_are_read_and_only_the_others_measured(tmp_path: Path) -> None:
     backend, measure, settings = Toy(), Influence(), PromptSettings()
     given = cases(4)
-    spec = spec_of(measure, "influence", settings, backend, "cpu", given)
+    spec = spec_of(measure, "influence", settings, backend, given)
     prepared = [settings.prepare(case, backend, measure) for case in given]
     begun: list[tuple[int, str]] = []
     callbacks = Callbacks(on_case=lambda number, id_: begun.append((number, id_)))

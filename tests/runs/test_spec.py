@@ -23,13 +23,10 @@ def spec(
     measure: Influence | None = None,
     settings: PromptSettings | None = None,
     cases: tuple[Case, ...] = (CASE,),
-    device: str = "cpu",
     backend: Toy | None = None,
     **how: Any,
 ) -> RunSpec:
-    return spec_of(
-        measure or Influence(), "influence", settings or PromptSettings(), backend or Toy(), device, cases, **how
-    )
+    return spec_of(measure or Influence(), "influence", settings or PromptSettings(), backend or Toy(), cases, **how)
 
 
 def test_equal_work_has_one_id() -> None:
@@ -109,10 +106,11 @@ def test_cases_count_in_number_and_order() -> None:
 
 
 def test_model_and_version_change_the_id() -> None:
-    named, hashed, coarse = Toy(), Toy(), Toy()
+    named, hashed, coarse, moved, other = Toy(), Toy(), Toy(), Toy(), Toy()
     named.name, hashed.weights_sha256, coarse.dtype = "other", "0" * 64, "float32"
-    ids = {spec(backend=backend).id for backend in (Toy(), named, hashed, coarse)}
-    assert len({*ids, spec(device="cuda:0").id, replace(spec(), version="9").id, replace(spec(), measure="x").id}) == 7
+    vars(moved)["device"], vars(other)["machine"] = "cuda:0", {"threads": 2}
+    ids = {spec(backend=backend).id for backend in (Toy(), named, hashed, coarse, moved, other)}
+    assert len({*ids, replace(spec(), version="9").id, replace(spec(), measure="x").id}) == 8
 
 
 def test_the_spec_names_the_versions_of_what_computes() -> None:

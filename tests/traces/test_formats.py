@@ -46,7 +46,8 @@ def test_every_format_says_the_same(name: str, apart: bool, tmp_path: Path) -> N
         assert [{"role": m.role, "content": m.content} for m in said.messages] == one.messages
         assert said.model == "small-model"
         assert (said.sampling.temperature, said.sampling.max_tokens, said.sampling.decoding) == (1.0, 64, "sampling")
-        assert said.is_draw is True
+        # Other limits than top-p are not logged.
+        assert said.is_draw is None
         assert said.time is not None
         assert abs((said.time - one.time(4)).total_seconds()) <= 1
         assert said.n_hidden_calls == (one.rewrite if name in (*WITH_SPANS, "leakmeter") else 0)
@@ -232,15 +233,18 @@ def test_the_recipient_is_the_field_that_is_named(name: str, path: str, tmp_path
         ({}, None, None),
         ({"temperature": 0}, "greedy", False),
         ({"temperature": 0.7}, "sampling", None),
-        ({"temperature": 0.7, "top_p": 1}, "sampling", True),
+        ({"temperature": 0.7, "top_p": 1}, "sampling", None),
         ({"temperature": 1, "top_p": 1, "typical_p": 0.9}, "top-p", False),
         ({"temperature": 1, "decoding": "sampling"}, "sampling", True),
         ({"temperature": 1, "decoding": "beam"}, "beam", False),
         ({"temperature": 1, "decoding": "sampling", "top_k": 5}, "top-k", False),
-        ({"temperature": "0.7", "top_p": "1"}, "sampling", True),
+        ({"temperature": "0.7", "top_p": "1"}, "sampling", None),
         ({"temperature": 1, "top_p": 0.9}, "top-p", False),
         ({"temperature": 1, "top_k": 40}, "top-k", False),
-        ({"temperature": 1, "top_p": 1, "top_k": -1}, "sampling", True),
+        ({"temperature": 1, "top_p": 1, "top_k": -1}, "sampling", None),
+        ({"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0}, "sampling", None),
+        ({"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0, "repeat_penalty": 1}, "sampling", True),
+        ({"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0, "repeat_penalty": 1.1}, "sampling", False),
         ({"temperature": 1, "min_p": 0.1}, "top-p", False),
         ({"temperature": 1, "frequency_penalty": 0.5}, "sampling", False),
         ({"temperature": 1, "logit_bias": {"7": -100}}, "sampling", False),
@@ -307,7 +311,7 @@ def test_a_line_that_was_cut_and_one_of_a_later_version(tmp_path: Path) -> None:
     later = {**held, "schema": "leakmeter-answer/2"}
     reader, _ = read(write(tmp_path / "log.jsonl", [held, {**held, "incomplete": True}, later]))
     assert reader.n_answers == 1
-    assert reader.refused == {Reason.INCOMPLETE: 1, Reason.NOT_OF_FORMAT: 1}
+    assert reader.refused == {Reason.INCOMPLETE: 1, Reason.OTHER_VERSION: 1}
 
 
 def test_every_reason_has_a_sentence() -> None:
@@ -317,3 +321,25 @@ def test_every_reason_has_a_sentence() -> None:
 def test_an_exchange_is_invented_anew_from_its_seed() -> None:
     assert exchanges(3) == exchanges(3)
     assert isinstance(exchanges(1)[0], Exchange)
+
+
+@pytest.mark.parametrize(
+    ("said", "n_hidden"),
+    [
+        ({}, 0),
+        ({"usage": {"completion_tokens_details": {"reasoning_tokens": 0}}}, 0),
+        ({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}}, 1),
+        ({"usage": {"output_tokens_details": {"reasoning_tokens": 12}}, "reasoning": {"effort": "low"}}, 1),
+    ],
+)
+def test_reasoning_out_of_sight_is_a_hidden_call(tmp_path: Path, said: dict[str, Any], n_hidden: int) -> None:
+    (line,) = logged_traffic.openai(TRAFFIC[1])
+    line["response"].update(said)
+    (answer,) = read(write(tmp_path / "log.jsonl", [line]))[1]
+    assert isinstance(answer, LoggedAnswer)
+    assert answer.n_hidden_calls == n_hidden
+    line["response"].pop("usage", None)
+    line["response"]["choices"][0]["message"]["reasoning_content"] = "They want Anna."
+    (answer,) = read(write(tmp_path / "log.jsonl", [line]))[1]
+    assert isinstance(answer, LoggedAnswer)
+    assert answer.n_hidden_calls == 1

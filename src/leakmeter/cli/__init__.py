@@ -15,6 +15,7 @@ from leakmeter.cli import process
 from leakmeter.commands.renamed import with_new_command, with_new_names
 from leakmeter.core import registry
 from leakmeter.core.plain import visible
+from leakmeter.core.urls import as_given
 from leakmeter.errors import LeakmeterError
 
 _COMMANDS: Final = {
@@ -30,6 +31,7 @@ _COMMANDS: Final = {
     "tokens": "Show the prompts that cases are measured with: text, token ids, and the piece of each token.",
     "doctor": "Examine whether a model, served or local, gives the log-probabilities that measurements need.",
     "demo": "Measure an invented clinic note: how much does each sentence influence an answer?",
+    "serve": "Show on a local page what a model leaks as you type, and browse what was measured.",
     "models": "List known models, and fetch them.",
     "cache": "Show the score cache, and empty it.",
 }
@@ -139,5 +141,5 @@ def _fail(message: str, code: int) -> NoReturn:
     except OSError:
         # What is left of the output has nowhere to go, now or when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.stderr.write(f"leakmeter: {visible(' '.join(message.split()))}\n")
+    sys.stderr.write(f"leakmeter: {visible(' '.join(as_given(message).split()))}\n")
     sys.exit(code)

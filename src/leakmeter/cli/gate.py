@@ -56,7 +56,7 @@ def gate(
     run
         A run, by its directory or its name.
     runs
-        Directory of runs, runs by default; again for each further one. One may be a run.
+        Directory of runs, runs by default, or its URL in an object store; again for each further one. One may be a run.
     latest
         Take the newest finished run of the directory, and say which it is.
     upper

@@ -11,6 +11,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
+from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 
@@ -47,6 +48,7 @@ def add(
     ner: str | None = None,
     answered_by: Annotated[list[str] | None, Parameter(negative="")] = None,
     conditions_hold: Flag = False,
+    plain_draws: Flag = False,
     keep_texts: Flag = False,
     dtype: str | None = None,
     device: str | None = None,
@@ -55,6 +57,7 @@ def add(
     allow_remote: Flag = False,
     concurrency: int | None = None,
     json: Flag = False,
+    workers: WorkerOptions | None = None,
 ) -> None:
     """Measure the answers of logs that the ledger does not have, and add them.
 
@@ -92,6 +95,9 @@ def add(
     conditions_hold
         State what no log shows: that later queries depend on a document only through what their recipient saw, and that
         recipients know all other documents. Posteriors are shown only then.
+    plain_draws
+        State of servers what their logs do not: that limits (top-p, top-k, min-p) and penalties that are not logged
+        were off, as where a server's interface does not have them. Without it such answers have no posterior.
     keep_texts
         Keep texts and names too, so that pages open heat maps and --show-names works.
     dtype
@@ -125,11 +131,11 @@ def add(
         keep_texts=keep_texts,
         answered_by=tuple(answered_by or ()),
         conditions_hold=conditions_hold,
+        plain_draws=plain_draws,
     )
     loading = {"dtype": dtype, "device": device, "memory": memory, "tokenizer": tokenizer, "concurrency": concurrency}
-    given = {name: value for name, value in loading.items() if value is not None}
-    if allow_remote:
-        given["allow_remote"] = True
+    loading |= (workers or WorkerOptions()).loading() | {"allow_remote": allow_remote}
+    given = {name: value for name, value in loading.items() if value not in (None, False)}
     kept = KeptModel(model, **given)
     reader = TraceReader(
         list(traces), format=format, recipient=recipient, documents=documents, absent_documents=absent_documents
@@ -236,7 +242,7 @@ def check(
         Print one JSON object instead.
     """
     from leakmeter.core.written import write_whole
-    from leakmeter.ledger.budgets import Budget, lines
+    from leakmeter.ledger.budgets import Budget, lines, unknown
     from leakmeter.ledger.budgets import check as held_against
     from leakmeter.ledger.report import record
     from leakmeter.runs.gate_words import check_lines
@@ -250,14 +256,17 @@ def check(
     output.check_apart(junit=junit, sarif=sarif)
     book = _book(ledger)
     over, found = held_against(book, limit)
+    missing = unknown(book, limit)
     if junit is not None:
         write_whole(junit, to_junit([found]), public=True)
     if sarif is not None:
         write_whole(sarif, to_sarif([found], about=about), public=True)
     if json:
-        output.print_json({"holds": found.holds, "check": asdict(found), "over": [record(one, book) for one in over]})
+        told = {"over": over, "unknown": missing}
+        rows = {name: [record(one, book) for one in of] for name, of in told.items()}
+        output.print_json({"holds": found.holds, "check": asdict(found), **rows})
     else:
-        for line in (check_lines([found])[0], *lines(over)):
+        for line in (check_lines([found])[0], *lines(over), *lines([one for one in missing if one not in over])):
             output.print_text(line)
     if not found.holds:
         sys.exit(_BROKEN)

@@ -44,7 +44,7 @@ def query(
     sql
         One SELECT.
     runs
-        Directory of runs, or one run.
+        Directory of runs, or one run; or its URL in an object store.
     schema
         Show the columns of all views, their types and units instead.
     json

@@ -27,7 +27,7 @@ def report(
     Parameters
     ----------
     run
-        The run's directory; or a study's directory, for its tables and figures.
+        The run's directory, or its URL in an object store; or a study's directory, for its tables and figures.
     others
         Directories of further runs.
     html

@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.plain import visible
+from leakmeter.core.urls import place_of
 
 if TYPE_CHECKING:
     from leakmeter.core.json_object import JsonObject
@@ -24,7 +25,7 @@ app = App(
     help="""List, show, compare, verify and export runs.
 
     A run is a directory under runs, or under --runs. It is given by its path, its name, or as much of the name as tells
-    it from others. Nothing here loads a model.""",
+    it from others. Either may be a URL of an object store (s3://, gs://, az://). Nothing here loads a model.""",
 )
 
 _WIDEST: Final = 60
@@ -150,6 +151,26 @@ def compare(
 
 
 @app.command
+def complete(run: str, /, *others: Annotated[Path, Parameter(negative="")], runs: Path = Path("runs")) -> None:
+    """Put a run together that was measured in slices (see --part of the commands that measure).
+
+    Parameters
+    ----------
+    run
+        The run.
+    others
+        Further directories of the same run, where jobs had no directory in common: their parts are copied to the first.
+    runs
+        Directory of runs, where the run is given by name.
+    """
+    from leakmeter.runs.catalogue import find_run
+    from leakmeter.runs.slices import complete as completed
+
+    first = Path(place_of(find_run(run, runs)))
+    output.tell(f"run: {completed([first, *others]).place}")
+
+
+@app.command
 def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs")) -> None:
     """Check that runs are as they were written: no file truncated, edited, missing or foreign.
 
@@ -163,8 +184,10 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
         Directory of runs.
     """
     from leakmeter.runs.catalogue import RUN, entries, find_run
+    from leakmeter.runs.stored import fetched
     from leakmeter.runs.verify import verify as verified
 
+    runs = runs if run else fetched(runs)
     named = [find_run(given, runs) for given in run]
     found = [verified(path) for path in named or (runs / one.name for one in entries(runs) if one.kind == RUN)]
     for one in found:
@@ -261,7 +284,7 @@ def _record(path: Path, found: Summary) -> JsonObject:
     return {
         "run": entry.name,
         "name": entry.given_name,
-        "directory": str(path),
+        "directory": place_of(path),
         "state": entry.state,
         "finished": entry.finished,
         "measure": entry.measure,
@@ -274,6 +297,8 @@ def _record(path: Path, found: Summary) -> JsonObject:
         "version": entry.version,
         "command": found.command,
         "cost": asdict(found.cost),
+        "workers": [asdict(one) for one in found.workers],
+        "slowest_part": None if found.slowest_part is None else asdict(found.slowest_part),
         "warnings": list(_warnings(found)),
     }
 
@@ -292,7 +317,7 @@ def _warnings(found: Summary) -> Iterator[str]:
 def _lines(path: Path, found: Summary) -> Iterator[str]:
     entry, cost = found.entry, found.cost
     yield entry.name
-    yield f"  directory     {path}"
+    yield f"  directory     {place_of(path)}"
     yield f"  state         {entry.state}{f', {entry.finished}' if entry.finished else ''}"
     for heading, text in (("name", entry.given_name), ("data", entry.data), ("unit", entry.unit)):
         if text:
@@ -304,6 +329,13 @@ def _lines(path: Path, found: Summary) -> Iterator[str]:
         f"  cost          {cost.seconds:,.1f} s; {cost.requests:,} prompts; {cost.tree_tokens:,} tokens run, "
         f"where full passes take {cost.naive_tokens:,}"
     )
+    for one in found.workers:
+        rate = f", {one.tree_tokens / one.seconds:,.0f} tokens a second" if one.seconds else ""
+        yield f"  worker        {one.worker}: {one.n_cases:,} cases in {one.seconds:,.1f} s{rate}"
+    if (slowest := found.slowest_part) is not None:
+        named = f"'{slowest.ids[0]}'" + (f" to '{slowest.ids[-1]}'" if len(slowest.ids) > 1 else "")
+        where = f", on {slowest.worker}" if slowest.worker else ""
+        yield f"  slowest part  {slowest.number}, case {named}: {slowest.seconds:,.1f} s{where}"
     yield f"  leakmeter     {entry.version}"
     yield f"  command       {found.command or 'none: made in Python'}"
     for heading in _GROUPS:

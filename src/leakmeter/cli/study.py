@@ -21,6 +21,7 @@ from leakmeter.commands.study import (
     shipped_studies,
     time_of,
 )
+from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def run(
     out: Path = Path("runs"),
     no_cache: Flag = False,
     dry_run: Flag = False,
+    workers: WorkerOptions | None = None,
 ) -> None:
     """Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.
 
@@ -80,7 +82,8 @@ def run(
         Predict tokens and time instead, from each cell's first records; nothing is run or written.
     """
     changes, paths = _changes(set or []), partial(_paths, data or [])
-    options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache)
+    given = (workers or WorkerOptions()).loading()
+    options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache, **given)
     chosen, records, options = loaded_study(study, size, changes, paths, options)
     if dry_run:
         from leakmeter.studies.forecast import forecasts

@@ -42,8 +42,8 @@ class CallOptions:
     """How a call measures its cases."""
 
     out: str | Path | None = None
-    """Directory of runs to keep the results in: the same call goes on where it was interrupted, and measures nothing
-    twice. None to measure in memory."""
+    """Directory of runs to keep the results in, or its URL in an object store: the same call goes on where it was
+    interrupted, and measures nothing twice. None to measure in memory."""
     name: str | None = None
     """What to call the run, with out: shown in lists and reports, and no part of what identifies it."""
     progress: bool = False
@@ -263,9 +263,12 @@ def measured(
     from leakmeter.runs.measure import Callbacks, check_answered, measure_cases
     from leakmeter.runs.results import Results
     from leakmeter.runs.run import Run
+    from leakmeter.runs.stored import check_store
 
     settings = settings.resolved()
     with model.lock:
+        if how.out is not None:
+            check_store(Path(how.out))
         backend = model.backend
         prepared, kept = given.prepared(backend, settings, measure)
         measure.check(prepared[0].item)
@@ -290,4 +293,4 @@ def measured(
             ) as (directory, _, each):
                 for _ in each:
                     pass  # each is written as it comes, and read again where it is asked for
-    return Run(directory.path, directory.read_spec(), results)
+    return Run.of(Path(directory.place), results)

@@ -17,6 +17,7 @@ from leakmeter.commands.given import LoadedCases, as_unicode
 from leakmeter.commands.options import RunOptions
 from leakmeter.core import registry
 from leakmeter.core.measure import Measure
+from leakmeter.core.urls import place_of, url_of
 from leakmeter.errors import LeakmeterError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from leakmeter.runs.measure import Callbacks
     from leakmeter.runs.result import AnyResult, Part
     from leakmeter.runs.rundir import RunDirectory
+    from leakmeter.runs.slices import Slice
 
 
 def run_cases(
@@ -75,9 +77,14 @@ def run_cases(
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
     from leakmeter.core.written import files_among
-    from leakmeter.runs.measure import Callbacks, check_answered
+    from leakmeter.runs.measure import Callbacks, RemoteBackend, check_answered
+    from leakmeter.runs.stored import check_store
 
+    part = _slice_of(run, draws=settle is not None)
+    check_store(run.out)
     backend = run.load_backend()
+    if part is not None and isinstance(backend, RemoteBackend):
+        raise UsageError("a served model does the work from wherever it is asked; leave --part out, for --concurrency")
     accept(backend)
     with _unexplained(public):
         prepared, kept = given.prepared(backend, settings, measure)
@@ -102,6 +109,7 @@ def run_cases(
             data=", ".join(files) or None,
             callbacks=callbacks,
             settle=settle,
+            part=part,
         ) as (directory, settled, parts),
     ):
         kept_name = directory.read_spec().get("name") if directory.is_complete else run.name
@@ -112,15 +120,37 @@ def run_cases(
                 output.print_json(result.to_dict())
     if run.name not in (None, kept_name) and not public:
         output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
+    if part is not None:
+        output.tell(f"part {part} is measured; when all {part.of} are: leakmeter runs complete {directory.place}")
+        return
     if not run.json:
         output.print_results(shown)
     if run.html is not None:
-        output.write_page(run.html, shown, command, directory.path)
-    output.tell(f"run: in '{run.out}', and private, its name included" if public else f"run: {directory.path}")
+        output.write_page(run.html, shown, command, Path(directory.place))
+    output.tell(
+        f"run: in '{place_of(run.out)}', and private, its name included" if public else f"run: {directory.place}"
+    )
     if run.html is not None:
         output.tell_page(run.html, public=public)
     if kept.problems:
         output.tell(output.left_out(kept.problems, public=public))
+
+
+def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:
+    """The slice of the run that is to be measured; None for all of it.
+
+    Raises:
+        UsageError: it is no slice, or the run cannot be measured in slices.
+    """
+    if run.part is None:
+        return None
+    from leakmeter.runs.slices import Slice
+
+    if run.html is not None:
+        raise UsageError("a slice has no page; leave --html out, and give it to `leakmeter report` of the whole run")
+    if draws:
+        raise UsageError("a guarantee of privacy draws one secret for all of a run; leave --part out")
+    return Slice.parsed(run.part)
 
 
 @contextmanager
@@ -139,6 +169,7 @@ def kept_parts(
     data: str | None = None,
     callbacks: Callbacks,
     settle: Callable[[], tuple[Measure, Path]] | None = None,
+    part: Slice | None = None,
 ) -> Iterator[tuple[RunDirectory, Measure, Iterator[Part]]]:
     """A run directory, what measures, and the cases' texts and measurements; the run is complete once all are taken.
 
@@ -149,19 +180,20 @@ def kept_parts(
         label: what the user calls the run.
         data: the files it is of, as they were given.
         callbacks: told of the progress.
+        part: measure this slice alone, and leave the run for `runs.slices.complete`.
         backend, measure, name, settings, group_size, settle: see `run_cases`.
     """
     from leakmeter.core.written import made_for
     from leakmeter.runs.fingerprint import spec_of
     from leakmeter.runs.measure import measure_cases, n_parts
-    from leakmeter.runs.rundir import RunDirectory
+    from leakmeter.runs.stored import run_directory
 
-    where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
     with ExitStack() as undone:
-        undone.enter_context(made_for(out))
+        if url_of(out) is None:
+            undone.enter_context(made_for(out))
         measure, kept_in = (measure, None) if settle is None else settle()
         spec = spec_of(
-            *(measure, name, settings, backend, where, kept.cases),
+            *(measure, name, settings, backend, kept.cases),
             group_size=group_size,
             command=command,
             problems=kept.problems,
@@ -169,14 +201,15 @@ def kept_parts(
             data=data,
         )
         undone.enter_context(_kept_for(out / spec.id, kept_in))
-        directory = undone.enter_context(RunDirectory.open(out, spec))
-        yield (
-            directory,
-            measure,
-            measure_cases(backend, measure, prepared, directory, callbacks, group_size=group_size),
-        )
-        if not directory.is_complete:
-            directory.finish(spec, n_parts(len(prepared), group_size))
+        n = n_parts(len(prepared), group_size)
+        numbers = range(n) if part is None else part.parts(n)
+        run = run_directory(out, spec.id, str(part or ""))
+        opened = run.opened(spec) if part is None else run.opened_slice(spec, part.number, part.of, n)
+        directory = undone.enter_context(opened)
+        parts = measure_cases(backend, measure, prepared, directory, callbacks, group_size=group_size, numbers=numbers)
+        yield directory, measure, parts
+        if part is None and not directory.is_complete:
+            directory.finish(spec, n)
 
 
 @contextmanager

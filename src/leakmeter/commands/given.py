@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from leakmeter.core.case import Case, Document
 from leakmeter.core.instrument import AnyCase
-from leakmeter.core.prompt import QUERY
+from leakmeter.core.item import Origin
 from leakmeter.errors import LeakmeterError, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class LoadedCases(Generic[_C]):
         problems = list(self.problems)
         for case in self.cases:
             try:
-                prepared.append(_marked(settings.prepare(case, backend, measure), case))
+                prepared.append(Origin(case, settings, measure).prepare(backend))
                 kept.append(case)
             except LeakmeterError as error:
                 if not self.skip_bad:
@@ -64,14 +64,6 @@ class LoadedCases(Generic[_C]):
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
         notes = tuple(_notes(prepared))
         return tuple(prepared), replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
-
-
-def _marked(prepared: Prepared, case: AnyCase) -> Prepared:
-    """A prepared case, which says how long its query is where that may hold retrieved text."""
-    if not (isinstance(case, Case) and case.has_only_system_context):
-        return prepared
-    n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces if piece.role == QUERY)
-    return replace(prepared, unmarked_query_tokens=n_tokens)
 
 
 def _notes(prepared: Sequence[Prepared]) -> Iterator[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
+from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 
@@ -93,7 +94,7 @@ def checked_name(name: str | None) -> str | None:
 
 @Parameter(name="*", negative="")
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(WorkerOptions):
     """Which model measures, on what, and where the results go."""
 
     model: str = DEFAULT_MODEL
@@ -113,7 +114,10 @@ class RunOptions:
     concurrency: int | None = None
     """Requests to a served model under way at a time; 8 by default."""
     out: Path = Path("runs")
-    """Directory of runs."""
+    """Directory of runs, or its URL in an object store: s3://BUCKET/PREFIX, gs:// or az://."""
+    part: str | None = None
+    """I/N: measure the I-th of N slices of the run alone, as a job of an array does; `leakmeter runs complete` puts
+    them together."""
     name: str | None = None
     """A name for the run, which `leakmeter runs list` and pages show; it changes neither numbers nor the run's id."""
     html: Path | None = None
@@ -156,6 +160,7 @@ class RunOptions:
             tokenizer=self.tokenizer,
             allow_remote=self.allow_remote,
             concurrency=self.concurrency,
+            **self.loading(),
         )
 
     def load_predictor(self) -> Predictor:
@@ -169,7 +174,8 @@ class RunOptions:
 
         # The toy, and back ends of other packages, have no weights that could be done without.
         if self.model == "toy" or names_a_backend(self.model):
-            return predictor_of(self.load_backend())
+            here = replace(self, on=None, workers=None, gpus_per_worker=None, allow_mixed=False)
+            return predictor_of(here.load_backend())
         return predictor_for(self.model, dtype=self.dtype, device=self.device, memory=self.memory)
 
 
@@ -177,5 +183,6 @@ class RunOptions:
 class PagelessRunOptions(RunOptions):
     """The same for what has no page, and runs of its own."""
 
+    part: Annotated[str | None, Parameter(parse=False)] = None
     name: Annotated[str | None, Parameter(parse=False)] = None
     html: Annotated[Path | None, Parameter(parse=False)] = None

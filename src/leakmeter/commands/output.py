@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from leakmeter.core.plain import to_json, visible
+from leakmeter.core.urls import as_given
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.runs.spec import outdated
 
@@ -78,7 +79,7 @@ def _own_files() -> Iterator[Path]:
 
 def tell(line: str) -> None:
     """A line on standard error, at once: what happens beside what was asked for."""
-    sys.stderr.write(f"{visible(line)}\n")
+    sys.stderr.write(f"{visible(as_given(line))}\n")
     sys.stderr.flush()
 
 

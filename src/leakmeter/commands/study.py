@@ -188,6 +188,7 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
         The study's directory, and its table as Markdown.
     """
     from leakmeter.commands.progress import study_progress
+    from leakmeter.runs.measure import PartsBackend
     from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
     from leakmeter.studies.forecast import forecasts
 
@@ -206,6 +207,8 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
             for cell in left:
                 started = time.perf_counter()
                 if backend is None or loaded != cell.model:
+                    if isinstance(backend, PartsBackend):
+                        backend.close()
                     backend = None
                     backend, loaded = replace(options, model=cell.model).load_backend(), cell.model
                 of_cell = records[cell.number]

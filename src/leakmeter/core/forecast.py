@@ -103,7 +103,7 @@ class PlanningBackend:
         self.work = Work()
         self.sent = Sent()
         self.to_be_sent = to_be_sent
-        self._sharing = sharing
+        self.sharing = sharing
         self._kept: dict[bytes, Run] = {}
         self._shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
         self._free = self._free_tokens()
@@ -175,7 +175,7 @@ class PlanningBackend:
 
     def _count_runs(self, chunk: Chunk) -> None:
         work = self.work
-        if self._sharing == "nothing":
+        if self.sharing == "nothing":
             work.n_tokens += chunk.n_full_pass_tokens
             return
         continued = {int(s) for r, slots in chunk.answers() if r.reduction.continues for s in slots[:, -1]}
@@ -187,7 +187,7 @@ class PlanningBackend:
             work.n_seen += sum(cost.n_seen(start, len(run.ids)) for run, start in zip(level, starts, strict=True))
             # Long sequences have a pass each, short ones share passes.
             full = -(-n_new // self.size.n_pass_tokens) if self.size is not None else len(level)
-            work.n_passes += min(full, len(level)) if self._sharing == "prefixes" else len(level)
+            work.n_passes += min(full, len(level)) if self.sharing == "prefixes" else len(level)
         parents = {run.parent for run in chunk.runs}
         lasting = (len(run.ids) for i, run in enumerate(chunk.runs) if kept[i] or i in parents)
         alive = sum(lasting) + sum(len(run.ids) for run in self._kept.values())
@@ -196,7 +196,7 @@ class PlanningBackend:
 
     def _start(self, run: Run) -> int:
         """Leading tokens that need not be run: the parent's, or those of a sequence that the last round continued."""
-        if self._sharing != "prefixes":
+        if self.sharing != "prefixes":
             return 0
         if run.hidden:
             return run.fork

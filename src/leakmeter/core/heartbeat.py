@@ -1,4 +1,4 @@
-"""Signs of life of work that says nothing by itself."""
+"""What is done now and then while other work goes on, such as signs of life."""
 
 from __future__ import annotations
 
@@ -13,6 +13,29 @@ SECONDS: Final = 10.0
 
 
 @contextmanager
+def repeating(do: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Do something now and then, in a thread, while the work within goes on.
+
+    Args:
+        do: called; it must not raise.
+        every_s: seconds between two calls.
+    """
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(every_s):
+            do()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextmanager
 def heartbeat(notify: Callable[[str], None], what: str, *, every_s: float = SECONDS) -> Iterator[None]:
     """Tell a line now and then while the work within goes on.
 
@@ -21,16 +44,6 @@ def heartbeat(notify: Callable[[str], None], what: str, *, every_s: float = SECO
         what: is being done, such as 'converting'.
         every_s: seconds between two lines.
     """
-    ended, started = threading.Event(), time.monotonic()
-
-    def tell() -> None:
-        while not ended.wait(every_s):
-            notify(f"{what}: {time.monotonic() - started:.0f} s so far …")
-
-    thread = threading.Thread(target=tell, daemon=True)
-    thread.start()
-    try:
+    started = time.monotonic()
+    with repeating(lambda: notify(f"{what}: {time.monotonic() - started:.0f} s so far …"), every_s):
         yield
-    finally:
-        ended.set()
-        thread.join()

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.core.case import Case
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.prompt import Prompt
+from leakmeter.core.prompt import QUERY, Prompt
+
+if TYPE_CHECKING:
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.instrument import AnyCase, Settings
+    from leakmeter.core.measure import Measure
 
 LEVELS: Final = ("paragraph", "document")
 """Kinds of spans that hold the units of a case that is searched, the smaller first."""
@@ -34,6 +40,11 @@ class Lazily(Mapping[str, Prompt]):
         if prompt is None:
             prompt = self._made[name] = self._make(name)
         return prompt
+
+    @property
+    def made(self) -> dict[str, Prompt]:
+        """Those that were asked for so far."""
+        return {name: prompt for name, prompt in self._made.items() if prompt is not None}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._made)
@@ -136,6 +147,30 @@ class ContextItem(Item):
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """A case as it was given, and how it was to be prepared: plain data, from which others can prepare it alike."""
+
+    case: AnyCase
+    settings: Settings
+    measure: Measure
+
+    def prepare(self, backend: Backend) -> Prepared:
+        """The case tokenised and cut.
+
+        Args:
+            backend: has the tokenizer and the window.
+
+        Raises:
+            LeakmeterError: the case cannot be measured so.
+        """
+        prepared = self.settings.prepare(self.case, backend, self.measure)
+        if isinstance(self.case, Case) and self.case.has_only_system_context:
+            n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces if piece.role == QUERY)
+            prepared = replace(prepared, unmarked_query_tokens=n_tokens)
+        return replace(prepared, origin=self)
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """An item and the texts it came from, for people to read."""
 
@@ -153,6 +188,8 @@ class Prepared:
     """How pieces are removed."""
     unmarked_query_tokens: int | None = field(default=None, kw_only=True)
     """Tokens of the query of a chat whose only context is its system prompt; None of other cases."""
+    origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False)
+    """What it was prepared of ; None where it was made otherwise."""
 
     def texts(self) -> JsonObject:
         """What a run keeps of the case beside these; what is not numbers of its result."""

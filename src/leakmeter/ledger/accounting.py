@@ -2,7 +2,8 @@
 
 l_i = log p(y_i | prompt_i) − log p(y_i | prompt_i without the document) of answer i; 0 where its prompt has none of it.
 Under the conditions that `docs/ledger.md` states and proves, Σ l_i is the log-odds, from even odds, of an observer
-of all answers. What was told is not untold: a budget is held against the largest |Σ_{j≤i} l_j| over i.
+of all answers. What was told is not untold: a budget is held against the largest |Σ_{j≤i} l_j| over i. Answers of one
+time may have come in any order, and answers without a time at any place: the largest is over all such orders.
 """
 
 from __future__ import annotations
@@ -13,20 +14,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.stats.posterior import Posterior, posterior_of
+from leakmeter.stats.posterior import UNDEFINED, Posterior, posterior_of
 from leakmeter.stats.stats import FloatArray
 
 UNMET = "the conditions for adding up are not all met"
+IMPOSSIBLE = "impossible with it in the prompt: another model answered than the one that scored"
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
     """What the answers to one recipient tell of one thing; nats."""
 
-    signed_nats: float
-    """Σ l_i, the sum so far."""
+    signed_nats: float | None
+    """Σ l_i, the sum so far; None where it is not defined, such as ∞ − ∞."""
     largest_running_nats: float
-    """max_i |Σ_{j≤i} l_j|: what a budget is held against."""
+    """max_i |Σ_{j≤i} l_j|: what a budget is held against. Infinite where a sum is not defined."""
     interval_nats: tuple[float, float]
     """Where `largest_running_nats` lies by the noise floors, which add up as they stand."""
     largest_answer_nats: float
@@ -51,11 +53,21 @@ class Total:
         """
         if not is_exact:
             return Posterior(None, UNMET)
+        if self.signed_nats is None:
+            return Posterior(None, UNDEFINED)
+        # The document was in the prompt, and with it the scoring model never answers so.
+        if self.signed_nats == -math.inf:
+            return Posterior(None, IMPOSSIBLE)
         return posterior_of(self.signed_nats, noise_nats=self.noise_nats, placebo_nats=self.placebo_running_nats)
 
 
 def total(
-    signed: FloatArray, noise: FloatArray, placebo: FloatArray, draws: Sequence[Hashable], present: Sequence[bool]
+    signed: FloatArray,
+    noise: FloatArray,
+    placebo: FloatArray,
+    draws: Sequence[Hashable],
+    present: Sequence[bool],
+    times: Sequence[float | None] | None = None,
 ) -> Total:
     """Add up what answers to one recipient tell of one thing.
 
@@ -65,29 +77,79 @@ def total(
         placebo: the signed sum of an irrelevant piece in each prompt, nats; NaN where there is none.
         draws: what tells draws apart; of answers that show one draw the first counts.
         present: whether the prompt had the thing.
+        times: of each, ascending; None, anywhere among them, of one whose place is not known. By default all came one
+            after the other.
 
     Example:
         >>> found = total(np.array([3.0, -5.0, 3.0]), np.zeros(3), np.zeros(3), ["a", "b", "a"], [True] * 3)
         >>> found.signed_nats, found.largest_running_nats, found.n_answers, found.n_repeats
         (-2.0, 3.0, 2, 1)
+        >>> tied = total(np.array([3.0, -5.0]), np.zeros(2), np.zeros(2), ["a", "b"], [True] * 2, [8.0, 8.0])
+        >>> tied.signed_nats, tied.largest_running_nats
+        (-2.0, 5.0)
     """
     counts, repeats = counted(draws, present)
     each = np.asarray(signed, dtype=np.float64)[counts]
-    spread = np.cumsum(np.asarray(noise, dtype=np.float64)[counts])
-    sizes = np.abs(running(each))
+    noisy = np.asarray(noise, dtype=np.float64)[counts]
     irrelevant = np.asarray(placebo, dtype=np.float64)[counts]
-    worst = int(np.argmax(np.abs(each))) if each.size else None
+    when = list(range(len(draws))) if times is None else times
+    order = [time for time, counts_too in zip(when, counts, strict=True) if counts_too]
+    sums, spread = running(each), np.cumsum(noisy)
+    sizes = np.where(np.isnan(each), math.inf, np.abs(each))
+    worst = int(np.argmax(sizes)) if each.size else None
+    last = float(sums[-1]) if each.size else 0.0
     return Total(
-        signed_nats=float(running(each)[-1]) if each.size else 0.0,
-        largest_running_nats=_largest(sizes),
-        interval_nats=(max(0.0, _largest(sizes - spread)), _largest(sizes + spread)),
-        largest_answer_nats=_largest(np.abs(each)),
+        signed_nats=None if math.isnan(last) else last,
+        largest_running_nats=_largest(reach(each, np.zeros_like(each), order)),
+        interval_nats=(_least(np.abs(sums), spread, order), _largest(reach(each, noisy, order))),
+        largest_answer_nats=_largest(sizes),
         largest_answer=None if worst is None else int(np.flatnonzero(counts)[worst]),
         n_answers=int(counts.sum()),
         n_repeats=repeats,
-        placebo_running_nats=None if np.isnan(irrelevant).any() else _largest(np.abs(running(irrelevant))),
+        placebo_running_nats=(
+            None if np.isnan(irrelevant).any() else _largest(reach(irrelevant, np.zeros_like(each), order))
+        ),
         noise_nats=float(spread[-1]) if spread.size else 0.0,
     )
+
+
+def reach(signed: FloatArray, noise: FloatArray, times: Sequence[float | None]) -> FloatArray:
+    """How large the sum, and the noise with it, may have been by each time, whatever the order of what shares it.
+
+    Args:
+        signed: l_i of each answer.
+        noise: what each may be off by.
+        times: see `total`.
+    """
+    known = np.array([time is not None for time in times], dtype=bool)
+    when = [time for time in times if time is not None]
+    apart = np.array([i for i in range(len(when)) if i == 0 or when[i] != when[i - 1]], dtype=np.intp)
+    free = signed[~known]
+    # The largest sum has all that speak for it before it, and the smallest all that speak against it.
+    high, low = _sum(np.maximum(free, 0.0)), _sum(np.minimum(free, 0.0))
+    spread = float(noise[~known].sum())
+    first = np.array([max(_size(high), _size(low)) + spread])
+    if not apart.size:
+        return first
+    of_known, of_noise = signed[known], noise[known]
+    with np.errstate(invalid="ignore"):
+        ended = np.cumsum(np.add.reduceat(of_known, apart))
+        before = np.concatenate([[0.0], ended[:-1]])
+        most, least = (np.add.reduceat(part, apart) for part in (np.maximum(of_known, 0), np.minimum(of_known, 0)))
+        most, least = np.where(most > 0, before + most, ended), np.where(least < 0, before + least, ended)
+        sizes = np.maximum(np.abs(most + high), np.abs(least + low))
+        # After ∞ − ∞ nothing is known any more.
+        sizes = np.where(np.isnan(sizes) | np.isnan(ended), math.inf, sizes)
+        return np.concatenate([first, sizes + spread + np.cumsum(np.add.reduceat(of_noise, apart))])
+
+
+def _least(sizes: FloatArray, spread: FloatArray, times: Sequence[float | None]) -> float:
+    """What the largest sum was at least, in any order: sums between times, or the last alone if a time is missing."""
+    n = len(times)
+    whole = None in times
+    ends = [i for i in range(n) if i == n - 1 or (not whole and times[i] != times[i + 1])]
+    held = [float(sizes[i] - spread[i]) for i in ends if math.isfinite(spread[i])]
+    return max([0.0, *(math.inf if math.isnan(one) else one for one in held)])
 
 
 def counted(draws: Sequence[Hashable], present: Sequence[bool]) -> tuple[np.ndarray, int]:
@@ -109,10 +171,9 @@ def counted(draws: Sequence[Hashable], present: Sequence[bool]) -> tuple[np.ndar
 
 
 def running(signed: FloatArray) -> FloatArray:
-    """Σ_{j≤i} l_j of each i; infinite from where it is not defined, such as after ∞ − ∞."""
+    """Σ_{j≤i} l_j of each i; NaN from where it is not defined, such as after ∞ − ∞."""
     with np.errstate(invalid="ignore"):
-        sums = np.cumsum(np.asarray(signed, dtype=np.float64))
-    return np.where(np.isnan(sums), math.inf, sums)
+        return np.cumsum(np.asarray(signed, dtype=np.float64))
 
 
 def left_of(budget: float, found: Total) -> float:
@@ -127,3 +188,12 @@ def left_of(budget: float, found: Total) -> float:
 
 def _largest(values: FloatArray) -> float:
     return float(values.max()) if values.size else 0.0
+
+
+def _sum(values: FloatArray) -> float:
+    with np.errstate(invalid="ignore"):
+        return float(values.sum())
+
+
+def _size(value: float) -> float:
+    return math.inf if math.isnan(value) else abs(value)

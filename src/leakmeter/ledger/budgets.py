@@ -80,13 +80,14 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
     value = found[0].total.largest_running_nats
     who = " to one recipient" if budget.by_recipient else " to all recipients together"
     said = (
-        f"At most {nats_text(value)} nats were told of one {budget.kind}{who}; the budget is {nats_text(budget.nats)}"
+        f"At most {nats_text(value)} nats were counted as told of one {budget.kind}{who}; the budget is "
+        f"{nats_text(budget.nats)}"
         f"{f', which {len(over)} of {len(found)} are over' if over else ''}."
     )
-    # What was never scored exactly may be over as well: nobody knows.
-    n_unscored = sum(one.n_unscored > 0 for one in found)
-    if n_unscored:
-        said += f" A search left {n_unscored} without a number in some answer: that they are within it is not known."
+    # Of what was not scored as a whole nobody knows whether it is within.
+    n_unknown = sum(not one.is_known for one in found)
+    if n_unknown:
+        said += f" Whether {n_unknown} of {len(found)} are within it is not known: {_and(_why(found))}."
     # A repository's own pages show JUnit and SARIF to others: there are numbers of rows here, and no ids.
     worst = tuple(Item(number, one.total.largest_running_nats) for number, one in enumerate(over[:_WORST], 1))
     number = Number(value, found[0].total.interval_nats, NATS, len(found))
@@ -94,16 +95,40 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
         f"Largest sum, in size, of the signed log-likelihood ratios of a {budget.kind}'s presence over answers{who}, "
         "at any time so far. It is a log-odds only under the conditions that the documentation of ledgers names."
     )
-    return over, Check(budget.claim, 1, budget.quantity, about, not over and not n_unscored, number, 0, said, worst)
+    return over, Check(
+        budget.claim, 1, budget.quantity, about, not over and not n_unknown, number, n_unknown, said, worst
+    )
+
+
+def unknown(book: Book, budget: Budget) -> list[Told]:
+    """Of what nobody knows whether it is within a budget, since an answer has no number for the whole of it."""
+    return [one for one in book.told(budget.kind, by_recipient=budget.by_recipient) if not one.is_known]
+
+
+def _why(found: Sequence[Told]) -> list[str]:
+    """Why numbers are missing."""
+    n_unscored, n_separate = sum(one.n_unscored for one in found), sum(one.n_separate for one in found)
+    why = [f"a search left answers without a number ({n_unscored})"] if n_unscored else []
+    if n_separate:
+        why.append(
+            f"answers have several values of one subject ({n_separate}), each scored with the others left in, whose "
+            "sum is no bound"
+        )
+    return why
 
 
 def lines(over: Sequence[Told]) -> list[str]:
-    """A line for each that is over a budget, for whoever may see the ids."""
+    """A line for each that is over a budget, or of which that is not known, for whoever may see the ids."""
     return [
         f"        {nats_text(one.total.largest_running_nats)} nats: {one.thing.kind} {label(one)}"
         f"{'' if one.recipient is None else f', recipient {shown(one.recipient)}'}, {one.total.n_answers} answers"
+        f"{'' if one.is_known else f'; not known: {_and(_why([one]))}'}"
         for one in over
     ]
+
+
+def _and(phrases: Sequence[str]) -> str:
+    return " and ".join(phrases)
 
 
 def label(one: Told) -> str:

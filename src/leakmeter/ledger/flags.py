@@ -9,15 +9,18 @@ if TYPE_CHECKING:
     from leakmeter.traces import LoggedAnswer
 
 HIDDEN_CALLS: Final = "hidden calls"
+OTHER_PROMPT: Final = "cached for another prompt"
 SENTENCES: Final = {
     "greedy": "The answer was chosen greedily: it was no draw.",
     "beam": "The answer was chosen by a beam search: it was no draw.",
     "top-k": "The answer was drawn from the likeliest tokens alone (top-k).",
     "top-p": "The answer was drawn from the likeliest tokens alone (top-p or min-p).",
-    "decoding not logged": "The log does not say how the answer was drawn; it was scored at temperature 1.",
+    "decoding not logged": "The log does not have temperature, top-p, top-k, min-p and the penalty of repetitions, and "
+    "nobody has stated (--plain-draws) that what it leaves out was off. Without a temperature 1 was taken.",
     "changed distribution": "Penalties, a bias of logits or a grammar changed the distribution that was drawn from.",
     "other model": "The model that answered has another name than the one that scored.",
-    HIDDEN_CALLS: "The trace has calls of models or tools that the recipient did not see.",
+    HIDDEN_CALLS: "The trace has calls of models or tools, or reasoning, that the recipient did not see.",
+    OTHER_PROMPT: "One draw was shown for different prompts, as by a cache: it was drawn from one of them at most.",
     "tools": "Tools were described to the model: its prompt was longer than the messages show.",
     "rebuilt prompt": "The log has no prompt: it was made of the retrieved texts and the question.",
     "interrupted": "The answer broke off.",
@@ -36,18 +39,19 @@ def scored_at(answer: LoggedAnswer) -> float:
     return answer.sampling.temperature or 1.0
 
 
-def of(answer: LoggedAnswer, models: Collection[str], *, conditions_hold: bool) -> list[str]:
+def of(answer: LoggedAnswer, models: Collection[str], *, conditions_hold: bool, plain_draws: bool = False) -> list[str]:
     """Flags of an answer.
 
     Args:
         answer: as it was logged.
         models: names of the model that scores.
         conditions_hold: whether the user states what no log shows.
+        plain_draws: whether the user states that limits which are not logged were off.
     """
-    decoding = answer.sampling.decoding
+    decoding, is_plain = answer.sampling.decoding, answer.sampling.is_plain
     told = {
-        "decoding not logged": decoding is None,
-        "changed distribution": decoding == "sampling" and answer.sampling.is_plain is False,
+        "decoding not logged": decoding is None or (is_plain is None and not plain_draws),
+        "changed distribution": decoding in (None, "sampling") and is_plain is False,
         "other model": answer.model not in models,
         HIDDEN_CALLS: answer.n_hidden_calls > 0,
         "tools": answer.n_tools > 0,

@@ -297,18 +297,18 @@ class Guard:
         )
 
     def _use(self, look: Look, before: Sequence[Look]) -> Use:
-        told = [one for one in before if one.signed_nats is not None]
-        # What a search left without a number may have told anything.
-        signed = math.inf if look.signed_nats is None else look.signed_nats
-        so_far, with_it = total_of(told), total_of([*told, replace(look, signed_nats=signed)])
-        is_used_up = so_far.largest_running_nats > self.budget.nats
+        # What has no number as a whole may have told anything.
+        *told, now = [one if one.is_known else replace(one, signed_nats=math.inf) for one in (*before, look)]
+        so_far, with_it = total_of(told), total_of([*told, now])
+        signed = now.signed_nats
+        is_used_up = so_far.largest_running_nats > self.budget.nats or so_far.signed_nats is None
         return Use(
             kind=look.thing.kind,
             id=look.thing.id,
-            signed_nats=signed,
+            signed_nats=math.inf if signed is None or math.isnan(signed) else signed,
             before_nats=so_far.largest_running_nats,
             after_nats=with_it.largest_running_nats,
-            room_nats=0.0 if is_used_up else self.budget.nats - abs(so_far.signed_nats),
+            room_nats=0.0 if is_used_up else self.budget.nats - abs(so_far.signed_nats or 0.0),
             noise_nats=look.noise_nats,
             placebo_nats=look.placebo_nats,
             within=with_it.largest_running_nats <= self.budget.nats,

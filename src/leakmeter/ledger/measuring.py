@@ -25,6 +25,7 @@ from leakmeter.ledger import flags
 from leakmeter.ledger.keys import RECIPIENT, SUBJECT
 from leakmeter.ledger.store import Ledger, other_model
 from leakmeter.ledger.tables import TABLES
+from leakmeter.ledger.turns import Turns
 from leakmeter.text.build import PromptSettings
 from leakmeter.traces import LoggedAnswer, Refused, as_case
 
@@ -42,7 +43,7 @@ BATCH: Final = 20
 """Answers whose numbers are committed together."""
 DOCUMENT, ENTITY = "document", "entity"
 UNITS: Final = (DOCUMENT, ENTITY)
-_PLACES_OF_MODEL: Final = ("dtype", "device", "memory_bytes")
+_PLACES_OF_MODEL: Final = ("dtype", "device", "memory_bytes", "processor", "threads")
 """What of a model's record moves last digits alone."""
 
 
@@ -66,6 +67,8 @@ class Measuring:
     conditions_hold: bool = False
     """State what no log shows: that later queries depend on a document only through what their recipient saw, and that
     the recipient knows all other documents of each prompt. Posteriors are shown only then."""
+    plain_draws: bool = False
+    """State of servers what their logs do not: that limits and penalties which are not logged were off."""
 
     def settings(self, unit: str) -> PromptSettings:
         """How prompts are cut for a unit."""
@@ -168,16 +171,19 @@ def _quiet() -> Callbacks:
 def _new(
     ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], known: set[str], done: Added
 ) -> Iterator[LoggedAnswer]:
+    turns = Turns()
     for answer in answers:
         if isinstance(answer, Refused):
             done.refused[answer.reason.value] += 1
             continue
+        # Of an answer that is known too: later turns repeat its documents.
+        whole = turns.whole(answer)
         event = ledger.keys.event(answer.trace_id, answer.span_id)
         if event in known:
             done.n_known += 1
             continue
         known.add(event)
-        yield answer
+        yield whole
 
 
 def _add_batch(
@@ -280,8 +286,7 @@ def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> t
     from leakmeter.runs.fingerprint import spec_of
 
     settings, measure = how.settings(unit).resolved(), how.measure(temperature)
-    where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
-    spec = spec_of(measure, "influence", settings, backend, where, ())
+    spec = spec_of(measure, "influence", settings, backend, ())
     model = {name: value for name, value in spec.model.items() if name not in (*_PLACES_OF_MODEL, "recogniser")}
     return Setup(unit, settings, measure, spec.id), model
 
@@ -376,7 +381,7 @@ def _n_tokens(part: Part) -> int:
 def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict[str, JsonObject]:
     """Sums over the answer for each piece; see `tables.TABLES`."""
     series = {(one.statistic, one.piece): one.values for one in measurements if one.sample == 0}
-    whole, noise = series["whole", ""], _sum(series["noise", ""])
+    whole, noise = series["whole", ""], _size(series["noise", ""])
     added = [values for (statistic, _), values in series.items() if statistic == "placebo"]
     # An irrelevant piece is put in at several places: their mean stands for one.
     placebo = (
@@ -401,14 +406,15 @@ def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict
 
 
 def _sum(values: Any) -> float:
-    """Σ with signs; infinite where it is not defined."""
+    """Σ with signs; NaN where it is not defined."""
     with np.errstate(invalid="ignore"):
-        total = float(np.sum(values))
-    return np.inf if np.isnan(total) else total
+        return float(np.sum(values))
 
 
 def _size(values: Any) -> float:
-    return _sum(np.abs(values))
+    """Σ without signs; infinite where it is not defined."""
+    total = _sum(np.abs(values))
+    return np.inf if np.isnan(total) else total
 
 
 def _mentions(
@@ -455,7 +461,9 @@ def _event(
         "n_tokens": n_tokens,
         "temperature": flags.scored_at(one),
         "decoding": one.sampling.decoding,
-        "flags": flags.of(one, (model, *how.answered_by), conditions_hold=how.conditions_hold),
+        "flags": flags.of(
+            one, (model, *how.answered_by), conditions_hold=how.conditions_hold, plain_draws=how.plain_draws
+        ),
     }
 
 

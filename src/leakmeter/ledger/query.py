@@ -19,7 +19,7 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
     "id": (pa.string(), "the document's id, or the subject's keyed pseudonym"),
     "type": (pa.string(), "of a subject: 'person', 'phone' …"),
     "recipient": (pa.string(), "keyed pseudonym; null where none was logged"),
-    "signed_nats": (_NATS, "sum over answers, with signs"),
+    "signed_nats": (_NATS, "sum over answers, with signs; null where it is not defined"),
     "largest_running_nats": (_NATS, "largest size of that sum so far: what budgets are held against"),
     "low": (_NATS, "lower end of its interval by the noise floor"),
     "high": (_NATS, "upper end"),
@@ -47,7 +47,7 @@ def ask(sql: str, ledger: Ledger) -> Answer:
         StoreError: the ledger cannot be read.
     """
     _, rows = ledger.read()
-    tables = {name: pa.Table.from_pylist(of, schema=TABLES[name]) for name, of in rows.items()}
+    tables = {name: _in_utc(pa.Table.from_pylist(of, schema=TABLES[name])) for name, of in rows.items()}
     return ask_tables(sql, {"totals": _totals(Book(ledger)) if "totals" in sql.lower() else _table([]), **tables})
 
 
@@ -57,6 +57,14 @@ def columns() -> list[tuple[str, str, str, str]]:
     for table, schema in TABLES.items():
         found += [(table, field.name, str(field.type), (field.metadata or {})[b"about"].decode()) for field in schema]
     return found
+
+
+def _in_utc(table: pa.Table) -> pa.Table:
+    """Times without their zone, which is UTC: DuckDB needs a further package for times with one."""
+    plain = [
+        field.with_type(pa.timestamp("us")) if pa.types.is_timestamp(field.type) else field for field in table.schema
+    ]
+    return table.cast(pa.schema(plain))
 
 
 def _totals(book: Book) -> pa.Table:

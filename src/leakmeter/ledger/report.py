@@ -32,7 +32,9 @@ _WHAT: Final = {
     "recipient": "What each recipient was told most of",
     "day": "What was told most of on each day",
 }
-_DAY_SECONDS: Final = 86_400
+_HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
+_MOST_HOURS: Final = 72
+"""Of a timeline in hours; longer ones are in days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +213,11 @@ def _columns(*first: str) -> tuple[b.Column, ...]:
     return (
         *(b.Column(name) for name in first),
         b.Column("Largest so far", "nats", shade=True),
-        b.Column("Interval", "interval", on="wide"),
+        b.Column("Interval", "interval", on="pages"),
         b.Column("Sum", "signed_nats"),
         b.Column("Largest answer", "nats"),
         b.Column("Answers", "count"),
-        b.Column("Placebo", "nats", on="wide"),
+        b.Column("Placebo", "nats", on="wide" if len(first) == 2 else "pages"),
         b.Column("Posterior", "posterior"),
     )
 
@@ -309,21 +311,29 @@ def _matrix(told: Sequence[Told], names: Names) -> b.Chart:
 
 def _timeline(told: Sequence[Told], names: Names) -> b.Chart:
     """Sums so far of those of which most was told."""
-    first = min(look.event["time"] for one in told for look in one.looks if look.event["time"] is not None)
+    times = [look.event["time"] for one in told for look in one.looks if look.event["time"] is not None]
+    first, last = min(times), max(times)
+    is_long = (last - first).total_seconds() > _MOST_HOURS * _HOUR_SECONDS
+    unit, unit_seconds = ("Days", _DAY_SECONDS) if is_long else ("Hours", _HOUR_SECONDS)
     series = []
     for one in told[:_MOST_LINES]:
         looks = [look for look in one.looks if look.event["time"] is not None and look.signed_nats is not None]
         draws: set[str] = set()
         sums, places, total = [0.0], [0.0], 0.0
         for look in looks:
+            place = (look.event["time"] - first).total_seconds() / unit_seconds
+            # The sum is what it was until the answer is given.
+            places += [place, place]
+            sums.append(total)
             if look.event["draw"] not in draws:
                 draws.add(look.event["draw"])
                 total += look.signed_nats or 0.0
-            places.append((look.event["time"] - first).total_seconds() / _DAY_SECONDS)
             sums.append(total)
+        places.append((last - first).total_seconds() / unit_seconds)
+        sums.append(total)
         name = (*b.parts(names.of_thing(one)), " to ", *b.parts(names.of(one.recipient)))
-        series.append(b.Series("steps", sums, places, name=name))
-    panel = b.Panel(b.Axis(f"Days since {first.date().isoformat()}"), b.Axis("Sum so far", "nats"), series)
+        series.append(b.Series("line", sums, places, name=name))
+    panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
     return b.Chart("timeline", "What was told, over time", [panel], columns=1, panel_inches=(8.0, 3.4))
 
 
@@ -350,11 +360,10 @@ def _worst_answers(book: Book) -> list[Look]:
     """Each answer with the document that it told most of, those that leaked most first."""
     worst: dict[str, Look] = {}
     for look in book.looks(DOCUMENT):
-        size = abs(look.signed_nats or 0.0)
         held = worst.get(look.event["event"])
-        if held is None or size > abs(held.signed_nats or 0.0):
+        if held is None or look.told_nats > held.told_nats:
             worst[look.event["event"]] = look
-    return sorted(worst.values(), key=lambda look: (-abs(look.signed_nats or 0.0), look.event["order"]))
+    return sorted(worst.values(), key=lambda look: (-look.told_nats, look.event["order"]))
 
 
 def _section(book: Book, look: Look, names: Names) -> b.Section:
@@ -379,7 +388,7 @@ def _section(book: Book, look: Look, names: Names) -> b.Section:
         names.of_thing(look),
         look.signed_nats,
     )
-    return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=abs(look.signed_nats or 0.0))
+    return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
 
 
 def heat_map(book: Book, score: str) -> b.Report:
@@ -433,7 +442,8 @@ def _notes(book: Book) -> list[b.Block]:
             "Each number compares the logged prompt with the same prompt without the document, nothing in its place. "
             "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored "
             "temperature without truncation, later queries depend on the document only through what the recipient saw, "
-            "and the recipient knows all other documents. Elsewhere they are what was scored by M, the scoring model.",
+            "and the recipient knows all other documents. The token that ends an answer is not scored: the observer is "
+            "one who does not see that it ends there. Elsewhere sums are what was scored by M, the scoring model.",
             "soft",
         ),
         b.Text(

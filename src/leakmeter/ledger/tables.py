@@ -44,7 +44,10 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         score=(_TEXT, "keyed hash of prompt, answer, model and settings"),
         unit=(_TEXT, "'document' or 'entity'"),
         target=(_TEXT, "content of the document, or keyed pseudonym of the value or person"),
-        signed_nats=(_NATS, "log p(answer) − log p(answer without it); null where a search did not score it exactly"),
+        signed_nats=(
+            _NATS,
+            "log p(answer) − log p(answer without it); null where a search did not score it, NaN if undefined",
+        ),
         size_nats=(_NATS, "the same over the tokens without signs"),
         noise_nats=(_NATS, "the noise floor"),
         placebo_nats=(_NATS, "what an irrelevant piece does, with its sign; null where none fitted"),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leakmeter.ledger.accounting import Total, total
-from leakmeter.ledger.flags import HIDDEN_CALLS
+from leakmeter.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.subjects import names_of, read_edits, resolve
 from leakmeter.ledger.tables import Rows
@@ -40,7 +40,7 @@ class Look:
     event: Mapping[str, Any]
     thing: Thing
     signed_nats: float | None
-    """None where a search did not score the thing exactly."""
+    """None where a search did not score the thing exactly; NaN where it is not defined."""
     size_nats: float | None
     noise_nats: float
     placebo_nats: float | None
@@ -49,6 +49,18 @@ class Look:
     """Of a subject, values that were scored one by one."""
     entities: tuple[str, ...] = ()
     """Of a subject, their pseudonyms."""
+
+    @property
+    def told_nats(self) -> float:
+        """Size of the number; infinite where it is not defined, 0 where there is none."""
+        size = abs(self.signed_nats or 0.0)
+        return math.inf if math.isnan(size) else size
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the number is that of the whole thing. Of several values, each scored with the others left in, the
+        sum is no bound: two that say the same may both read near 0."""
+        return self.signed_nats is not None and self.n_pieces == 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +82,14 @@ class Told:
     """Answers with several values of the subject, scored one by one: their sum is not that of all together."""
 
     @property
+    def is_known(self) -> bool:
+        """Whether the total has every answer with the whole thing; else nobody knows whether it is within a budget."""
+        return all(look.is_known for look in self.looks)
+
+    @property
     def is_exact(self) -> bool:
         """Whether every condition holds under which the total is an observer's log-odds."""
-        return not self.flags and not self.n_unscored and not self.n_separate and len(self.recipients) == 1
+        return not self.flags and self.is_known and len(self.recipients) == 1
 
     @property
     def posterior(self) -> Posterior:
@@ -108,9 +125,20 @@ class Book:
         self.ledger = ledger
         self.state, rows = ledger.read()
         rows = {table: [*of, *(further or {}).get(table, ())] for table, of in rows.items()}
-        events = [{**row, "order": number} for number, row in enumerate(rows["events"])]
+        prompts: dict[str, set[str]] = defaultdict(set)
+        for row in rows["events"]:
+            prompts[row["draw"]].add(row["by_document"])
+        events = [
+            {
+                **row,
+                "order": number,
+                "flags": [*row["flags"], *([OTHER_PROMPT] if len(prompts[row["draw"]]) > 1 else [])],
+            }
+            for number, row in enumerate(rows["events"])
+        ]
         self.events: list[dict[str, Any]] = sorted(events, key=_when)
-        """Answers that were shown, in the order of time; those without one come last, as they were added."""
+        """Answers that were shown, in the order of time, those of one time as they were added; those without one come
+        last. Largest sums are over all orders that the times allow."""
         self.mentions = rows["mentions"]
         self.names: dict[str, str] = {row["pseudonym"]: row["name"] for row in rows["names"]}
         """By pseudonym, names in clear; none unless they are kept."""
@@ -237,6 +265,7 @@ def total_of(looks: Sequence[Look]) -> Total:
         np.array([np.nan if look.placebo_nats is None else look.placebo_nats for look in looks], dtype=np.float64),
         [look.event["draw"] for look in looks],
         [True] * len(looks),
+        [None if (time := look.event["time"]) is None else time.timestamp() for look in looks],
     )
 
 
@@ -256,9 +285,12 @@ def _look(event: Mapping[str, Any], thing: Thing, rows: Sequence[Mapping[str, An
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
-    """The sum; None where one of them is not known."""
+    """The sum; None where one of them is not known, NaN where it is not defined."""
     known = list(values)
-    return None if any(value is None for value in known) else float(np.sum([v for v in known if v is not None]))
+    if any(value is None for value in known):
+        return None
+    with np.errstate(invalid="ignore"):
+        return float(np.sum([value for value in known if value is not None]))
 
 
 def _when(event: Mapping[str, Any]) -> tuple[float, int]:

@@ -51,8 +51,7 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
         # What one does not need is left to those behind it; an address takes four bytes for three.
         addresses[id(one)] = address(page(one.report, room=max(1, within // (len(inner) - number) * 3 // 4)))
         within -= len(addresses[id(one)])
-    environment = _environment()
-    template = environment.get_template("report.html.j2")
+    template = environment().get_template("report.html.j2")
     ranked = b.ranked(report)
     order = b.arranged(b.blocks_of(report))
     shown: list[Markup] = []
@@ -78,7 +77,7 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
             sections=shown,
             n_left_out=len(ranked) - len(shown) + report.n_further,
             scripted=_scripted(report),
-            policy=_policy(report, framed=[one.report for one in inner]),
+            policy=policy(report, framed=[one.report for one in inner]),
             address=lambda one: addresses[id(one)],
             chart=chart,
             glosses=glosses,
@@ -96,6 +95,27 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     return whole() + "\n"
 
 
+def fragment(blocks: Sequence[b.Block], *, level: int = 2, scripted: bool = True) -> Markup:
+    """Blocks as a part of a page that has the style sheet and the script of reports, what was found first.
+
+    Args:
+        blocks: other reports are none of them.
+        level: of the headings of what was found.
+        scripted: whether the page has the script, which opens long tables.
+    """
+    order = b.arranged(blocks)
+    terms = dict(glossary.placed([*order.found, *order.rest], set()))
+    report = b.Report("", "", blocks)
+    context = {
+        "report": report,
+        "chart": lambda one: Markup(charts.inline_svg(one)),
+        "glosses": lambda one: terms.get(id(one), ()),
+        "scripted": scripted,
+    }
+    macros: Any = environment().get_template("report.html.j2").make_module(context)
+    return Markup("").join(macros.show(one, level) for one in (*order.found, *order.rest))
+
+
 def address(html: str) -> str:
     """A page as an address that holds it, a third longer: no letter of it can end the attribute it stands in.
 
@@ -109,17 +129,18 @@ def _size(text: str) -> int:
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def environment() -> Environment:
+    """What templates are rendered with: every text escaped, and the functions that show blocks."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(
-        loader=FunctionLoader(_asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    made = Environment(
+        loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"say": _say, "plain": b.plain, "kind": lambda one: type(one).__name__}
-    environment.globals |= {
+    made.filters |= {"say": _say, "plain": b.plain, "kind": lambda one: type(one).__name__}
+    made.globals |= {
         # Safe to pass unescaped: both are this package's own files.
-        "style": Markup(_style()),
-        "script": Markup(_asset("report.js")),
+        "style": Markup(style()),
+        "script": Markup(asset("report.js")),
         "scales": _scales(),
         "screen": SECTIONS_A_SCREEN,
         "arranged": b.arranged,
@@ -137,16 +158,16 @@ def _environment() -> Environment:
         "png": lambda data: "data:image/png;base64," + base64.b64encode(data).decode(),
         "loud": b.Row(()),
     }
-    return environment
+    return made
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     """A file of the folder `assets`."""
     return resources.files("leakmeter.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=1)
-def _style() -> str:
+def style() -> str:
     """The style sheet with the colours of the scale and the lengths of the bars written out as classes."""
     light = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=False), 1))
     dark = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=True), 1))
@@ -156,7 +177,7 @@ def _style() -> str:
         f".axis::{side}{{content:'{tick:g}';left:calc({scale.percent_of_axis(tick)}%*.86)}}"
         for side, tick in (("before", 1.0), ("after", 10.0))
     )
-    sheet = _asset("report.css") + charts.style()
+    sheet = asset("report.css") + charts.style()
     return f"{sheet}{light}{ticks}\n@media screen and (prefers-color-scheme:dark){{{dark}}}\n{lengths}\n"
 
 
@@ -243,11 +264,11 @@ def _all(report: b.Report) -> Iterator[b.Block]:
     return b.walk([*report.blocks, *(block for section in report.sections for block in section.blocks)])
 
 
-def _policy(report: b.Report, framed: Sequence[b.Report]) -> str:
-    """What the page may do. A page shown within is under this policy as well as its own."""
-    scripts = [_asset("report.js")] if any(map(_scripted, (report, *framed))) else []
+def policy(report: b.Report, framed: Sequence[b.Report] = ()) -> str:
+    """What the page of a report may do. A page shown within is under this policy as well as its own."""
+    scripts = [asset("report.js")] if any(map(_scripted, (report, *framed))) else []
     return (
-        f"default-src 'none'; style-src {_sources([_style()])}; script-src {_sources(scripts)}; "
+        f"default-src 'none'; style-src {_sources([style()])}; script-src {_sources(scripts)}; "
         f"{'frame-src data:; ' if framed else ''}img-src data:; base-uri 'none'; form-action 'none'"
     )
 

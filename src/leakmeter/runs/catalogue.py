@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Final, Literal
 
 from leakmeter.core.json_object import JsonObject
+from leakmeter.core.urls import forget_copy
 from leakmeter.errors import StoreError
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import RunSpec, outdated
+from leakmeter.runs.stored import fetched
 
 State = Literal["complete", "unfinished", "damaged"]
 
@@ -81,6 +83,32 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class OfWorker:
+    """What a worker of a run measured."""
+
+    worker: str
+    """Its machine, and the number of its process."""
+    n_cases: int
+    tree_tokens: int
+    """Tokens that it ran."""
+    seconds: float
+    """For them; waiting, and loading the model, apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowestPart:
+    """The part of a run that took longest."""
+
+    number: int
+    """From 0."""
+    ids: tuple[str, ...]
+    """Of its cases."""
+    seconds: float
+    worker: str | None
+    """None where one process measured the run."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """One run, as `leakmeter runs show` has it; of an unfinished one, what is known of it."""
 
@@ -97,6 +125,10 @@ class Summary:
     command: str | None = None
     problems: tuple[str, ...] = ()
     """Lines of the data that were left out."""
+    workers: tuple[OfWorker, ...] = ()
+    """By name; none where one process measured the run."""
+    slowest_part: SlowestPart | None = None
+    """None where no part is finished, or none says what it took."""
 
 
 def entries(root: Path) -> list[Entry]:
@@ -106,11 +138,14 @@ def entries(root: Path) -> list[Entry]:
         StoreError: there is no such directory.
     """
     found: list[Entry] = []
-    for path in _directories(root):
+    here = fetched(root, lean=True)
+    for path in _directories(here):
         if is_run(path):
             found.append(entry_of(path))
         elif study := _STUDIES.fullmatch(path.name):
             found.append(Entry(path.name, study.group(1)))
+    if here is not root:
+        forget_copy(here)
     return found
 
 
@@ -195,9 +230,13 @@ def summary(path: Path) -> Summary:
     record = run.read_begun() if entry.state == "unfinished" else run.read_spec()
     cases: list[JsonObject] = []
     n_measurements = 0
+    slowest: SlowestPart | None = None
     for number in run.parts:
         texts, measurements = run.read_part(number)
         cases += texts
+        seconds = Taken.of(texts).seconds
+        if texts and seconds > (slowest.seconds if slowest is not None else 0.0):
+            slowest = SlowestPart(number, tuple(case["id"] for case in texts), seconds, _worker(texts[0]))
         n_measurements += sum(len(measurement.values) for measurement in measurements)
     return Summary(
         entry,
@@ -209,7 +248,24 @@ def summary(path: Path) -> Summary:
         versions=record.get("environment") or {},
         command=record.get("command"),
         problems=tuple(record.get("problems") or ()),
+        workers=_of_workers(cases),
+        slowest_part=slowest,
     )
+
+
+def _worker(case: JsonObject) -> str | None:
+    cost = case.get("cost")
+    name = cost.get("worker") if isinstance(cost, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _of_workers(cases: Iterable[JsonObject]) -> tuple[OfWorker, ...]:
+    by_worker: dict[str, list[JsonObject]] = {}
+    for case in cases:
+        if (name := _worker(case)) is not None:
+            by_worker.setdefault(name, []).append(case)
+    taken = {name: (len(of), Taken.of(of)) for name, of in sorted(by_worker.items())}
+    return tuple(OfWorker(name, n, took.tree_tokens, took.seconds) for name, (n, took) in taken.items())
 
 
 def spec_of(run: RunDirectory) -> RunSpec:
@@ -227,10 +283,14 @@ def spec_of(run: RunDirectory) -> RunSpec:
 def find_run(given: str, *roots: Path) -> Path:
     """A run by its directory, by its name under one of `roots`, or by as much of its name as tells it from others.
 
+    One of an object store is copied (see `fetched`).
+
     Raises:
         StoreError: there is none, there are several, or there is no directory of `roots`.
     """
-    for path in (Path(given), *(root / given for root in roots)):
+    place = fetched(Path(given))
+    roots = () if place.is_dir() else tuple(fetched(root, given) for root in roots)
+    for path in (place, *(root / given for root in roots)):
         if path.is_dir():
             if is_run(path):
                 return path
@@ -249,11 +309,14 @@ def find_run(given: str, *roots: Path) -> Path:
 def complete_runs(root: Path) -> tuple[list[Path], list[str]]:
     """Complete runs directly under a directory, or the one that it is; and why others cannot be used.
 
+    Those of an object store are copied (see `fetched`).
+
     Raises:
         StoreError: there is no such directory.
     """
     found: list[Path] = []
     problems: list[str] = []
+    root = fetched(root)
     for path in [root] if RunDirectory(root).is_complete else _directories(root):
         run = RunDirectory(path)
         if not run.is_complete:

@@ -41,7 +41,7 @@ _ROWS_A_GROUP: Final = 2**20
 _RANDOM: Final = ("seed", "nonce")
 _KEPT_OF_MODEL: Final = (
     *("weights_sha256", "config_sha256", "tokenizer_sha256", "chat_template_sha256"),
-    *("dtype", "device", "memory_bytes"),
+    *("dtype", "device", "memory_bytes", "processor", "threads"),
 )
 _PLAIN: Final = pa.schema(
     [

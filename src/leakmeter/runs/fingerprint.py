@@ -20,7 +20,6 @@ def spec_of(
     name: str,
     settings: Settings,
     backend: Backend,
-    device: str,
     cases: Sequence[AnyCase],
     *,
     group_size: int = 1,
@@ -40,16 +39,15 @@ def spec_of(
             **backend.identity,
             "dtype": backend.dtype,
             # Where a server computes, it does not say.
-            "device": None if backend.dtype == "served" else device,
+            "device": None if backend.dtype == "served" else device_of(backend),
             "memory_bytes": getattr(backend, "memory_bytes", None),
+            **getattr(backend, "machine", {}),
             **settings.model_record(),
         },
         cases=tuple(case.record() for case in cases),
         version=metadata.version("leakmeter"),
         environment={
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            **{name: _version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+            **libraries_of(),
             **{name: _version(name) for name in settings.libraries},
         },
         command=command,
@@ -57,6 +55,20 @@ def spec_of(
         name=label,
         data=data,
     )
+
+
+def device_of(backend: Backend) -> str:
+    """Where a back end computes."""
+    return str(getattr(getattr(backend, "model", backend), "device", "cpu"))
+
+
+def libraries_of() -> dict[str, str]:
+    """Versions of Python and of the libraries that compute, and the kind of machine."""
+    return {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        **{name: _version(name) for name in ("torch", "transformers", "tokenizers", "numpy")},
+    }
 
 
 @cache

@@ -35,6 +35,11 @@ def load_backend(
     tokenizer: Any = None,
     allow_remote: bool = False,
     concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
     notify: Callable[[str], None] | None = None,
 ) -> Backend:
     """A model to a back end that scores with it; load once, measure often.
@@ -54,6 +59,13 @@ def load_backend(
             a fast tokenizer of the transformers library.
         allow_remote: a served model may be on another machine, to which contexts, queries and responses are sent.
         concurrency: requests to a served model under way at a time; 8 by default.
+        threads: of the CPU, of this process or of each worker; by default all cores here, and 1 of a worker. They
+            decide the last digits, so runs that differ in them are different runs.
+        on: 'ray' to have workers measure on this machine, or on the cluster that RAY_ADDRESS names; 'ray:ADDRESS' for
+            another. Contexts, queries and responses are sent to them.
+        workers: how many load the model, each its own; 2 by default.
+        gpus_per_worker: GPUs of each, which may be a part of one; none by default.
+        allow_mixed: take workers on machines of several kinds, which moves last digits.
         notify: told in one line of what takes time, such as a download, and when the score cache cannot be used;
             standard error by default.
 
@@ -72,9 +84,18 @@ def load_backend(
     from leakmeter.backends.served import names_a_server
     from leakmeter.core.backend import Backend
 
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads is {threads}; it has to be 1 or more")
+    if on is not None:
+        from leakmeter.runs.workers import Workers
+
+        settings = {"dtype": dtype, "device": device, "memory": memory, "model_id": model_id, "cache": cache}
+        return Workers(on, workers, gpus_per_worker, threads, allow_mixed).load(model, settings, notify or tell)
+    if workers is not None or gpus_per_worker is not None or allow_mixed:
+        raise UsageError("workers, gpus_per_worker and allow_mixed are for work on several machines; give on='ray' too")
     if isinstance(model, str) and names_a_server(model):
-        if dtype is not None or device is not None or memory is not None or model_id is not None:
-            raise UsageError("a served model computes elsewhere; leave dtype, device, memory and model_id out")
+        if dtype is not None or device is not None or memory is not None or model_id is not None or threads is not None:
+            raise UsageError("a served model computes elsewhere; leave dtype, device, memory, model_id and threads out")
         from leakmeter.backends.served.load import load_served
 
         return load_served(
@@ -90,7 +111,11 @@ def load_backend(
         if not (isinstance(model, tuple) and len(model) == 2):
             raise UsageError(f"model is a {type(model).__name__}; give a name, a path, or the pair (model, tokenizer)")
         from leakmeter.backends.hf.load import from_objects
+        from leakmeter.backends.hf.machine import use_threads
         from leakmeter.backends.hf.memory import parse_memory
+
+        if threads is not None:
+            use_threads(threads)
 
         given = from_objects(*model, memory_bytes=parse_memory(memory) if memory else None)
         return _reusing(given, model_id, cache, notify or tell)
@@ -108,7 +133,11 @@ def load_backend(
 
     found = resolve(str(model), notify=notify or tell)
     from leakmeter.backends.hf.load import load_directory
+    from leakmeter.backends.hf.machine import use_threads
     from leakmeter.backends.hf.memory import parse_memory
+
+    if threads is not None:
+        use_threads(threads)
 
     backend = load_directory(
         Path(found.path),
@@ -183,7 +212,7 @@ def load_run(path: str | Path) -> Run:
     """Read a complete run directory as an object; iterating over it yields its results, one case after another.
 
     Args:
-        path: the directory.
+        path: the directory, or its URL in an object store, of which a private copy is made that goes with the object.
 
     Returns:
         The run, a `Results` with a result a case.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import Cost, drive
@@ -13,8 +14,16 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Measurement
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.runs.prediction import predictor_of, shares, with_noise
+from leakmeter.errors import LeakmeterError
+from leakmeter.execute.pool import Failure, rebuilt
+from leakmeter.runs.prediction import Predictor, predictor_of, shares, with_noise
 from leakmeter.runs.rundir import RunDirectory
+
+_MOST_NAMED: Final = 5
+"""Parts that an error names."""
+WRITERS: Final = 8
+"""Threads that write what workers measured. Each mostly waits for the store, a disk or one far away, while the driver
+hands out more; see `docs/results/scale.md`."""
 
 Part = tuple[dict[str, Any], list[Measurement]]
 """A case's texts (see `texts_of`) and its measurements."""
@@ -51,6 +60,19 @@ class RemoteBackend(Backend, Protocol):
         """The noise of a log-probability: a dataclass of nats, the largest as `nats`, and the `concurrency`."""
 
 
+@runtime_checkable
+class PartsBackend(Backend, Protocol):
+    """A back end whose work is done by workers, a part of a run at a time."""
+
+    def measure_parts(
+        self, measure: Measure, prepared: Sequence[Prepared], parts: Sequence[int], group_size: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Parts by their numbers, each as its cases' `parts` or as a `Failure`, as they come."""
+
+    def close(self) -> None:
+        """End the workers."""
+
+
 def n_parts(n_cases: int, group_size: int) -> int:
     """Parts of a run."""
     return -(-n_cases // group_size)
@@ -82,6 +104,7 @@ def measure_cases(
     callbacks: Callbacks,
     *,
     group_size: int = 1,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[Part]:
     """Each case's texts and measurements, in order: read where a part is finished, measured and written where not.
 
@@ -93,13 +116,18 @@ def measure_cases(
         callbacks: told of the progress.
         group_size: cases of a part. They are scored together, so that what their prompts share is run once; last digits
             depend on it.
+        numbers: of the parts to be measured; all by default.
 
     Raises:
         ModelError: the model behind a server has changed; the part at hand is not written.
     """
+    numbers = range(n_parts(len(prepared), group_size)) if numbers is None else numbers
+    if isinstance(backend, PartsBackend):
+        yield from _measured_elsewhere(backend, measure, prepared, directory, callbacks, group_size, numbers)
+        return
     predictor = predictor_of(backend)
     noise_nats: float | None = None
-    for number in range(n_parts(len(prepared), group_size)):
+    for number in numbers:
         if directory is not None and directory.has_part(number):
             yield from cases_of_part(directory, number)
             continue
@@ -108,25 +136,150 @@ def measure_cases(
             noise_nats = _noise_nats(backend, prepared, directory)
         group = with_noise(prepared[first : first + group_size], noise_nats)
         callbacks.on_case(first, group[0].item.id)
-        predicted = predictor.told(predictor.predict(measure, *group))
-        callbacks.on_prediction(predicted["tree_tokens"])
-        n_before = backend.n_halvings
-        started = time.perf_counter()
-        found, cost = drive(backend, [measure.trial(one.item) for one in group])
-        seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
-        if isinstance(backend, RemoteBackend):
-            backend.confirm()
-        costs = _costs(cost, seconds, predicted, n_halvings, len(group))
-        parts: list[Part] = []
-        for one, measurements, took in zip(group, found, costs, strict=True):
-            # A part of a run of groups says of how many cases it is, also where that is one.
-            told = took if group_size == 1 else {**took, "scored_together": len(group)}
-            parts.append(({**texts_of(one, measurements, backend), "cost": told}, measurements))
-        if n_halvings:
-            callbacks.on_halving(" to ".join(dict.fromkeys(one.item.id for one in (group[0], group[-1]))), n_halvings)
+        parts = measured_together(
+            backend, predictor, measure, group, in_groups=group_size > 1, on_prediction=callbacks.on_prediction
+        )
+        if n_halvings := parts[0][0]["cost"]["halvings"]:
+            callbacks.on_halving(_ids(group), n_halvings)
         if directory is not None:
-            directory.write_part(number, [texts for texts, _ in parts], [one for _, found in parts for one in found])
+            write_part(directory, number, parts)
         yield from parts
+
+
+def _measured_elsewhere(
+    backend: PartsBackend,
+    measure: Measure,
+    prepared: Sequence[Prepared],
+    directory: RunDirectory | None,
+    callbacks: Callbacks,
+    group_size: int,
+    numbers: Sequence[int],
+) -> Iterator[Part]:
+    """See `measure_cases`. Parts are written as they come, and handed on in order; those that fail are told at last."""
+    todo = [number for number in numbers if directory is None or not directory.has_part(number)]
+    missing, failed = set(todo), dict[int, Failure]()
+    kept: dict[int, list[Part]] = {}
+    following = iter(numbers)
+    number = next(following, None)
+    callbacks.on_case((len(numbers) - len(todo)) * group_size, prepared[0].item.id)
+
+    def in_order() -> Iterator[Part]:
+        nonlocal number
+        while number is not None and number not in missing:
+            if directory is not None:
+                yield from kept.pop(number, None) or cases_of_part(directory, number)
+            else:
+                yield from kept.pop(number)
+            number = next(following, None)
+
+    def written(done: int, found: Any) -> None:
+        missing.discard(done)
+        if directory is None or done == number:
+            kept[done] = found.parts
+        n_cases = min(len(prepared), (len(numbers) - len(missing)) * group_size)
+        callbacks.on_case(n_cases, prepared[min(len(prepared), (done + 1) * group_size) - 1].item.id)
+
+    # What an end of any kind leaves to the writers is written before it: these parts are measured.
+    with ThreadPoolExecutor(WRITERS) as threads:
+        writing: dict[Future[None], tuple[int, Any]] = {}
+        for done, found in backend.measure_parts(measure, prepared, todo, group_size):
+            if isinstance(found, Failure):
+                failed[done] = found
+                continue
+            if found.n_halvings:
+                callbacks.on_halving(_ids(prepared[done * group_size : (done + 1) * group_size]), found.n_halvings)
+            if directory is None:
+                written(done, found)
+            else:
+                writing[threads.submit(write_part, directory, done, found.parts)] = done, found
+                for one in _ended(writing, at_most=WRITERS):
+                    written(*writing.pop(one))
+            yield from in_order()
+        for one in _ended(writing, at_most=0):
+            written(*writing.pop(one))
+            yield from in_order()
+    yield from in_order()
+    if failed:
+        raise _failed(failed, prepared, group_size, len(numbers) if directory is not None else 0)
+
+
+def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[None]]:
+    """Writes that are done, so many of them that no more than `at_most` are left.
+
+    Raises:
+        StoreError: one cannot be done.
+    """
+    while True:
+        ended = [one for one in writing if one.done()]
+        if len(writing) - len(ended) <= at_most:
+            for one in ended:
+                one.result()
+            return ended
+        wait(writing, return_when=FIRST_COMPLETED)
+
+
+def _failed(
+    failed: Mapping[int, Failure], prepared: Sequence[Prepared], group_size: int, n_kept: int
+) -> LeakmeterError:
+    """What to tell where parts could not be measured, and all others could."""
+    first = min(failed)
+    groups = [prepared[number * group_size : (number + 1) * group_size] for number in sorted(failed)[:_MOST_NAMED]]
+    names = ", ".join(f"'{_ids(group)}'" for group in groups)
+    more = f" and {len(failed) - _MOST_NAMED:,} more" if len(failed) > _MOST_NAMED else ""
+    error = rebuilt(failed[first])
+    others = f"the other {n_kept - len(failed):,} parts of the run are kept, and the same command tries again"
+    kept = others if n_kept else ""
+    said = f"{names}{more} could not be measured: {error}"
+    error.args = (f"{said}; {kept}" if kept else said,)
+    return error
+
+
+def measured_together(
+    backend: Backend,
+    predictor: Predictor,
+    measure: Measure,
+    group: Sequence[Prepared],
+    *,
+    in_groups: bool,
+    on_prediction: Callable[[int], None] = lambda n_tokens: None,
+) -> list[Part]:
+    """Cases of one part, measured.
+
+    Args:
+        backend: scores.
+        predictor: of what that takes.
+        measure: what is measured.
+        group: the cases.
+        in_groups: whether the run is of groups; each part then says of how many cases it is, also where that is one.
+        on_prediction: told how many tokens are to be run, or at most.
+
+    Raises:
+        ModelError: the model behind a server has changed.
+    """
+    predicted = predictor.told(predictor.predict(measure, *group))
+    on_prediction(predicted["tree_tokens"])
+    n_before = backend.n_halvings
+    started = time.perf_counter()
+    found, cost = drive(backend, [measure.trial(one.item) for one in group])
+    seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
+    if isinstance(backend, RemoteBackend):
+        backend.confirm()
+    parts: list[Part] = []
+    costs = _costs(cost, seconds, predicted, n_halvings, len(group))
+    for one, measurements, took in zip(group, found, costs, strict=True):
+        told = {**took, "scored_together": len(group)} if in_groups else took
+        parts.append(({**texts_of(one, measurements, backend), "cost": told}, measurements))
+    return parts
+
+
+def write_part(directory: RunDirectory, number: int, parts: Sequence[Part]) -> None:
+    """Write one part of a run: the texts and the measurements of its cases."""
+    directory.write_part(number, [texts for texts, _ in parts], [one for _, found in parts for one in found])
+
+
+def _ids(group: Sequence[Prepared]) -> str:
+    """What a part's cases are called, together."""
+    return " to ".join(dict.fromkeys(one.item.id for one in (group[0], group[-1])))
 
 
 def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:

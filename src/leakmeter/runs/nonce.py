@@ -9,6 +9,7 @@ from typing import Final
 
 from filelock import FileLock
 
+from leakmeter.core.urls import check_directory
 from leakmeter.core.written import clear_left_over, make_private, store_errors, write_whole
 from leakmeter.errors import StoreError
 
@@ -28,6 +29,7 @@ def made_directory(path: Path) -> Path:
     Raises:
         StoreError: it cannot be made.
     """
+    check_directory(path)
     with store_errors(f"directory '{path}' cannot be made"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         make_private(path)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
@@ -18,9 +19,13 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.request import Asked, Scores, Trial
 from leakmeter.errors import ModelError
+from leakmeter.runs.fingerprint import device_of
 
 _MOST_SECONDS = 0.25  # for measuring how fast the machine is
 _SHARE_OF_RUN = 0.01
+_SPEEDS: WeakKeyDictionary[Any, tuple[float, Speed]] = WeakKeyDictionary()
+"""Of the device of a model in memory, and in how many seconds it was measured: a short answer that is measured alone
+takes less than a look at the device."""
 
 
 @dataclass(slots=True)
@@ -265,6 +270,8 @@ def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequen
 
 def predictor_of(backend: Backend) -> Predictor:
     """A predictor for a back end that is in memory."""
+    if hasattr(backend, "planning"):
+        return Predictor(backend.planning(), device_of(backend), None)
     model = getattr(backend, "model", None)
     limits = getattr(backend, "limits", None)
     if model is None or limits is None:
@@ -273,11 +280,14 @@ def predictor_of(backend: Backend) -> Predictor:
     from leakmeter.backends.hf.outline import size_of
     from leakmeter.backends.hf.speed import speed_of
 
-    return Predictor(
-        planning_backend(backend, size_of(model, limits)),
-        str(model.device),
-        lambda seconds: speed_of(model.device, model.dtype, seconds=seconds, memory_bytes=limits.state_bytes),
-    )
+    def measured(seconds: float) -> Speed:
+        known = _SPEEDS.get(model)
+        if known is None or known[0] < seconds:
+            speed = speed_of(model.device, model.dtype, seconds=seconds, memory_bytes=limits.state_bytes)
+            known = _SPEEDS[model] = (seconds, speed)
+        return known[1]
+
+    return Predictor(planning_backend(backend, size_of(model, limits)), str(model.device), measured)
 
 
 def predictor_for(

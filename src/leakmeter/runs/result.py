@@ -27,6 +27,7 @@ from leakmeter.core.measurement import Measurement
 from leakmeter.core.plain import to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity
 from leakmeter.core.record import Record
+from leakmeter.core.urls import place_of
 from leakmeter.report.blocks import Provenance, Report, Untrusted
 
 if TYPE_CHECKING:
@@ -365,5 +366,5 @@ def noted_now() -> str | None:
 
 def provenance_of(run: Path | None, outdated: str | None) -> Provenance:
     """Where cases lie, and why their numbers need care."""
-    facts = () if run is None else (("Directory", Untrusted(str(run))),)
+    facts = () if run is None else (("Directory", Untrusted(place_of(run))),)
     return Provenance(facts=facts, outdated=outdated or "")

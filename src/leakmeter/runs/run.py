@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from leakmeter.core import registry
+from leakmeter.core.urls import forget_copy
 from leakmeter.errors import UsageError
 from leakmeter.runs.damage import as_written
 from leakmeter.runs.measure import cases_of_run
@@ -18,6 +20,7 @@ from leakmeter.runs.result import Part, noted, provenance_of
 from leakmeter.runs.results import Results
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import outdated
+from leakmeter.runs.stored import fetched
 
 if TYPE_CHECKING:
     from leakmeter.report.blocks import Report
@@ -64,7 +67,16 @@ class Run(Results[Any]):
     @classmethod
     def read(cls, path: str | Path) -> Run:
         """See `load_run`."""
-        return cls(Path(path), RunDirectory(Path(path)).read_spec())
+        return cls.of(Path(path))
+
+    @classmethod
+    def of(cls, path: Path, results: Callable[[Iterable[Part]], Iterator[Any]] | None = None) -> Run:
+        """A run by its directory, or by its URL: then of a copy, which goes with the object."""
+        here = fetched(path)
+        run = cls(here, RunDirectory(here).read_spec(), results)
+        if here is not path:
+            weakref.finalize(run, forget_copy, here)
+        return run
 
     def __iter__(self) -> Iterator[Any]:
         parts = cases_of_run(RunDirectory(self.path))

@@ -4,6 +4,7 @@
       cases-00000.json             texts of one part, for people to read
       measurements-00000.parquet   numbers of that part; its presence means the part is finished
       begun.json                   what is being measured, without texts; gone once the run is complete
+      sliced.json                  the same with texts, where the run is measured in slices; gone likewise
       spec.json                    last: its presence means the run is complete
 
 Every file is written beside its place and renamed into it, so that a kill leaves a whole file or none.
@@ -15,8 +16,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import asdict, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ from filelock import FileLock, Timeout
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
+from leakmeter.core.urls import check_directory
 from leakmeter.core.written import (
     PARTIAL,
     check_outside_runs,
@@ -50,6 +52,8 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 _NEEDED = _KINDS.keys() - {"environment", "problems", "command", "name", "data", "noise"} | {"n_parts", "files_sha256"}
 PREFIXES: Final = ("measurements-", "readings-")
 """Of the names of files with numbers: today's, and that of version 0.1."""
+_SLICES_BEGIN_SECONDS: Final = 5.0
+"""How long a slice waits for others that begin; what measures a whole run holds the lock for longer."""
 _NUMBERS = re.compile(rf"(?:{'|'.join(PREFIXES)})(\d{{5,}})\.parquet")
 
 
@@ -59,54 +63,180 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def place(self) -> str:
+        """Where the run is, as a user names it."""
+        return str(self.path)
+
     @classmethod
+    def open(cls, root: Path, spec: RunSpec) -> AbstractContextManager[RunDirectory]:
+        """The run's directory under `root`; see `opened`."""
+        return cls(root / spec.id).opened(spec)
+
+    @classmethod
+    def open_slice(
+        cls, root: Path, spec: RunSpec, number: int, of: int, n_parts: int
+    ) -> AbstractContextManager[RunDirectory]:
+        """The run's directory under `root` for a slice; see `opened_slice`."""
+        return cls(root / spec.id).opened_slice(spec, number, of, n_parts)
+
     @contextmanager
-    def open(cls, root: Path, spec: RunSpec) -> Iterator[RunDirectory]:
-        """The run's directory under `root`, made if need be, and locked against other processes meanwhile.
+    def opened(self, spec: RunSpec) -> Iterator[RunDirectory]:
+        """The directory, made if need be, and locked against other processes meanwhile.
 
         What ends with an error before any part is finished leaves nothing: there is nothing to go on from.
         """
-        path = root / spec.id
-        directory = cls(path)
+        root = self.path.parent
+        check_directory(root)
         check_outside_runs(root, "directory of runs")
-        with made_for(root):
-            with _writing(path):
-                # Names of runs may be private too; a directory that is there is the user's own affair.
-                root.mkdir(mode=0o700, parents=True, exist_ok=True)
-                make_private(path)
-                lock = FileLock(path / ".lock", timeout=0)
-                try:
-                    lock.acquire()
-                except Timeout:
-                    raise StoreError(f"run '{path}' is being written by another process; wait for it to end") from None
+        with made_for(root), ExitStack() as locks:
+            with self._writing():
+                self._make()
+                locks.enter_context(self._locked())
             try:
-                with _writing(path):
-                    directory._begin(spec)
-                yield directory
+                self._fetch()
+                self._refuse_slices()
+                with self._writing():
+                    self._begin(spec)
+                yield self
             except BaseException as error:
-                directory._abandon()
-                if isinstance(error, ModelError) and error.may_pass and directory.parts:
+                self._abandon()
+                if isinstance(error, ModelError) and error.may_pass and self.parts:
                     error.args = (f"{error}; the run goes on where it stopped",)
                 raise
-            finally:
-                lock.release()
+
+    @contextmanager
+    def opened_slice(self, spec: RunSpec, number: int, of: int, n_parts: int) -> Iterator[RunDirectory]:
+        """The directory for one of so many slices of the run's parts, which others may write to at the same time.
+
+        Args:
+            spec: of the whole run, which is kept until the slices are put together.
+            number: the slice's, from 1.
+            of: slices of the run.
+            n_parts: parts of the whole run.
+
+        Raises:
+            StoreError: another process writes this slice or the whole run, or the run was begun in other slices.
+        """
+        check_outside_runs(self.path.parent, "directory of runs")
+        with ExitStack() as locks:
+            with self._writing():
+                self._make()
+                locks.enter_context(self._locked(f".slice-{number}-of-{of}.lock", f"part {number}/{of} of run"))
+            with self._locked(seconds=_SLICES_BEGIN_SECONDS), self._writing():
+                self._fetch()
+                self._begin_slice(spec, of, n_parts)
+            yield self
+
+    @contextmanager
+    def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
+        """The spec of a run that was begun in slices, how many parts it has and how many slices, when none is written.
+
+        Raises:
+            StoreError: a slice is being written, or what the slices say of the run is damaged.
+        """
+        with self._locked():
+            self._fetch()
+            self._refuse_slices()
+            yield self._read_sliced()
+
+    @property
+    def sliced(self) -> bool:
+        """Whether the run was begun in slices, which are still to be put together."""
+        return self._sliced.exists()
+
+    @property
+    def slices(self) -> tuple[int, int] | None:
+        """Parts of the whole run, and slices it was begun in; None where it was not."""
+        return self._read_sliced()[1:] if self.sliced else None
+
+    def _make(self) -> None:
+        # Names of runs may be private too; a directory that is there is the user's own affair.
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.path)
+
+    @contextmanager
+    def _locked(self, name: str = ".lock", what: str = "run", seconds: float = 0) -> Iterator[None]:
+        """Hold a lock of the run.
+
+        Args:
+            name: the lock's.
+            what: others are told is being written.
+            seconds: to wait for it.
+
+        Raises:
+            StoreError: another process holds it.
+        """
+        lock = FileLock(self.path / name, timeout=seconds)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise StoreError(self._in_use(what)) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _in_use(self, what: str) -> str:
+        return f"{what} '{self.place}' is being written by another process; wait for it to end"
+
+    def _fetch(self) -> None:
+        """Get what is kept elsewhere; of a directory, nothing."""
+
+    def _refuse_slices(self) -> None:
+        """Refuse to go on where another process writes a slice; the run's own lock is held."""
+        for name in self._slice_locks():
+            with self._locked(name, "a slice of run"):
+                pass
+
+    def _slice_locks(self) -> list[str]:
+        return sorted(path.name for path in self.path.glob(".slice-*.lock"))
+
+    def _begin_slice(self, spec: RunSpec, of: int, n_parts: int) -> None:
+        if self.is_complete:
+            return
+        if self.sliced:
+            _, _, before = self._read_sliced()
+            if before != of:
+                raise StoreError(
+                    f"run '{self.place}' was begun in {before} slices, and {of} others would overlap with them; give "
+                    f"--part I/{before}, or no --part to measure what is left in one process"
+                )
+            return
+        self._write(self._sliced, _json({**_record(spec), "n_parts": n_parts, "slices": of}))
+        if not self._begun.exists():
+            self._write_begun(spec)
+
+    def _read_sliced(self) -> tuple[RunSpec, int, int]:
+        try:
+            told = json.loads(self._sliced.read_bytes())
+            given = {one.name: told[one.name] for one in fields(RunSpec)}
+            spec = RunSpec(**{**given, "cases": tuple(told["cases"]), "problems": tuple(told["problems"])})
+            n_parts, of = int(told["n_parts"]), int(told["slices"])
+        except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+            raise StoreError(f"what the slices of run '{self.place}' are of cannot be read: {error}") from None
+        if spec.id != self.path.resolve().name:
+            raise StoreError(f"the slices in '{self.place}' are of run {spec.id}; the directory has another name")
+        return spec, n_parts, of
 
     def _begin(self, spec: RunSpec) -> None:
         """Say what is being measured, and clear what a kill left."""
         for left_over in self.path.glob(f"*{PARTIAL}"):
             left_over.unlink()
         if self.is_complete:
-            self._begun.unlink(missing_ok=True)
+            self._remove(self._begun)
         else:
-            begun = {name: value for name, value in _record(spec).items() if name != "cases"}
-            write_whole(self._begun, _json({**begun, "n_cases": len(spec.cases), **self._noise_record}))
+            self._write_begun(spec)
+
+    def _write_begun(self, spec: RunSpec) -> None:
+        begun = {name: value for name, value in _record(spec).items() if name != "cases"}
+        self._write(self._begun, _json({**begun, "n_cases": len(spec.cases), **self._noise_record}))
 
     def _abandon(self) -> None:
         """Leave nothing where no part is finished."""
         if not self.parts:
-            self._begun.unlink(missing_ok=True)
-            for texts in self.path.glob("cases-*.json"):
-                texts.unlink()
+            for path in (*self.path.glob("cases-*.json"), self._begun):
+                self._remove(path)
             remove_unused(self.path)
 
     @property
@@ -124,8 +254,8 @@ class RunDirectory:
 
     def keep_noise(self, noise: JsonObject) -> None:
         """Write down the noise that was measured for the run, before any of its parts is measured."""
-        with _writing(self.path):
-            write_whole(self._begun, _json({**self.read_begun(), "noise": noise}))
+        with self._writing():
+            self._write(self._begun, _json({**self.read_begun(), "noise": noise}))
 
     @property
     def _noise_record(self) -> JsonObject:
@@ -155,14 +285,30 @@ class RunDirectory:
 
     def write_part(self, number: int, cases: Sequence[JsonObject], measurements: Sequence[Measurement]) -> None:
         """Write one part: its texts, then its numbers."""
-        with _writing(self.path):
+        with self._writing():
             # A part of a complete run is only written where somebody removed it: the run is then complete no more.
-            with suppress(FileNotFoundError):
-                self._spec.replace(self._begun)
-            write_whole(self._cases(number), _json(list(cases)))
+            self._take_back()
+            self._write(self._cases(number), _json(list(cases)))
             sink = pa.BufferOutputStream()
             pq.write_table(to_table(measurements), sink, compression="zstd", use_dictionary=REPEATED)
-            write_whole(self.numbers_of(number), sink.getvalue().to_pybytes())
+            self._write(self.numbers_of(number), sink.getvalue().to_pybytes())
+
+    def copy_part(self, number: int, other: RunDirectory) -> None:
+        """Copy a finished part of another directory of the same run: its texts, then its numbers."""
+        with self._writing():
+            for path in (other._cases(number), other.numbers_of(number)):
+                self._write(self.path / path.name, path.read_bytes())
+
+    def _take_back(self) -> None:
+        """Make a complete run unfinished."""
+        with suppress(FileNotFoundError):
+            self._spec.replace(self._begun)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        write_whole(path, content)
+
+    def _remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
 
     def read_part(self, number: int) -> tuple[list[JsonObject], list[Measurement]]:
         """Texts and numbers of one part.
@@ -199,12 +345,13 @@ class RunDirectory:
 
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """Write `spec.json` with the hashes of all parts: the run is complete."""
-        with _writing(self.path):
+        with self._writing():
             files = [path for n in range(n_parts) for path in (self._cases(n), self.numbers_of(n))]
             hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
             record = {**_record(spec), **self._noise_record, "n_parts": n_parts, "files_sha256": hashes}
-            write_whole(self._spec, _json(record))
-            self._begun.unlink(missing_ok=True)
+            self._write(self._spec, _json(record))
+            for path in (self._begun, self._sliced, *self.path.glob(".slice-*.lock")):
+                self._remove(path)
 
     def read_spec(self) -> JsonObject:
         """What `finish` wrote.
@@ -218,14 +365,14 @@ class RunDirectory:
             _check_letters(content, spec)
         except FileNotFoundError:
             raise StoreError(
-                f"'{self.path}' holds no complete run (no spec.json); run the same command again"
+                f"'{self.place}' holds no complete run (no spec.json); run the same command again"
             ) from None
         except (OSError, ValueError, RecursionError) as error:
-            raise StoreError(f"the spec of run '{self.path}' cannot be read: {error}") from None
+            raise StoreError(f"the spec of run '{self.place}' cannot be read: {error}") from None
         if not _is_spec(spec):
-            raise StoreError(f"the spec of run '{self.path}' is not one that leakmeter wrote")
+            raise StoreError(f"the spec of run '{self.place}' is not one that leakmeter wrote")
         if not _has_parts(spec):
-            raise StoreError(f"n_parts or files_sha256 in the spec of run '{self.path}' is not what leakmeter wrote")
+            raise StoreError(f"n_parts or files_sha256 in the spec of run '{self.place}' is not what leakmeter wrote")
         return dict(spec)
 
     def read_begun(self) -> JsonObject:
@@ -248,6 +395,10 @@ class RunDirectory:
     def _begun(self) -> Path:
         return self.path / "begun.json"
 
+    @property
+    def _sliced(self) -> Path:
+        return self.path / "sliced.json"
+
     def _cases(self, number: int) -> Path:
         return self.path / f"cases-{number:05}.json"
 
@@ -255,13 +406,16 @@ class RunDirectory:
     def _hashes(self) -> dict[str, str]:
         return dict(self.read_spec()["files_sha256"]) if self.is_complete else {}
 
+    def _writing(self) -> AbstractContextManager[None]:
+        return store_errors(f"run directory '{self.place}' cannot be written")
+
     @contextmanager
     def _named(self, number: int) -> Iterator[None]:
         try:
             yield
         except (OSError, ValueError, KeyError, RecursionError, pa.ArrowException) as error:
             raise StoreError(
-                f"part {number} of run '{self.path}' cannot be read: {error}; remove that directory and run again"
+                f"part {number} of run '{self.place}' cannot be read: {error}; remove that directory and run again"
             ) from None
 
     def _read(self, path: Path) -> bytes:
@@ -305,7 +459,3 @@ def _record(spec: RunSpec) -> JsonObject:
 
 def _json(record: Any) -> bytes:
     return json.dumps(record, ensure_ascii=False, indent=1).encode()
-
-
-def _writing(path: Path) -> AbstractContextManager[None]:
-    return store_errors(f"run directory '{path}' cannot be written")

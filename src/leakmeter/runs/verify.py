@@ -18,7 +18,7 @@ from leakmeter.errors import StoreError
 from leakmeter.runs.catalogue import spec_of
 from leakmeter.runs.rundir import PREFIXES, RunDirectory
 
-_OURS: Final = (".lock", "begun.json", "spec.json")
+_OURS: Final = (".lock", "begun.json", "sliced.json", "spec.json")
 """Files of a run beside its parts."""
 
 
@@ -123,7 +123,7 @@ def _unlike(run: RunDirectory, ids: list[Any], n_parts: int) -> Iterator[str]:
 def _foreign(names: list[str], expected: list[str], *, unfinished: bool = False) -> Iterator[str]:
     ours = {*expected, *_OURS}
     for name in names:
-        if name in ours:
+        if name in ours or (name.startswith(".slice-") and name.endswith(".lock")):
             continue
         begun = name.startswith(("cases-", *PREFIXES, "spec.json", "begun.json"))
         if unfinished and begun and (name.endswith(".partial") or name.startswith("cases-")):

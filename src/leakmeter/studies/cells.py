@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.core.backend import Backend
+from leakmeter.core.item import Origin
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.written import (
@@ -133,10 +134,9 @@ def measure_cell(
     """
     measure, settings, size = cell.measure, cell.settings, study.kind.group_size(cell.measure)
     cases = [study.kind.case(record) for record in records]
-    prepared = [settings.prepare(case, backend, measure) for case in cases]
-    where = str(getattr(getattr(backend, "model", None), "device", "cpu"))
+    prepared = [Origin(case, settings, measure).prepare(backend) for case in cases]
     name = cell.measure_name or study.measure
-    spec = spec_of(measure, name, settings, backend, where, cases, group_size=size, command=command)
+    spec = spec_of(measure, name, settings, backend, cases, group_size=size, command=command)
     with (
         used_directory(directory, directory.parent / spec.id),
         RunDirectory.open(directory.parent, spec) as run,

@@ -103,17 +103,21 @@ class Sampling:
         """Whether the answer was drawn from the model's distribution at `temperature`, with nothing left out of it and
         nothing changed; None where that is not known.
 
-        It is not known where neither `top_p` nor the decoding is logged: many servers have a default below 1.
+        It is True only where the log says that it was sampling, or has each limit that some server has a default for:
+        `top_p`, `top_k`, `min_p` and `repetition_penalty`.
 
-        >>> Sampling(temperature=1.0).is_plain, Sampling(temperature=1.0, top_p=1.0).is_plain
+        >>> Sampling(temperature=1.0, top_p=1.0).is_plain, Sampling(temperature=1.0, said="sampling").is_plain
         (None, True)
+        >>> Sampling(temperature=1.0, top_p=1.0, top_k=0, min_p=0.0, repetition_penalty=1.0).is_plain
+        True
         """
         penalised = bool(self.frequency_penalty or self.presence_penalty or (self.repetition_penalty or 1) != 1)
         if penalised or self.logit_bias or self.constrained:
             return False
         if self.decoding != "sampling":
             return None if self.decoding is None else False
-        return True if self.said is not None or self.top_p is not None else None
+        limits = (self.top_p, self.top_k, self.min_p, self.repetition_penalty)
+        return True if self.said is not None or None not in limits else None
 
 
 @dataclass(frozen=True, slots=True)

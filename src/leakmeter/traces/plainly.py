@@ -13,6 +13,10 @@ from leakmeter.core.case import DECODINGS
 from leakmeter.traces.answer import Sampling
 
 _LONGEST_ID: Final = 256
+_DEEPEST: Final = 8
+_REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
+_REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
+_REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 
 
 def is_record(value: object) -> TypeGuard[Mapping[Any, Any]]:
@@ -109,6 +113,32 @@ def moment(value: float | None) -> datetime | None:
         return None
 
 
+def has_reasoned(held: object, depth: int = 0) -> bool:
+    """Whether what was logged of an answer says that the model reasoned out of sight: tokens of it are counted, or a
+    text of it stands beside the answer.
+
+    >>> has_reasoned({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}})
+    True
+    """
+    if depth > _DEEPEST:
+        return False
+    if isinstance(held, list):
+        return any(has_reasoned(one, depth + 1) for one in held if isinstance(one, list | dict))
+    if not is_record(held):
+        return False
+    if isinstance(kind := held.get("type"), str) and kind in _REASONING:
+        return True
+    for name, value in held.items():
+        if isinstance(value, dict | list):
+            if value and (name in _REASONED_LISTS or has_reasoned(value, depth + 1)):
+                return True
+        elif value and isinstance(name, str) and "reasoning" in name and name.endswith(_REASONED_ENDS):
+            return value not in ("0", "null")
+        elif value and name in ("thinking", "thoughtsTokenCount", "thoughts_token_count"):
+            return True
+    return False
+
+
 def sampling_of(held: Mapping[Any, Any]) -> Sampling:
     """How an answer was drawn, of the parameters of its request, under the names that engines have for them."""
     given = dict(held)
@@ -131,7 +161,7 @@ def sampling_of(held: Mapping[Any, Any]) -> Sampling:
         seed=_whole(given, "seed"),
         frequency_penalty=_number(given, "frequency_penalty"),
         presence_penalty=_number(given, "presence_penalty"),
-        repetition_penalty=_number(given, "repetition_penalty"),
+        repetition_penalty=_number(given, "repetition_penalty", "repeat_penalty"),
         do_sample={True: True, False: False, "true": True, "false": False}.get(_hashable(given.get("do_sample"))),
         n_beams=beams,
         said=said if isinstance(said := given.get("decoding"), str) and said in DECODINGS else None,

@@ -12,6 +12,7 @@ class Reason(StrEnum):
     MALFORMED = "malformed"
     TOO_LONG = "too-long"
     NOT_OF_FORMAT = "not-of-format"
+    OTHER_VERSION = "other-version"
     TOO_MANY_SPANS = "too-many-spans"
     INCOMPLETE = "incomplete"
     NO_PROMPT = "no-prompt"
@@ -44,6 +45,7 @@ _SENTENCES = {
     Reason.MALFORMED: "The record is no JSON object, or is no UTF-8, or is nested too deep.",
     Reason.TOO_LONG: "The record is longer than records that are read.",
     Reason.NOT_OF_FORMAT: "The record has not the fields of its format.",
+    Reason.OTHER_VERSION: "The record is of a version of leakmeter's log that this one cannot read; update leakmeter.",
     Reason.TOO_MANY_SPANS: "The trace has more spans, or more text, than traces that are read.",
     Reason.INCOMPLETE: "The prompt or the retrieved texts were cut before they were logged.",
     Reason.NO_PROMPT: "The call's messages were not logged.",

@@ -87,7 +87,7 @@ def test_the_same_sequence_is_sent_once(served: Load) -> None:
     assert len(sent) == 2
     np.testing.assert_array_equal(first.values[:1], second.values)
     assert loaded.n_tokens_run == sum(len(call.body["prompt"][0]) for call in sent)
-    assert planning_backend(loaded, None)._sharing == "sequences"
+    assert planning_backend(loaded, None).sharing == "sequences"
 
 
 @pytest.mark.parametrize("reduction", [DivergenceFromFirst(), FullDistribution(), TargetLogProbs(0.5)], ids=repr)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
 from leakmeter.backends.hf.identity import identity_of
+from leakmeter.backends.hf.machine import machine_of
 from leakmeter.backends.hf.memory import Surplus, default_memory, is_out_of_memory
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
@@ -88,12 +90,21 @@ class HfBackend:
         self._kept = Kept(self.limits.state_bytes)
         self._kept_for = 0
         self._surplus = Surplus(self.memory_bytes)
+        self.check: Callable[[Chunk], None] = partial(
+            check_states, name, bytes_per_token=self.forward.bytes_per_token, memory_bytes=self.memory_bytes
+        )
+        """Refuses contexts to be searched whose states do not fit, with a `CapabilityError`."""
 
     @property
     def arithmetic(self) -> dict[str, str]:
         """What decides the last digits beside the precision."""
         attention = getattr(self.model.config.get_text_config(), "_attn_implementation", None)
         return {"attention": str(attention), "threads": str(torch.get_num_threads()), "device": str(self.model.device)}
+
+    @property
+    def machine(self) -> dict[str, Any]:
+        """What of the machine decides the last digits: its kind of processor, and on a CPU the number of threads."""
+        return machine_of(self.model.device)
 
     @property
     def hides_pieces(self) -> bool:
@@ -104,14 +115,6 @@ class HfBackend:
     def most_rows(self) -> int:
         """Rows of a chunk whose features fit in memory."""
         return most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize)
-
-    def check(self, chunk: Chunk) -> None:
-        """Refuse contexts to be searched whose states do not fit.
-
-        Raises:
-            CapabilityError: says what would fit.
-        """
-        check_states(self.name, chunk, self.forward.bytes_per_token, self.memory_bytes)
 
     def score(self, chunk: Chunk) -> list[Scores]:
         """Run the chunk's runs, parents before children, and reduce their rows."""

@@ -128,11 +128,13 @@ def frontier(
         >>> [setting["cid_lambda"] for setting in found.settings]
         [0.0, 1.0]
     """
+    from leakmeter.core.item import Origin
     from leakmeter.data.referenced import load_referenced
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.guarantee import check_precision, precision_for
     from leakmeter.instruments.decoding.sweep import study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
+    from leakmeter.runs.fingerprint import device_of
     from leakmeter.runs.loading import tell
     from leakmeter.runs.measure import Callbacks, measure_cases
     from leakmeter.runs.nonce import drawn_nonce
@@ -156,10 +158,10 @@ def frontier(
         backend = model.backend
         check_precision(sweep.measures[0], backend.dtype)
         sweep = sweep.seeded(drawn_nonce())
-        prepared = [settings.prepare(record.case, backend, sweep.measures[0]) for record in records]
+        prepared = [Origin(record.case, settings, sweep.measures[0]).prepare(backend) for record in records]
         quality = Quality(bertscore, bertscore_layer)
         told = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
-        told["device"] = str(getattr(getattr(backend, "model", None), "device", "cpu"))
+        told["device"] = device_of(backend)
         finished = []
         for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
             size = cell.measure.together

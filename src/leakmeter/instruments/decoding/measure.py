@@ -161,7 +161,7 @@ class Decode(Measure):
                 n=self.samples,
                 max_new_tokens=self.max_new_tokens,
             )
-        return [measurement for i, ledger in enumerate(ledgers) for measurement in self._readings(item.id, i, ledger)]
+        return [measurement for i, ledger in enumerate(ledgers) for measurement in self.readings(item.id, i, ledger)]
 
     def _random(self, item: ContextItem) -> Callable[[int, int], float | Bits]:
         """Response and step to what a token is drawn by."""
@@ -181,7 +181,14 @@ class Decode(Measure):
         answers = yield [Request((item.blank, item.prompt), response, reduction) for reduction in reductions]
         return np.concatenate([scores.values[-1] for scores in answers])
 
-    def _readings(self, item_id: str, number: int, ledger: FloatArray) -> Iterator[Measurement]:
+    def readings(self, item_id: str, number: int, ledger: FloatArray) -> Iterator[Measurement]:
+        """The measurements of a response, or of as much of it as is drawn.
+
+        Args:
+            item_id: the case's.
+            number: of the response.
+            ledger: (token, receipt); see `privacy.decoding.RECEIPT`.
+        """
         columns = dict(zip(RECEIPT, np.ascontiguousarray(ledger.T), strict=True))
         units = {"token": TOKEN_ID, "weight": WEIGHT}
         columns["loss"] = np.abs(columns["log_prob"] - columns["bare_log_prob"])

@@ -205,13 +205,22 @@ class DecodeResult(Result):
     """All responses, where several were drawn."""
 
     @classmethod
-    def from_run(cls, parts: Iterable[Part], params: Params, *, delta: float = DELTA) -> Iterator[Self]:
+    def from_run(
+        cls,
+        parts: Iterable[Part],
+        params: Params,
+        *,
+        delta: float = DELTA,
+        composed_nats: float = _COMPOSED_AT_MOST_NATS,
+    ) -> Iterator[Self]:
         """The results of a run's cases; the session is all of its responses, so that all parts are read first.
 
         Args:
             parts: texts and measurements of each case.
             params: of the measure.
             delta: δ of the two compositions that have one.
+            composed_nats: most nats of basic composition up to which privacy loss distributions are composed, which
+                takes seconds of many.
 
         Raises:
             UsageError: δ is not between 0 and 1.
@@ -219,7 +228,7 @@ class DecodeResult(Result):
         kept = list(parts)
         lengths = [len(one.values) for _, measurements in kept for one in measurements if one.statistic == "token"]
         for texts, measurements in kept:
-            yield cls._of(texts, measurements, params, lengths, delta)
+            yield cls._of(texts, measurements, params, lengths, delta, composed_nats)
 
     @classmethod
     def _of(
@@ -229,12 +238,13 @@ class DecodeResult(Result):
         params: Params,
         lengths: Sequence[int],
         delta: float,
+        composed_nats: float,
     ) -> Self:
         series = {(one.sample, one.statistic): one.values for one in measurements}
         responses = []
         for number in range(len(texts["responses"])):
             response = Response.of(texts, number, params["seed"])
-            guarantee = _guarantee(params, len(series[number, "token"]), lengths, delta)
+            guarantee = _guarantee(params, len(series[number, "token"]), lengths, delta, composed_nats)
             public = None
             if guarantee is not None and response.sampled:
                 bare = np.round(series[number, "bare_log_prob"], _PUBLIC_DECIMALS) + 0.0  # which makes −0 a 0
@@ -297,18 +307,20 @@ class DecodeResult(Result):
         )
 
 
-def _guarantee(params: Params, n_tokens: int, lengths: Sequence[int], delta: float) -> Guarantee | None:
+def _guarantee(
+    params: Params, n_tokens: int, lengths: Sequence[int], delta: float, composed_nats: float
+) -> Guarantee | None:
     if params["epsilon"] is None:
         return None
     each, most = float(params["epsilon"]), int(params["max_new_tokens"])
-    response = _composed(each, n_tokens, most, delta)
-    together = _composed(each, sum(lengths), most * len(lengths), delta)
+    response = _composed(each, n_tokens, most, delta, composed_nats)
+    together = _composed(each, sum(lengths), most * len(lengths), delta, composed_nats)
     session = Session(n_responses=len(lengths), **asdict(together))
     note = None
     if not accounting.is_available():
         note = "compositions with a delta need the dp-accounting library: pip install 'leakmeter[accounting]'"
     elif response.pld_nats is None or session.pld_nats is None:
-        note = f"privacy loss distributions are composed up to {_COMPOSED_AT_MOST_NATS:g} nats of basic composition"
+        note = f"privacy loss distributions are composed up to {composed_nats:g} nats of basic composition"
     return Guarantee(
         epsilon_nats=each,
         lambda_max=params["lambda_max"],
@@ -319,12 +331,12 @@ def _guarantee(params: Params, n_tokens: int, lengths: Sequence[int], delta: flo
     )
 
 
-def _composed(epsilon: float, n_tokens: int, n_tokens_max: int, delta: float) -> Composition:
+def _composed(epsilon: float, n_tokens: int, n_tokens_max: int, delta: float, composed_nats: float) -> Composition:
     return Composition(
         n_tokens=n_tokens,
         n_tokens_max=n_tokens_max,
         basic_nats=accounting.basic([(epsilon, n_tokens)]),
-        pld_nats=_with_delta(epsilon, n_tokens_max, delta, "pld"),
+        pld_nats=_with_delta(epsilon, n_tokens_max, delta, "pld") if epsilon * n_tokens_max <= composed_nats else None,
         rdp_nats=_with_delta(epsilon, n_tokens_max, delta, "rdp"),
         delta=delta,
     )
@@ -337,8 +349,6 @@ def _with_delta(epsilon: float, n_tokens: int, delta: float, by: str) -> float |
         return None
     if by == "rdp":
         return accounting.rdp([(epsilon, n_tokens)], delta)
-    if epsilon * n_tokens > _COMPOSED_AT_MOST_NATS:
-        return None
     return accounting.pld([(epsilon, n_tokens)], delta)
 
 

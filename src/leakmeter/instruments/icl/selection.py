@@ -21,6 +21,7 @@ from statistics import NormalDist
 from typing import Final
 
 from leakmeter.core.backend import Backend
+from leakmeter.core.item import Origin
 from leakmeter.core.record import Record
 from leakmeter.core.written import check_outside_runs
 from leakmeter.errors import WindowError
@@ -30,7 +31,7 @@ from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplar
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search
 from leakmeter.instruments.icl.summary import Summary, summary
-from leakmeter.runs.fingerprint import spec_of
+from leakmeter.runs.fingerprint import device_of, spec_of
 from leakmeter.runs.measure import measure_cases, n_parts
 from leakmeter.runs.prediction import MemoryBytes, Predictor, predicted_cases
 from leakmeter.runs.rundir import RunDirectory
@@ -149,8 +150,8 @@ class Lists:
     def model(self) -> Model:
         """What measures."""
         backend = self.backend
-        device = str(getattr(getattr(backend, "model", None), "device", "cpu"))
-        return Model(name=backend.name, weights_sha256=backend.weights_sha256, dtype=backend.dtype, device=device)
+        where = device_of(backend)
+        return Model(name=backend.name, weights_sha256=backend.weights_sha256, dtype=backend.dtype, device=where)
 
     def longest(self, exemplars: Exemplars, queries: Sequence[Example]) -> Example:
         """The query of most tokens, which fits behind a list of exemplars if any query does.
@@ -179,10 +180,8 @@ class Lists:
         """
         backend, measure, settings, size = self.backend, self.measure, self.settings, FIXED_TOGETHER
         cases = fixed_cases(exemplars, queries)
-        prepared = [settings.prepare(case, backend, measure) for case in cases]
-        spec = spec_of(
-            measure, "icl", settings, backend, self.model.device, cases, group_size=size, command=self.command
-        )
+        prepared = [Origin(case, settings, measure).prepare(backend) for case in cases]
+        spec = spec_of(measure, "icl", settings, backend, cases, group_size=size, command=self.command)
         with (
             used_directory(self.directory),
             RunDirectory.open(self.directory, spec) as run,

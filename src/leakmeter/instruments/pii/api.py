@@ -242,6 +242,7 @@ def pii_extract(
     universities: str | Path | None = None,
     scope: Scope = "sentence",
     workers: int = 1,
+    on: str | None = None,
     skip_bad: bool = False,
 ) -> Extracted:
     """Find people and their data in documents, and write a file that `pii` reads.
@@ -262,6 +263,7 @@ def pii_extract(
         universities: file of names, one a line or a CSV column 'name', for universities.
         scope: where a person's name has to stand for a university to be theirs: 'sentence' or 'document'.
         workers: processes that look.
+        on: 'ray' or 'ray:ADDRESS' to have them on a cluster, to which the documents are sent.
         skip_bad: leave out lines that hold no document, and name them in `problems`.
 
     Returns:
@@ -287,7 +289,7 @@ def pii_extract(
     listed = None if universities is None else Path(universities)
     extractor, settings = extractor_of(find, region, ner, qa, listed, scope)
     paths = [files] if isinstance(files, str | Path) else list(files)
-    return extract(paths, out, extractor, settings=settings, field=field, skip_bad=skip_bad, workers=workers)
+    return extract(paths, out, extractor, settings=settings, field=field, skip_bad=skip_bad, workers=workers, on=on)
 
 
 def _weights(model: KeptModel, needed_for: str) -> HfBackend:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from leakmeter.core.record import Record
+from leakmeter.core.urls import check_directory
 from leakmeter.core.written import check_outside_runs, made_for, make_private, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_of, lines_of
@@ -200,6 +201,7 @@ def write_groups(folder: Path, groups: Mapping[str, Group]) -> None:
 
 def _check_place(out: Path) -> None:
     """Refuse a directory that holds anything else: files of these names would be written over."""
+    check_directory(out)
     check_outside_runs(out, "directory")
     names = (_MODEL, f".{_MODEL}.fine-tuning")
     if out.is_dir() and any(out.iterdir()) and not any((out / name).exists() for name in names):
@@ -249,8 +251,7 @@ def _asked(
             probes = probes_of(group.subjects, ("twin", "relationship", "university"))
             cases = [case for case in probes if case.type in types]
             prepared = [settings.prepare(case, copy, measure) for case in cases]
-            where = str(copy.model.device)
-            spec = spec_of(measure, "pii", settings, copy, where, cases, group_size=TOGETHER, command=command)
+            spec = spec_of(measure, "pii", settings, copy, cases, group_size=TOGETHER, command=command)
             with RunDirectory.open(out / "runs", spec) as run:
                 parts = list(measure_cases(copy, measure, prepared, run, Callbacks(), group_size=TOGETHER))
                 if not run.is_complete:

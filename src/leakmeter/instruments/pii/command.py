@@ -480,6 +480,7 @@ def extract(
     universities: Path | None = None,
     scope: Scope = "sentence",
     workers: int = 1,
+    on: str | None = None,
     skip_bad: Flag = False,
     json: Flag = False,
 ) -> None:
@@ -512,6 +513,8 @@ def extract(
         Where a person's name and a university have to stand together.
     workers
         Number of processes.
+    on
+        ray or ray:ADDRESS to have them on a cluster, to which the documents are sent.
     skip_bad
         Leave out lines that hold no document, and say how many.
     json
@@ -529,6 +532,7 @@ def extract(
             field=field,
             skip_bad=skip_bad,
             workers=workers,
+            on=on,
             progress=lambda done, of: advance(done // _MB, max(1, of // _MB)),
         )
     if json:

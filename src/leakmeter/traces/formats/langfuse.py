@@ -7,7 +7,7 @@ from typing import Any
 
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.formats.openai import document
-from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
 from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
 
@@ -51,6 +51,8 @@ def _span(row: Record, about: Record, where: str, choices: Choices) -> Span:
     if span.kind == "llm":
         asked = parsed(row.get("input"))
         span.read_call(asked, row.get("output"))
+        used = [row.get(name) for name in ("usage_details", "usageDetails", "usage")]
+        span.n_hidden = int(any(has_reasoned(parsed(one)) for one in (row.get("output"), *used)))
         span.model = named(first(row, "provided_model_name", "providedModelName", "model"))
         parameters: Any = record(first(row, "model_parameters", "modelParameters"))
         span.parameters = dict(parameters)

@@ -7,7 +7,7 @@ from typing import Any
 
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.formats.openai import document
-from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
 from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
 
@@ -41,6 +41,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     asked, said = parsed(given.get("inputs")), parsed(given.get("outputs"))
     if span.kind == "llm":
         span.read_call(asked, said if said not in (None, {}, "") else None)
+        span.n_hidden = int(has_reasoned(said) or has_reasoned(about.get("usage_metadata")))
         request = asked if is_record(asked) else {}
         given_by = {name[len(_LS) :]: value for name, value in about.items() if str(name).startswith(_LS)}
         invoked = record(extra.get("invocation_params"))

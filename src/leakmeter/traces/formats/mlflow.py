@@ -7,7 +7,7 @@ from typing import Any
 
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.formats.openai import document
-from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
 from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
 
@@ -69,6 +69,7 @@ def _span(held: Record, span: Span) -> Span:
     said = held.get("outputs") if said is None else said
     if span.kind == "llm":
         span.read_call(asked, said)
+        span.n_hidden = int(has_reasoned(said))
         request = asked if is_record(asked) else {}
         given = record(first(attributes, "invocation_params", "mlflow.invocationParams"))
         span.parameters = {name: value for name, value in {**request, **given}.items() if name != "messages"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, event_of, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.plainly import at_path, event_of, first, has_reasoned, is_record, named, parsed, record, seconds
 from leakmeter.traces.refused import Reason
 from leakmeter.traces.span import Span, documents_of
 
@@ -96,6 +96,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         if said is None and isinstance(asked, list) and record(asked[-1:] and asked[-1]).get("role") == "assistant":
             asked, said = asked[:-1], asked[-1:]
         span.read_call(asked, said)
+    span.n_hidden = int(has_reasoned(completion or said))
     span.failed = bool(given.get("error")) or _status(given.get("response")) >= 400
     span.end = seconds(
         first(given, "time", "timestamp", "created_at") or first(completion, "created") or given.get("created")
@@ -130,6 +131,7 @@ def joined(spans: list[Span]) -> list[Span]:
     request.end = request.end or answer.end
     request.model = answer.model or request.model
     request.response_id = answer.response_id
+    request.n_hidden = max(request.n_hidden, answer.n_hidden)
     request.documents = request.documents or answer.documents
     request.user, request.session = request.user or answer.user, request.session or answer.session
     return [request]

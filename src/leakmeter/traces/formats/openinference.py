@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
 from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
 
@@ -79,6 +79,8 @@ def fill(span: Span, attributes: Record) -> None:
             prompt if prompt else at_path(attributes, "input.value"),
             answer if answer else at_path(attributes, "output.value"),
         )
+        counts = at_path(llm, "token_count.completion_details.reasoning")
+        span.n_hidden = int(has_reasoned(said) or has_reasoned({"reasoning": counts}))
         parameters = record(llm.get("invocation_parameters"))
         span.parameters = dict(parameters)
         span.model = named(llm.get("model_name")) or named(parameters.get("model"))

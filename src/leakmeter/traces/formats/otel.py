@@ -7,7 +7,7 @@ from typing import Any
 
 from leakmeter.traces.formats import openinference
 from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, first, is_record, named, parsed, record, seconds
+from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _OPERATIONS: Mapping[str, Kind] = {
@@ -85,6 +85,7 @@ def fill(span: Span, attributes: Record) -> None:
         if instructions and isinstance(prompt, list):
             prompt = [{"role": "system", "content": instructions}, *prompt]
         span.read_call(prompt, list(map(_message, said)) if isinstance(said, list) else said)
+        span.n_hidden = int(has_reasoned(said) or has_reasoned(_counts(attributes)))
         span.parameters = {n[len(_REQUEST) :]: v for n, v in attributes.items() if n.startswith(_REQUEST)}
         if attributes.get("gen_ai.output.type") not in (None, "text"):
             span.parameters["constrained"] = True
@@ -94,6 +95,12 @@ def fill(span: Span, attributes: Record) -> None:
         span.n_tools = len(tools) if isinstance(tools, list) else 0
     elif span.kind == "retriever":
         span.documents = documents_of(attributes.get("gen_ai.retrieval.documents"), _document)
+
+
+def _counts(attributes: Record) -> Record:
+    """Numbers of tokens, each under the last of its names."""
+    held = {n: v for n, v in attributes.items() if n.startswith("gen_ai.usage.") and "reasoning" in n}
+    return {f"{name.replace('.', '_')}": value for name, value in held.items()}
 
 
 def _spans(given: Record) -> Iterator[tuple[Record, Record]]:

@@ -13,10 +13,12 @@ _SCHEMA = "leakmeter-answer/1"
 
 
 def _fits(given: Record) -> bool:
-    return given.get("schema") == _SCHEMA
+    return str(given.get("schema")).startswith(_SCHEMA.partition("/")[0] + "/")
 
 
 def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    if given["schema"] != _SCHEMA:
+        raise Unusable(Reason.OTHER_VERSION)
     trace_id, span_id = named(given.get("trace_id")), named(given.get("span_id"))
     if trace_id is None or span_id is None:
         raise Unusable(Reason.NOT_OF_FORMAT)

@@ -12,7 +12,7 @@ from typing import Any
 from leakmeter.text.templates import SEPARATOR
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.formats.openai import document, recipient_of
-from leakmeter.traces.plainly import at_path, event_of, first, named, parsed, seconds
+from leakmeter.traces.plainly import at_path, event_of, first, has_reasoned, named, parsed, seconds
 from leakmeter.traces.span import Span, documents_of
 
 
@@ -45,6 +45,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         prompt = [{"role": "user", "content": SEPARATOR.join([*texts, asked if isinstance(asked, str) else ""])}]
         span.is_rebuilt = True
     span.read_call(prompt, answer)
+    span.n_hidden = int(has_reasoned(answer))
     span.end = seconds(first(given, "time", "timestamp", "created_at"))
     span.user, span.session = recipient_of(given, {}, choices)
     span.model = named(given.get("model"))

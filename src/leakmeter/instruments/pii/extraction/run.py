@@ -27,6 +27,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -37,6 +38,8 @@ from leakmeter.core.limits import MOST_WORKERS, bounded, refuse_bad
 from leakmeter.core.record import Record
 from leakmeter.core.written import PRIVATE, check_place, open_private, store_errors, write_whole
 from leakmeter.errors import DataError, LeakmeterError, StoreError, UsageError
+from leakmeter.execute.pool import Failure, Pool, rebuilt
+from leakmeter.execute.ray import RayEngine, address_of
 from leakmeter.instruments.pii.extraction.documents import Bad, Batch, documents_of, kind_of, read_batches
 from leakmeter.instruments.pii.extraction.finders import Extractor
 from leakmeter.instruments.pii.subject import Subject
@@ -73,6 +76,7 @@ def extract(
     field: str = "text",
     skip_bad: bool = False,
     workers: int = 1,
+    on: str | None = None,
     progress: Progress | None = None,
 ) -> Extracted:
     """Find people in documents and write them to a file, one a line.
@@ -91,6 +95,7 @@ def extract(
         field: of the JSON objects, the one that is the text.
         skip_bad: count and name lines that hold no document, rather than stop at the first.
         workers: how many processes look; 1 for this one.
+        on: 'ray' or 'ray:ADDRESS' to have them on a cluster; by default they are on this machine.
         progress: told how far it is.
 
     Raises:
@@ -98,7 +103,7 @@ def extract(
         UsageError: the output is of something else, or there are no files or another option is wrong.
         StoreError: the output cannot be written.
     """
-    check_workers(extractor, workers)
+    check_workers(extractor, workers, on)
     if not paths:
         raise UsageError("there are no files; give at least one")
     out = Path(out)
@@ -121,7 +126,7 @@ def extract(
             if not state.is_complete:
                 with (
                     _opened(out, state.n_bytes_written) as file,
-                    closing(answers(_batches(files, state), extractor, field=field, workers=workers)) as found,
+                    closing(answers(_batches(files, state), extractor, field=field, workers=workers, on=on)) as found,
                 ):
                     seen = _Seen(file, out)
                     for answer in found:
@@ -361,6 +366,7 @@ def read_state(path: Path) -> State:
 
 
 _BATCHES_AHEAD = 2  # for each worker, so that none waits for another
+_BATCHES_AT_ONCE = 16  # for each worker of an engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,14 +381,16 @@ class Answer:
     n_documents: int
 
 
-def check_workers(extractor: Extractor, workers: int) -> None:
-    """Refuse so many workers.
+def check_workers(extractor: Extractor, workers: int, on: str | None = None) -> None:
+    """Refuse so many workers, or a place where there are none.
 
     Raises:
         UsageError: there are none, or the extractor cannot be handed to them.
     """
     refuse_bad(bounded("workers", workers, 1, MOST_WORKERS))
-    if workers > 1:
+    if on is not None:
+        address_of(on)
+    if workers > 1 or on is not None:
         try:
             pickle.dumps(extractor)
         except (pickle.PicklingError, AttributeError, TypeError):
@@ -392,7 +400,7 @@ def check_workers(extractor: Extractor, workers: int) -> None:
 
 
 def answers(
-    batches: Iterable[Batch], extractor: Extractor, *, field: str, workers: int
+    batches: Iterable[Batch], extractor: Extractor, *, field: str, workers: int, on: str | None = None
 ) -> Generator[Answer, None, None]:
     """What each batch holds, in the order of the batches.
 
@@ -401,10 +409,14 @@ def answers(
         extractor: finds people; it travels to the workers, where there are more than one.
         field: of JSON objects, the one that is the text.
         workers: how many processes; with one, everything is done in this.
+        on: see `extract`.
 
     Raises:
         UsageError: a worker was ended from outside.
     """
+    if on is not None:
+        yield from _answers_on(on, batches, _Looking(extractor, field), workers)
+        return
     if workers == 1:
         for batch in batches:
             yield answer(batch, extractor, field)
@@ -430,6 +442,38 @@ def answers(
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """What a worker of an engine does."""
+
+    extractor: Extractor
+    field: str
+
+    def describe(self) -> None:
+        """Nothing: workers have no model that would have to be alike."""
+
+    def do(self, payload: Batch) -> Answer:
+        """What a batch holds."""
+        return answer(payload, self.extractor, self.field)
+
+
+def _answers_on(on: str, batches: Iterable[Batch], looking: _Looking, workers: int) -> Generator[Answer, None, None]:
+    """See `answers`; as many batches as keep the workers busy are read at a time, and all are done before the next."""
+    engine = RayEngine(address_of(on), lambda: looking, n_workers=workers, n_cpus=1, n_gpus=0)
+    try:
+        pool = Pool(engine, workers, lambda said: None)
+        pool.wait()
+        several = iter(batches)
+        while window := list(islice(several, workers * _BATCHES_AT_ONCE)):
+            found = dict(pool.run(range(len(window)), range(len(window)), window.__getitem__))
+            for number in range(len(window)):
+                if isinstance(found[number], Failure):
+                    raise rebuilt(found[number])
+                yield found[number]
+    finally:
+        engine.close()
 
 
 def answer(batch: Batch, extractor: Extractor, field: str) -> Answer:

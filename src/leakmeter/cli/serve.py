@@ -1,0 +1,232 @@
+"""`leakmeter serve`: the pages on this machine's own address."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import sys
+import threading
+import webbrowser
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from leakmeter.commands import output
+from leakmeter.commands.options import Flag
+from leakmeter.errors import LeakmeterError, UsageError
+from leakmeter.models import DEFAULT_MODEL, resolve
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from leakmeter.serve.models import Models
+
+PASSWORD: Final = "LEAKMETER_SERVE_PASSWORD"
+_LEAST_PASSWORD: Final = 12
+_BOUNDED: Final = Parameter(group="Answers for other programs")
+
+
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundedOptions:
+    """Answers under a bound for other programs, at /v1/chat/completions."""
+
+    epsilon: Annotated[float | None, _BOUNDED] = None
+    """Answer other programs at /v1/chat/completions by bounded decoding: ε of each token, nats. The key that programs
+    send is printed, or read from LEAKMETER_SERVE_API_KEY."""
+    epsilon_total: Annotated[float | None, _BOUNDED] = None
+    """The most that all answers together may spend on a document, nats; what was spent is kept in --receipts."""
+    lambda_max: Annotated[float, _BOUNDED] = 1.0
+    """Largest λ of a token."""
+    max_new_tokens: Annotated[int, _BOUNDED] = 64
+    """Most tokens of an answer where a request does not say."""
+    receipts: Annotated[Path, _BOUNDED] = Path("receipts")
+    """Directory for what was spent and for the private receipts."""
+
+
+def serve(
+    *,
+    model: Annotated[list[str] | None, Parameter(negative="")] = None,
+    runs: Path = Path("runs"),
+    ledger: Path = Path("ledger"),
+    port: int = 0,
+    open: Flag = False,
+    host: str = "127.0.0.1",
+    allow_remote: Flag = False,
+    tokenizer: str | None = None,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    bounded: BoundedOptions | None = None,
+) -> None:
+    """Show on a local page what a model leaks as you type, and browse what was measured.
+
+    Prints a link that opens the page in one browser, once. What is typed stays in memory unless it is kept.
+
+    Parameters
+    ----------
+    model
+        See `leakmeter influence`; several, each with --model, may be chosen on the page. One is in memory at a time.
+        By default smollm2-135m.
+    runs
+        Directory of runs: those that are browsed, and those that are kept.
+    ledger
+        Directory of the ledger that is browsed.
+    port
+        To listen on; 0 takes a free one.
+    open
+        Open the link in your browser.
+    host
+        Address to listen on. Any but a loopback address needs --allow-remote and a password, in the environment
+        variable LEAKMETER_SERVE_PASSWORD, or typed.
+    allow_remote
+        Let other machines in, with --host; or send what is typed to a served model that runs on another machine.
+    tokenizer
+        Of a served model: a known name, hf:ORG/NAME, a directory with its tokenizer.json, or a .gguf file.
+    dtype
+        See `leakmeter influence`.
+    device
+        See `leakmeter influence`.
+    memory
+        See `leakmeter influence`.
+    """
+    try:
+        import starlette
+        import uvicorn
+    except ImportError:
+        raise UsageError("the pages need Starlette and uvicorn: pip install 'leakmeter[serve]'") from None
+    _ = starlette, uvicorn
+    from leakmeter.backends.served import names_a_server
+    from leakmeter.cli.process import logged
+    from leakmeter.runs.loading import names_a_backend
+    from leakmeter.serve.access import Access, is_loopback
+    from leakmeter.serve.app import make_app
+    from leakmeter.serve.models import Models
+    from leakmeter.serve.queue import Queue
+    from leakmeter.serve.run import run
+    from leakmeter.serve.serving import Serving
+
+    names = model or [DEFAULT_MODEL]
+    more, key, is_new = _bounded(bounded or BoundedOptions(), dtype)
+    if key is not None and dtype is None and not any(name == "toy" or names_a_server(name) for name in names):
+        dtype = "float32"  # on CUDA too: the noise of half precision would void a bound
+    options: dict[str, Any] = {
+        "dtype": dtype,
+        "device": device,
+        "memory": memory,
+        "tokenizer": tokenizer,
+        # What is typed is not to be found in a file of the score cache.
+        "cache": False,
+    }
+    if all(map(names_a_server, names)):
+        options["allow_remote"] = allow_remote
+    for name in names:
+        if name != "toy" and not names_a_backend(name):
+            # A name that there is not is told now; what has to be fetched is fetched now.
+            resolve(name, notify=output.tell, hash_weights=False)
+    password = None if is_loopback(host) else _password(host, allow_remote=allow_remote)
+    listening = _listening(host, port)
+    bound = listening.getsockname()[1]
+    access = Access(host, bound, password=password, key=key)
+    serving = Serving(access, Models(names, options), Queue(logged), runs, ledger)
+    address = access.origin if password is not None else access.new_link()
+    print(f"leakmeter is at {address}", flush=True)  # noqa: T201 - what the command is for
+    if key is not None:
+        print(f"programs: {access.origin}/v1{f', key {key}' if is_new else ''}", flush=True)  # noqa: T201 - the same
+    if password is not None:
+        output.tell("what is typed crosses the network unencrypted; where you can, reach 127.0.0.1 by ssh -L instead")
+    if open:
+        # A browser of the terminal would have the page wait for itself.
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    serving.queue.submit(lambda job: _loaded(serving.models), "")
+    run(make_app(serving, more), listening)
+
+
+def _bounded(options: BoundedOptions, dtype: str | None) -> tuple[Sequence[BaseRoute], str | None, bool]:
+    """The routes of other programs, their key, and whether it is new; none without a bound.
+
+    Raises:
+        LeakmeterError: the bound has no meaning, or what was spent cannot be kept.
+    """
+    if options.epsilon is None:
+        if options != BoundedOptions():
+            raise UsageError("epsilon-total, lambda-max, max-new-tokens and receipts are for a bound; give --epsilon")
+        return (), None, False
+    if options.epsilon_total is None:
+        raise UsageError("with --epsilon, give --epsilon-total: the most that may be spent on a document, in nats")
+    from leakmeter.instruments.decoding.guarantee import check_precision
+    from leakmeter.instruments.decoding.measure import Decode
+    from leakmeter.serve.bounded import Bounded, api_key, routes
+
+    check_precision(Decode(epsilon=options.epsilon), dtype)
+    key, is_new = api_key()
+    kept = Bounded.kept_in(
+        options.receipts,
+        options.epsilon,
+        options.epsilon_total,
+        lambda_max=options.lambda_max,
+        max_tokens=options.max_new_tokens,
+    )
+    return routes(kept), key, is_new
+
+
+def _loaded(models: Models) -> None:
+    """Load the first model while the page is being opened."""
+    try:
+        models.use()
+    except LeakmeterError as error:
+        output.tell(f"{models.names[0]} is not loaded: {error}")
+
+
+def _password(host: str, *, allow_remote: bool) -> str:
+    """The password of a server that other machines reach.
+
+    Raises:
+        UsageError: it is not allowed, or there is no password.
+    """
+    if not allow_remote:
+        raise UsageError(
+            f"host '{host}' is reached from other machines; give 127.0.0.1, or --allow-remote and a password in "
+            f"{PASSWORD}"
+        )
+    password = os.environ.get(PASSWORD, "")
+    if not password and sys.stdin.isatty():
+        password = getpass.getpass("Password for the page: ")
+    if len(password) < _LEAST_PASSWORD:
+        raise UsageError(f"{PASSWORD} has to hold a password of {_LEAST_PASSWORD} characters or more")
+    return password
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        UsageError: nothing can listen there.
+    """
+    if not 0 <= port <= 65535:
+        raise UsageError(f"port is {port}; it has to be 0 to 65535")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError) as error:
+        raise _taken(host, port, error) from None
+    listening = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise _taken(host, port, error) from None
+    return listening
+
+
+def _taken(host: str, port: int, error: Exception) -> UsageError:
+    reason = getattr(error, "strerror", None) or "it is no address"
+    return UsageError(f"nothing can listen on port {port} of '{host}' ({reason}); give another --port or --host")

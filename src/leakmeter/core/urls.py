@@ -1,0 +1,106 @@
+"""URLs of object stores where a directory may stand, and private copies of what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from leakmeter.errors import UsageError
+
+_URL: Final = re.compile(r"(s3|gs|az):(?P<rest>|/.*)", re.DOTALL | re.IGNORECASE)
+_OTHER_URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/", re.IGNORECASE)
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_WRONG: Final = re.compile(r"[^\x21-\x7e]|[?#%\\*]")
+
+
+def url_of(path: Path) -> str | None:
+    """The URL of an object store that a path spells; None of a path.
+
+    `Path` takes one of the slashes away: Path("s3://b/x") is s3:/b/x. A directory called 's3:' is named by its absolute
+    path.
+
+    Args:
+        path: as a user gave it.
+
+    Raises:
+        UsageError: the URL holds credentials, names no bucket, a place that no object has, or another kind of store.
+
+    >>> url_of(Path("s3://bucket/team/runs")), url_of(Path("runs"))
+    ('s3://bucket/team/runs', None)
+    """
+    given = path.as_posix()
+    found = _URL.fullmatch(given)
+    if found is None:
+        if other := _OTHER_URL.match(given):
+            raise UsageError(
+                f"no runs are kept at {other[1]}:// URLs; give a directory, or an s3://, gs:// or az:// URL"
+            )
+        return None
+    scheme, rest = found[1].lower(), found["rest"].strip("/")
+    # What is refused may be a secret, and is not shown.
+    if "@" in rest or "?" in rest:
+        raise UsageError(
+            f"a {scheme}:// URL is given with credentials or a query; give {scheme}://BUCKET/PREFIX alone, and "
+            "credentials in the environment"
+        )
+    bucket, *prefix = rest.split("/")
+    if not _BUCKET.fullmatch(bucket):
+        raise UsageError(f"a {scheme}:// URL names no bucket; give {scheme}://BUCKET/PREFIX")
+    if any(part in ("", ".", "..") or _WRONG.search(part) for part in prefix):
+        raise UsageError(
+            f"the prefix of a {scheme}:// URL has to be names of printable ASCII between single slashes, without "
+            "'..', ?, #, %, * and backslashes; give another"
+        )
+    return "/".join((f"{scheme}://{bucket}", *prefix))
+
+
+def check_directory(path: Path) -> None:
+    """Refuse the URL of an object store where only a directory will do.
+
+    Args:
+        path: as a user gave it.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if (url := url_of(path)) is not None:
+        raise UsageError(f"'{url}' is in an object store, where runs of cases alone are kept; give a directory")
+
+
+class Copy:
+    """A private copy of what is at a URL. Messages name the URL.
+
+    Args:
+        path: the copy's.
+        url: what it is of.
+    """
+
+    def __init__(self, path: Path, url: str) -> None:
+        self.path = path
+        self.url = url
+
+
+_copies: Final[dict[str, Copy]] = {}
+
+
+def copy_of(path: Path, url: str) -> Copy:
+    """Remember what a path is a copy of, until that is forgotten."""
+    return _copies.setdefault(str(path), Copy(path, url))
+
+
+def forget_copy(path: Path) -> None:
+    """A path that may be a copy is used no more."""
+    _copies.pop(str(path), None)
+
+
+def place_of(path: Path) -> str:
+    """A path as a user named it: a URL, or that of what it is a copy of, or the path itself."""
+    return url_of(path) or as_given(str(path))
+
+
+def as_given(text: str) -> str:
+    """A text that names copies, with the URLs of what they are of in their places."""
+    for path, copy in list(_copies.items()):
+        text = text.replace(path, copy.url)
+    return text

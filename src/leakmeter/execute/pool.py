@@ -1,0 +1,260 @@
+"""Tasks on workers that may die: each is done once, tried again where its worker died, and given up where it kills."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+from leakmeter.errors import LeakmeterError
+from leakmeter.execute.queues import Queues
+
+TRIES: Final = 3
+"""How often a task is tried that kills its worker, or fails for a reason that may pass."""
+_AHEAD: Final = 2
+"""Tasks that a worker is given at a time, so that it does not wait for the next."""
+_DIED: Final = "died"
+_UNFORESEEN: Final = {
+    _DIED: f"its worker died {TRIES} times, most likely for want of memory",
+    "MemoryError": f"memory ran out {TRIES} times; give less with --memory, or fewer workers a machine",
+}
+_LOOK_SECONDS: Final = 1.0
+_WAITING_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What became of a worker, or of a task that it had."""
+
+    kind: Literal["ready", "done", "failed", "lost"]
+    worker: int
+    ticket: int | None = None
+    """Of the task; None where the worker could not be made."""
+    value: Any = None
+    """Of 'ready' what the worker says of itself, of 'done' what the task gave, of 'failed' a `Failure`."""
+    blames_task: bool = True
+    """Of 'lost': whether the tasks it had may be why; not where its whole machine went."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a task could not be done, as it travels between processes."""
+
+    kind: str
+    """Name of the exception's class."""
+    message: str
+    """Of a `LeakmeterError`; of others none, which may quote what was measured."""
+    is_final: bool
+    """Whether another try would end alike."""
+
+
+class Engine(Protocol):
+    """What runs workers: each answers `describe()` once and then tasks, one at a time, in order."""
+
+    def start(self) -> int:
+        """Start a worker, wherever there is room, now or later; its number, from 0."""
+
+    def submit(self, worker: int, ticket: int, payload: Any) -> None:
+        """Give a worker a task, which events call by its ticket."""
+
+    def events(self, seconds: float) -> list[Event]:
+        """What happened, as soon as anything did; nothing after so many seconds. Tasks of a lost worker are gone."""
+
+    def stop(self, worker: int) -> None:
+        """End a worker; what it is doing is lost."""
+
+    def close(self) -> None:
+        """End all workers."""
+
+
+class Pool:
+    """Workers of an engine, kept at a number: where one dies another is started.
+
+    Args:
+        engine: runs them.
+        n_workers: 1 or more.
+        accept: told what a worker says of itself before it is given anything.
+        notify: told in one line what takes time, or was lost.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        n_workers: int,
+        accept: Callable[[Any], None],
+        notify: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.engine = engine
+        self.n_workers = n_workers
+        self._accept = accept
+        self._notify = notify
+        self._pending = {engine.start() for _ in range(n_workers)}
+        self._ready: set[int] = set()
+        self._n_deaths_before_ready = 0
+        self._tickets = itertools.count()
+
+    @property
+    def n_ready(self) -> int:
+        """Workers that take tasks."""
+        return len(self._ready)
+
+    def wait(self) -> None:
+        """Wait for the first worker.
+
+        Raises:
+            LeakmeterError: it cannot be used, or does not come to be.
+        """
+        since = time.monotonic()
+        told = False
+        while not self._ready:
+            for event in self.engine.events(_LOOK_SECONDS):
+                self._met(event)
+            if not told and not self._ready and time.monotonic() - since > _WAITING_SECONDS:
+                told = True
+                self._notify("waiting for a machine that has room for a worker")
+
+    def run(
+        self, tasks: Sequence[int], keys: Sequence[Hashable], payload: Callable[[int], Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """What each task gave, or its `Failure`, as they come.
+
+        A first SIGINT lets the tasks that workers have begun be done, and then ends as it would have; a second ends at
+        once.
+
+        Args:
+            tasks: numbers, in order.
+            keys: see `Queues`.
+            payload: of a task, what its worker is given.
+
+        Raises:
+            LeakmeterError: no worker can be used.
+            KeyboardInterrupt: the user wanted an end.
+        """
+        queues = Queues(tasks, keys, self.n_workers)
+        # Tickets, since a worker may still be at a task of an earlier call that was left.
+        given: dict[int, dict[int, int]] = {worker: {} for worker in self._ready}
+        n_tries: Counter[int] = Counter()
+        n_left = len(tasks)
+        with _draining(self._notify, lambda: sum(map(bool, given.values()))) as draining:
+            while n_left and not (draining.is_set() and not any(given.values())):
+                if draining.is_set():
+                    # Behind the task that a worker has begun, another may wait.
+                    given = {worker: dict([*tasks.items()][:1]) for worker, tasks in given.items()}
+                else:
+                    self._hand_out(queues, given, payload)
+                for event in self.engine.events(_LOOK_SECONDS):
+                    lost = given.pop(event.worker, {}) if event.kind == "lost" else {}
+                    self._met(event)
+                    if event.kind == "ready" and event.worker in self._ready:
+                        given[event.worker] = {}
+                    for number, task in enumerate(lost.values()):
+                        # It was at the first; those behind it had not begun.
+                        n_tries[task] += number == 0 and event.blames_task
+                        if n_tries[task] < TRIES:
+                            queues.put_back(task)
+                        else:
+                            n_left -= 1
+                            yield task, Failure(_DIED, "", is_final=True)
+                    done = None if event.ticket is None else given.get(event.worker, {}).pop(event.ticket, None)
+                    if done is None:
+                        continue
+                    if event.kind == "failed" and not event.value.is_final:
+                        n_tries[done] += 1
+                        if n_tries[done] < TRIES:
+                            queues.put_back(done)
+                            continue
+                    n_left -= 1
+                    yield done, event.value
+        if draining.is_set():
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """End all workers."""
+        self.engine.close()
+        self._pending, self._ready = set(), set()
+
+    def _hand_out(self, queues: Queues, given: dict[int, dict[int, int]], payload: Callable[[int], Any]) -> None:
+        for depth in range(1, _AHEAD + 1):
+            for worker, tasks in given.items():
+                # The last tasks go one to a worker: none waits behind another while a worker has nothing.
+                if len(tasks) < depth and (depth == 1 or len(queues) > len(given)):
+                    task = queues.take(worker)
+                    if task is not None:
+                        ticket = next(self._tickets)
+                        tasks[ticket] = task
+                        self.engine.submit(worker, ticket, payload(task))
+
+    def _met(self, event: Event) -> None:
+        """Take note of a worker that came or went."""
+        if event.kind == "lost":
+            was_ready = event.worker in self._ready
+            self._pending.discard(event.worker)
+            self._ready.discard(event.worker)
+            self._n_deaths_before_ready = 0 if was_ready else self._n_deaths_before_ready + 1
+            if self._n_deaths_before_ready >= TRIES * self.n_workers:
+                raise LeakmeterError(
+                    "workers end before they have loaded the model, most likely for want of memory; see the engine's "
+                    "own logs, or start fewer workers on a machine"
+                )
+            if was_ready:
+                self._notify("a worker was lost; its part begins anew elsewhere")
+            self._pending.add(self.engine.start())
+        elif event.kind == "failed" and event.ticket is None:
+            raise rebuilt(event.value)
+        elif event.kind == "ready":
+            self._pending.discard(event.worker)
+            try:
+                self._accept(event.value)
+            except LeakmeterError as error:
+                self.engine.stop(event.worker)
+                if not self._ready:
+                    raise
+                self._notify(f"a worker is not used: {error}")
+                self.n_workers -= 1
+            else:
+                self._ready.add(event.worker)
+                self._n_deaths_before_ready = 0
+
+
+def failure_of(error: BaseException) -> Failure:
+    """An exception as it travels."""
+    ours = isinstance(error, LeakmeterError)
+    is_final = ours and not getattr(error, "may_pass", False)
+    return Failure(type(error).__name__, str(error) if ours else "", is_final)
+
+
+def rebuilt(failure: Failure) -> LeakmeterError:
+    """The exception of ours that a failure tells of."""
+    from leakmeter import errors
+
+    kind = getattr(errors, failure.kind, errors.ModelError)
+    made: LeakmeterError = kind.__new__(kind)
+    made.args = (failure.message or _UNFORESEEN.get(failure.kind, f"an error that should not happen ({failure.kind})"),)
+    return made
+
+
+@contextmanager
+def _draining(notify: Callable[[str], None], n_given: Callable[[], int]) -> Iterator[threading.Event]:
+    """An event that the first SIGINT sets; only the main thread can be told of signals."""
+    wanted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield wanted
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def asked(number: int, frame: Any) -> None:
+        wanted.set()
+        signal.signal(signal.SIGINT, before)
+        notify(f"ending when the {n_given()} parts under way are done; again to end at once")
+
+    signal.signal(signal.SIGINT, asked)
+    try:
+        yield wanted
+    finally:
+        signal.signal(signal.SIGINT, before)

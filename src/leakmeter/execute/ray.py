@@ -1,0 +1,205 @@
+"""Workers as actors of Ray: an engine for machines that Ray has joined, or for this one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+from leakmeter.errors import ModelError, UsageError
+from leakmeter.execute.pool import Event, failure_of
+
+_ANSWER_SECONDS: Final = 10.0
+_NEEDED: Final = "workers of Ray need it: pip install 'leakmeter[ray]'"
+
+
+def address_of(on: str) -> str | None:
+    """The address that 'ray:ADDRESS' names; None of 'ray'.
+
+    Raises:
+        UsageError: it names another engine, or no address.
+    """
+    name, colon, address = on.partition(":")
+    if name != "ray" or (colon and not address):
+        raise UsageError(f"no workers on '{on}'; give ray, or ray:ADDRESS of a cluster's head")
+    return address or None
+
+
+class Work(Protocol):
+    """What a worker does, as an object in its process."""
+
+    def describe(self) -> Any:
+        """What the worker says of itself."""
+
+    def do(self, payload: Any) -> Any:
+        """A task done."""
+
+
+class RayEngine:
+    """Actors that each make a `Work` and do its tasks.
+
+    Args:
+        address: of a cluster's head, as `ray.init` takes it; None for that of RAY_ADDRESS, else for this machine alone.
+        make: makes the work, in the actor's process.
+        n_workers: that there will be; what this machine alone has to have room for.
+        n_cpus: of each worker; threads that it computes with.
+        n_gpus: of each worker, which may be a fraction.
+
+    Raises:
+        UsageError: Ray is not installed.
+        ModelError: there is no such cluster.
+    """
+
+    def __init__(
+        self, address: str | None, make: Callable[[], Work], *, n_workers: int, n_cpus: int, n_gpus: float
+    ) -> None:
+        # Ray would tell its makers how it is used.
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        try:
+            import ray
+        except ImportError:
+            raise UsageError(_NEEDED) from None
+        self._ray: Any = ray
+        self._begun_here = not ray.is_initialized()
+        if self._begun_here:
+            self._connect(address, n_workers * n_cpus)
+        self._make = make
+        remote: Any = ray.remote(_Actor)
+        self._actor = remote.options(
+            num_cpus=n_cpus, num_gpus=n_gpus, max_restarts=0, max_task_retries=0, max_concurrency=1
+        )
+        self._actors: list[Any] = []
+        self._alive: set[int] = set()
+        self._nodes: dict[int, str] = {}
+        self._waiting: dict[Any, tuple[int, int | None]] = {}
+        """Object references, and the worker and ticket that each is of."""
+
+    def _connect(self, address: str | None, n_cpus: int) -> None:
+        ray = self._ray
+        address = address or os.environ.get("RAY_ADDRESS")
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if address is not None:
+            _check_answers(address)
+        # Workers that yield to every other program of this machine would be slower than the program alone.
+        os.environ.setdefault("RAY_worker_niceness", "0")
+        try:
+            if address is None:
+                # Without 'local' Ray would look for a cluster of anybody's on this machine.
+                ray.init("local", num_cpus=n_cpus, include_dashboard=False, **quiet)
+            else:
+                ray.init(address, **quiet)
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            said = str(error).split("\n", 1)[0]
+            where = "on this machine" if address is None else f"at '{address}'"
+            raise ModelError(f"Ray cannot be reached {where}: {said}; see `ray status`") from None
+
+    def start(self) -> int:
+        """Start an actor as soon as a node has room for it."""
+        worker = len(self._actors)
+        actor = self._actor.remote(self._make)
+        self._actors.append(actor)
+        self._alive.add(worker)
+        self._waiting[actor.describe.remote()] = worker, None
+        return worker
+
+    def submit(self, worker: int, ticket: int, payload: Any) -> None:
+        """Give an actor a task."""
+        self._waiting[self._actors[worker].do.remote(payload)] = worker, ticket
+
+    def events(self, seconds: float) -> list[Event]:
+        """What actors said, or which are gone."""
+        waiting = list(self._waiting)
+        found, _ = self._ray.wait(waiting, num_returns=1, timeout=seconds) if waiting else ([], [])
+        # Whatever else is there by now comes along.
+        more, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0) if found else ([], [])
+        return [event for reference in more if (event := self._event(reference)) is not None]
+
+    def _event(self, reference: Any) -> Event | None:
+        told = self._waiting.pop(reference, None)
+        if told is None:
+            return None
+        worker, ticket = told
+        try:
+            kind, value = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            if worker not in self._alive:
+                return None
+            self._alive.discard(worker)
+            self._waiting = {one: of for one, of in self._waiting.items() if of[0] != worker}
+            return Event("lost", worker, blames_task=not self._lost_node(worker, error))
+        if ticket is None and kind == "done":
+            self._nodes[worker], value = value
+            return Event("ready", worker, value=value)
+        return Event(kind, worker, ticket, value)
+
+    def _lost_node(self, worker: int, error: Exception) -> bool:
+        """Whether the actor's whole machine went."""
+        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        # Ray may take a while to notice that a machine is gone, and says so in the error before.
+        return self._nodes.get(worker) not in alive or "its node has died" in str(error)
+
+    def stop(self, worker: int) -> None:
+        """End an actor."""
+        self._alive.discard(worker)
+        self._waiting = {one: of for one, of in self._waiting.items() if of[0] != worker}
+        with suppress(Exception):
+            self._ray.kill(self._actors[worker])
+
+    def close(self) -> None:
+        """End all actors, and Ray where it was begun here."""
+        for worker in list(self._alive):
+            self.stop(worker)
+        if self._begun_here and self._ray.is_initialized():
+            self._ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Refuse an address at which nobody answers: Ray would wait for minutes, and end the program.
+
+    Raises:
+        ModelError: nobody does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdecimal():
+        return  # such as 'auto'
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ModelError(
+            f"nobody answers at '{address}' ({error}); give the address of a Ray cluster's head, as `ray start` says it"
+        ) from None
+
+
+class _Actor:
+    """A worker in its process; its errors travel as data, without what they quote."""
+
+    def __init__(self, make: Callable[[], Work]) -> None:
+        self._make = make
+        self._work: Work | None = None
+
+    def describe(self) -> tuple[str, Any]:
+        """The node's id, and what the work says of itself."""
+        import ray
+
+        def described() -> tuple[str, Any]:
+            self._work = self._make()
+            return str(ray.get_runtime_context().get_node_id()), self._work.describe()
+
+        return _told(described)
+
+    def do(self, payload: Any) -> tuple[str, Any]:
+        """A task done."""
+        work = self._work
+        if work is None:
+            raise RuntimeError("the worker has nothing to work with")
+        return _told(lambda: work.do(payload))
+
+
+def _told(work: Callable[[], Any]) -> tuple[str, Any]:
+    try:
+        return "done", work()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the driver is to know, without its text
+        return "failed", failure_of(error)

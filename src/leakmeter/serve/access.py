@@ -1,0 +1,320 @@
+"""Who may use the server: one browser a link, from this address alone, and no other page of that browser.
+
+A request passes if its Host is the server's (a name that was made to point here does not), if it comes from no other
+origin, and if it has a session's cookie. What changes something also has a header that a form of another page cannot
+send. Programs use `/v1/` with a key instead of a cookie. The link's token is spent by its first use.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+import secrets
+import socket
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_BYTES: Final = 2_000_000
+"""Of the body of a request."""
+MOST_SESSIONS: Final = 64
+MOST_TOKENS: Final = 8
+"""Links that are not used yet."""
+TRIES: Final = 5
+"""Wrong passwords, of all browsers, in `TRY_SECONDS`."""
+TRY_SECONDS: Final = 60.0
+SCRIPT_HEADER: Final = "x-leakmeter"
+"""What the page's own script sends with everything that it posts."""
+API: Final = "/v1/"
+"""Of programs, which have a key."""
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::(\d{1,5}))?")
+_HTTP: Final = 80
+"""The port that browsers do not say."""
+_SAFE: Final = ("GET", "HEAD")
+_OPEN: Final = ("/assets/",)
+"""The package's own files, which anybody may have."""
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+)
+_HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+class Access:
+    """Tokens, sessions and the password.
+
+    Args:
+        host: that the server is bound to.
+        port: the same.
+        password: without one, a link's token opens a session; with one, the password does, and no link is made.
+        key: of programs that use `/v1/`; None where nothing is served there.
+    """
+
+    def __init__(self, host: str, port: int, *, password: str | None = None, key: str | None = None) -> None:
+        self.port = port
+        self.host = host
+        self.password = password
+        self.key = key
+        self.cookie = f"leakmeter-{port}"  # cookies of all ports of a host are one jar
+        self._lock = threading.Lock()
+        self._tokens: deque[str] = deque(maxlen=MOST_TOKENS)
+        self._sessions: OrderedDict[str, None] = OrderedDict()
+        self._tries: deque[float] = deque()
+        self._names = frozenset(_names(host))
+
+    def new_link(self) -> str:
+        """An address that opens the page once."""
+        token = secrets.token_urlsafe(32)
+        with self._lock:
+            self._tokens.append(token)
+        return f"{self.origin}/?token={token}"
+
+    @property
+    def origin(self) -> str:
+        """Where the page is, as a browser on this machine names it."""
+        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def spend(self, token: str) -> bool:
+        """Whether a token was good; it is no more."""
+        with self._lock:
+            found = [one for one in self._tokens if hmac.compare_digest(one.encode(), token.encode(errors="replace"))]
+            for one in found:
+                self._tokens.remove(one)
+        return bool(found)
+
+    def is_password(self, given: str) -> bool | None:
+        """Whether it is the password; None where too many wrong ones were tried."""
+        now = time.monotonic()
+        with self._lock:
+            while self._tries and now - self._tries[0] > TRY_SECONDS:
+                self._tries.popleft()
+            if len(self._tries) >= TRIES:
+                return None
+            good = self.password is not None and hmac.compare_digest(
+                self.password.encode(), given.encode(errors="replace")
+            )
+            if not good:
+                self._tries.append(now)
+        return good
+
+    def new_session(self) -> str:
+        """The cookie's value; the session that was used least recently goes where there are too many."""
+        session = secrets.token_urlsafe(32)
+        with self._lock:
+            self._sessions[session] = None
+            while len(self._sessions) > MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+        return session
+
+    def end_session(self, session: str) -> None:
+        """Forget a session."""
+        with self._lock:
+            self._sessions.pop(session, None)
+
+    def session_of(self, headers: Headers) -> str | None:
+        """The session of a request; None without one."""
+        try:
+            morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            return None
+        with self._lock:
+            if morsel is None or morsel.value not in self._sessions:
+                return None
+            self._sessions.move_to_end(morsel.value)
+        return morsel.value
+
+    def is_key(self, headers: Headers) -> bool:
+        """Whether a program has the key."""
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        return (
+            self.key is not None
+            and scheme.lower() == "bearer"
+            and hmac.compare_digest(self.key.encode(), given.strip().encode(errors="replace"))
+        )
+
+    def is_ours(self, host: str) -> bool:
+        """Whether a Host header names this server."""
+        told = _HOST.fullmatch(host)
+        if told is None or int(told[2] or _HTTP) != self.port:
+            return False
+        name = told[1].strip("[]").lower()
+        if name in self._names:
+            return True
+        # Bound to all addresses: any address will do, and no other name, which might be made to point here.
+        return self.host in ("0.0.0.0", "::") and _is_address(name)
+
+    def signed_in(self, response: Response) -> Response:
+        """A response that opens a session."""
+        response.set_cookie(self.cookie, self.new_session(), httponly=True, samesite="strict", path="/")
+        return response
+
+
+def _names(host: str) -> Iterable[str]:
+    yield host.lower()
+    if is_loopback(host):
+        # `localhost` is no name that others could make point here.
+        yield from ("localhost", "127.0.0.1") if host != "::1" else ("localhost", "::1")
+    elif host in ("0.0.0.0", "::"):
+        yield from ("localhost", socket.gethostname().lower())
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+class Guard:
+    """The middleware that lets a request through to the application, or answers it.
+
+    The application finds the session in `request.state.session`, which is "" on `/v1/`.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access, sign_in: str = "/sign-in") -> None:
+        self.app, self.access, self.sign_in = app, access, sign_in
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        headers = Headers(scope=scope)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    told.setdefault(name, value)
+            await send(message)
+
+        refused = self._refused(scope, headers)
+        if refused is not None:
+            await refused(scope, receive, guarded)
+            return
+        await _Bounded(self.app)(scope, receive, guarded)
+
+    def _refused(self, scope: Scope, headers: Headers) -> Response | None:
+        method, path = scope["method"], scope["path"]
+        if len(headers.getlist("host")) != 1 or not self.access.is_ours(headers.get("host", "")):
+            return refusal(421, "this server answers to its own address only; use the link that it printed", path)
+        fetched = headers.get("sec-fetch-site")
+        origin = headers.get("origin")
+        if origin is not None and origin != f"http://{headers['host']}":
+            return refusal(403, "a page of another origin asked for this", path)
+        is_page = method in _SAFE and headers.get("sec-fetch-mode", "navigate") == "navigate"
+        if fetched not in (None, "same-origin", "none") and not is_page:
+            return refusal(403, "a page of another site asked for this", path)
+        if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > MOST_BYTES:
+            return refusal(413, f"at most {MOST_BYTES:,} bytes are taken at a time", path)
+        state = scope.setdefault("state", {})
+        state["session"] = ""
+        if path.startswith(_OPEN):
+            return None
+        if path.startswith(API):
+            if not self.access.is_key(headers):
+                return refusal(401, "give the key that `leakmeter serve` printed, as 'Authorization: Bearer KEY'", path)
+            return None
+        session = self.access.session_of(headers)
+        if session is None:
+            return self._unknown(scope, headers, path)
+        if method not in _SAFE and headers.get(SCRIPT_HEADER) is None and path != self.sign_in:
+            return refusal(403, f"only the page's own script may ask for this (with the header {SCRIPT_HEADER})", path)
+        state["session"] = session
+        if method == "GET" and path == "/" and (token := _token(scope)):
+            self.access.spend(token)  # the address of a browser that is signed in already is to keep no token
+            return RedirectResponse("/", 303)
+        return None
+
+    def _unknown(self, scope: Scope, headers: Headers, path: str) -> Response | None:
+        """What a browser without a session gets."""
+        if path == self.sign_in and self.access.password is not None:
+            return None
+        if scope["method"] == "GET" and path == "/":
+            token = _token(scope)
+            if token and self.access.password is None and self.access.spend(token):
+                return self.access.signed_in(RedirectResponse("/", 303))
+            if self.access.password is not None:
+                return RedirectResponse(self.sign_in, 303)
+            if headers.get("sec-fetch-site") == "cross-site" and not token:
+                # A link in another page does not carry our cookie: the browser is to ask once more by itself.
+                return PlainTextResponse("", headers={"refresh": "0"})
+        return refusal(401, "the link was used or is not one of this server's; `leakmeter serve` prints one", path)
+
+
+def _token(scope: Scope) -> str:
+    query: bytes = scope["query_string"]
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
+
+
+class _Bounded:
+    """Reads no more of a body than is taken."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        n_bytes, answered = 0, False
+
+        async def bounded() -> Message:
+            nonlocal n_bytes
+            message = await receive()
+            n_bytes += len(message.get("body", b""))
+            if n_bytes > MOST_BYTES:
+                raise BodyTooLargeError
+            return message
+
+        async def noted(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            await self.app(scope, bounded, noted)
+        except BodyTooLargeError:
+            if not answered:
+                await refusal(413, f"at most {MOST_BYTES:,} bytes are taken at a time", scope["path"])(
+                    scope, receive, send
+                )
+
+
+class BodyTooLargeError(Exception):
+    """A body is larger than is taken."""
+
+
+def refusal(status: int, why: str, path: str = "") -> Response:
+    """One line, as JSON for programs and scripts."""
+    if path.startswith(API):
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        return JSONResponse({"error": {"message": why, "type": kind, "param": None, "code": None}}, status)
+    return PlainTextResponse(f"leakmeter: {why}\n", status)

@@ -1,0 +1,100 @@
+"""The application: the routes of all pages behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from leakmeter.errors import LeakmeterError
+from leakmeter.serve import live
+from leakmeter.serve.access import BodyTooLargeError, Guard, refusal
+from leakmeter.serve.pages import asset, on_error, show
+from leakmeter.serve.queue import BusyError
+from leakmeter.serve.serving import Serving, serving_of, session_of
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+
+def make_app(serving: Serving, more: Sequence[BaseRoute] = ()) -> ASGIApp:
+    """The application of a server.
+
+    Args:
+        serving: what its pages share.
+        more: routes beside those of the pages, such as `/v1/`.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        yield
+        serving.queue.close()
+
+    routes = [
+        Route("/assets/{name}", asset),
+        Route("/sign-in", sign_in, methods=["GET", "POST"]),
+        Route("/sign-out", sign_out, methods=["POST"]),
+        Route("/link", link, methods=["POST"]),
+        *live.ROUTES,
+        *more,
+    ]
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={LeakmeterError: on_error, BusyError: _busy, HTTPException: _http, Exception: _unforeseen},
+    )
+    app.state.serving = serving
+    return Guard(app, serving.access)
+
+
+async def sign_in(request: Request) -> Response:
+    """Ask for the password, or take it."""
+    access = serving_of(request).access
+    if access.password is None:
+        return refusal(404, "this server is opened by the link that it printed")
+    if request.method == "GET":
+        return show(request, "sign_in.html.j2", wrong="")
+    given = parse_qs((await request.body()).decode(errors="replace")).get("password", [""])[0]
+    good = access.is_password(given)
+    if good:
+        return access.signed_in(RedirectResponse("/", 303))
+    why = "Too many tries: wait a minute." if good is None else "This is not the password."
+    page = show(request, "sign_in.html.j2", wrong=why)
+    page.status_code = 429 if good is None else 403
+    return page
+
+
+async def sign_out(request: Request) -> Response:
+    """Forget this browser."""
+    serving_of(request).access.end_session(session_of(request))
+    return JSONResponse({})
+
+
+async def link(request: Request) -> Response:
+    """Another link, for another browser; it opens the page once."""
+    access = serving_of(request).access
+    if access.password is not None:
+        return refusal(404, "with a password, browsers sign in with it")
+    return JSONResponse({"link": access.new_link()})
+
+
+async def _busy(request: Request, error: Exception) -> Response:
+    return refusal(503, str(error), request.url.path)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return refusal(error.status_code, error.detail.lower(), request.url.path)
+
+
+async def _unforeseen(request: Request, error: Exception) -> Response:
+    if isinstance(error, BodyTooLargeError):
+        raise error
+    return refusal(500, serving_of(request).queue.explain(error), request.url.path)

@@ -1,0 +1,298 @@
+"use strict";
+// The Live page. It shows what it is told: every number, and its colour, comes from the server.
+(() => {
+  const by = (id) => document.getElementById(id);
+  const live = by("live");
+  const status = by("status");
+  let now = null;       // what runs: its AbortController
+  let measured = null;  // the fields as they were measured
+  const chosen = new Map(); // piece → "cut" or "swap"
+  let spans = new Map();    // piece → its elements
+
+  // Whether nobody has moved the page since a measurement began: what is found is then brought into view.
+  let still = false;
+  for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+    addEventListener(kind, () => { still = false; }, { passive: true });
+  }
+  const bring = () => { if (still) by("result").scrollIntoView(); };
+
+  const say = (text, wrong = false) => {
+    status.textContent = text;
+    status.classList.toggle("wrong", wrong);
+  };
+  const fields = () => ({ ...Object.fromEntries(new FormData(live)),
+    max_new_tokens: live.elements.max_new_tokens.valueAsNumber || 0, seed: live.elements.seed.valueAsNumber || 0 });
+  const paint = (el, heat) => {
+    el.className = el.className.replace(/\bh\d+\b/g, "").trim();
+    el.classList.add("h" + heat);
+  };
+  const token = (told) => {
+    const el = document.createElement("b");
+    el.textContent = told.text;
+    el.title = told.nats + " nats";
+    paint(el, told.heat);
+    return el;
+  };
+
+  // One request at a time: another ends the one before, and the server's work with it.
+  const run = async (path, body, on, doing, put) => {
+    if (now) now.abort();
+    const mine = now = new AbortController();
+    by("cancel").disabled = false;
+    say(doing);
+    const shared = {
+      queued: ({ ahead }) => say(ahead ? `${ahead} before this in the queue …` : doing),
+      started: () => say(doing),
+      loading: ({ model }) => say(`Loading ${model} …`),
+      round: ({ n_prompts }) => say(`${doing} ${n_prompts} prompts scored`),
+    };
+    try {
+      await leakmeter.stream(path, body, { ...shared, ...on }, mine.signal);
+      say("Done.");
+    } catch (error) {
+      if (now === mine) { // else another request has taken its place
+        say(error.name === "AbortError" ? "Cancelled." : error.message, error.name !== "AbortError");
+        if (put) put();
+      }
+    } finally {
+      if (now === mine) {
+        now = null;
+        by("cancel").disabled = true;
+      }
+    }
+  };
+
+  const mark = () => {
+    for (const [name, els] of spans) {
+      for (const el of els) {
+        const how = (el.dataset.pieces || name).split(" ").map((one) => chosen.get(one)).find(Boolean);
+        el.classList.toggle("gone", how === "cut" && el.matches(".s"));
+        el.classList.toggle("swapped", how === "swap");
+        el.setAttribute("aria-pressed", String(Boolean(how)));
+      }
+    }
+    by("back").disabled = !chosen.size;
+  };
+
+  const lay = ({ segments, values, response }) => {
+    spans = new Map();
+    chosen.clear();
+    by("result").hidden = false;
+    for (const id of ["found", "advice", "after", "plan", "rest"]) by(id).replaceChildren();
+    by("mixture").hidden = true;
+    by("kept").textContent = by("floor").textContent = "";
+    const add = (name, el) => spans.set(name, [...(spans.get(name) || []), el]);
+    let first = true;
+    by("context").replaceChildren(...segments.map(({ text, pieces }) => {
+      if (!pieces.length) return document.createTextNode(text);
+      const el = document.createElement("span");
+      el.className = "s h0";
+      el.textContent = text;
+      el.dataset.pieces = pieces.join(" ");
+      el.setAttribute("role", "button");
+      el.setAttribute("aria-pressed", "false");
+      el.tabIndex = first ? 0 : -1;
+      first = false;
+      for (const name of pieces) add(name, el);
+      return el;
+    }));
+    by("values").hidden = !values.length;
+    by("values").replaceChildren("Said several times: ", ...values.map(({ name, text, n }) => {
+      const el = document.createElement("button");
+      el.type = "button";
+      el.dataset.pieces = name;
+      el.append(text, ` (${n} mentions)`);
+      add(name, el);
+      return el;
+    }));
+    by("answer").textContent = response;
+    mark();
+  };
+
+  const piece = ({ name, nats, heat, exact, posterior }) => {
+    for (const el of spans.get(name) || []) {
+      // Of overlapping pieces a stretch has the colour of the one that was told last with more.
+      if (exact === undefined || !el.dataset.heat || Number(el.dataset.heat) <= heat || el.dataset.of === name || !exact) {
+        paint(el, heat);
+        el.dataset.heat = heat;
+        el.dataset.of = name;
+      }
+      el.classList.toggle("screened", exact === false);
+      el.title = `${name}: ${nats} nats${exact === false ? ", screened only" : ""}${posterior ? `, posterior ${posterior}` : ""}`;
+    }
+  };
+
+  const measure = async () => {
+    const body = fields();
+    measured = null;
+    still = true;
+    let n = 0, of = 0, drawn = false;
+    await run("/live/measure", body, {
+      token: (told) => {
+        if (!drawn) {
+          drawn = true;
+          by("result").hidden = false;
+          for (const id of ["context", "answer", "found", "advice", "after", "plan", "rest"]) by(id).replaceChildren();
+          by("values").hidden = true;
+          bring();
+          by("floor").textContent = "An answer is being drawn, each token with its loss.";
+        }
+        by("answer").append(token(told));
+        say("Drawing an answer …");
+      },
+      pieces: (told) => {
+        lay(told);
+        of = spans.size;
+        bring();
+        measured = { ...body, response: told.response };
+      },
+      whole: ({ nats }) => say(`The whole context: ${nats} nats. Scoring its pieces …`),
+      piece: (told) => {
+        piece(told);
+        if (told.exact) n += 1;
+        say(told.exact ? `${n} of ${of} pieces scored exactly` : "Screening; exact values follow …");
+      },
+      done: (told) => {
+        for (const el of by("context").querySelectorAll(".s")) delete el.dataset.heat;
+        // What was only screened keeps its number, and has no colour: it is no exact value.
+        for (const el of by("context").querySelectorAll(".s.screened")) paint(el, 0);
+        for (const one of [...told.pieces].sort((a, b) => a.heat - b.heat)) piece(one);
+        by("answer").replaceChildren(...told.tokens.map(token));
+        by("found").innerHTML = told.found; // rendered and escaped by the server, as its reports are
+        by("advice").innerHTML = told.advice;
+        by("rest").innerHTML = told.rest;
+        by("floor").textContent = `Noise floor: ${told.floor} nats.`;
+        bring();
+        if (told.drawn) live.elements.response.value = told.response;
+      },
+    }, "Measuring …");
+  };
+
+  const change = async () => {
+    mark();
+    by("after").replaceChildren();
+    if (!chosen.size) {
+      if (now) now.abort();
+      return;
+    }
+    const names = (how) => [...chosen].filter(([, was]) => was === how).map(([name]) => name);
+    const box = by("after");
+    const answer = document.createElement("p");
+    answer.className = "text tokens";
+    const left = document.createElement("p");
+    await run("/live/cut", { ...measured, cut: names("cut"), swap: names("swap") }, {
+      left: ({ nats, before }) => {
+        left.textContent = `The same answer: ${nats} nats are left of ${before}. A new answer is being drawn:`;
+        box.replaceChildren(left, answer);
+      },
+      token: (told) => answer.append(token(told)),
+      done: ({ html }) => { box.innerHTML = html; },
+    }, "Scoring the answer without it …", () => { chosen.clear(); mark(); });
+  };
+
+  const choose = (el) => {
+    const names = el.dataset.pieces.split(" ");
+    const how = new FormData(by("edit")).get("mode");
+    const name = names.find((one) => chosen.has(one)) || el.dataset.of || names[0];
+    if (chosen.get(name) === how) chosen.delete(name);
+    else chosen.set(name, how);
+    change();
+  };
+  by("result").addEventListener("click", (event) => {
+    const el = event.target.closest("#context .s, #values button");
+    if (el && measured) choose(el);
+  });
+  by("context").addEventListener("keydown", (event) => {
+    const el = event.target.closest(".s");
+    if (el && measured && (event.key === "Enter" || event.key === " ")) choose(el);
+  });
+  by("back").addEventListener("click", () => { chosen.clear(); change(); });
+  by("edit").addEventListener("submit", (event) => event.preventDefault());
+
+  live.addEventListener("submit", (event) => { event.preventDefault(); measure(); });
+  by("cancel").addEventListener("click", () => { if (now) now.abort(); });
+
+  const asking = (id, of) => by(id).addEventListener("submit", (event) => {
+    event.preventDefault();
+    if (measured) of(event.target.elements);
+  });
+  asking("redact", (elements) => {
+    by("plan").replaceChildren();
+    run("/live/redact", { ...measured, max_loss: elements.max_loss.valueAsNumber }, {
+      done: ({ html }) => { by("plan").innerHTML = html; },
+    }, "Looking for what to cut …");
+  });
+  asking("keep", (elements) => {
+    by("kept").textContent = "";
+    run("/live/keep", { ...measured, name: elements.name.value }, {
+      done: ({ id, nats }) => {
+        const to = document.createElement("a");
+        to.href = "/runs";
+        to.textContent = `run ${id.slice(0, 12)}`;
+        by("kept").replaceChildren("Kept as ", to, `: ${nats} nats.`);
+      },
+    }, "Measuring it into a run …");
+  });
+
+  let mixes = null;
+  const shares = (kind) => {
+    const one = mixes[kind][by(kind).valueAsNumber];
+    by("cost").textContent = one.said;
+    by(kind).setAttribute("aria-valuetext", one.said);
+    by("tokens").replaceChildren(...one.rows.map(({ token: text, shares: told, width }) => {
+      const row = document.createElement("tr");
+      const head = document.createElement("th");
+      head.scope = "row";
+      head.append(document.createElement("bdi"));
+      head.firstChild.textContent = text;
+      const cells = told.map((share) => {
+        const cell = document.createElement("td");
+        cell.className = "n";
+        cell.textContent = share;
+        return cell;
+      });
+      const bar = document.createElement("td");
+      bar.className = "bar";
+      bar.append(document.createElement("i"));
+      bar.firstChild.className = `share w${width}`;
+      row.append(head, cells[0], bar, ...cells.slice(1));
+      return row;
+    }));
+  };
+  asking("mix", (elements) => run("/live/mix", { ...measured, at: elements.at.valueAsNumber || 0 }, {
+    done: (told) => {
+      mixes = told;
+      by("mixture").hidden = false;
+      elements.at.max = told.n_tokens;
+      for (const kind of ["lambda", "epsilon"]) by(kind).max = told[kind].length - 1;
+      by("lambda").value = told.lambda.findIndex((one) => one.value === 1);
+      by("epsilon").value = told.epsilon.length - 1;
+      shares("lambda");
+    },
+  }, "Asking for the next token …"));
+  for (const kind of ["lambda", "epsilon"]) by(kind).addEventListener("input", () => shares(kind));
+
+  // -- what is put in: samples and files, which the browser reads itself
+  by("sample").addEventListener("change", async (event) => {
+    if (!event.target.value) return;
+    const answer = await fetch(`/live/samples/${event.target.value}`);
+    const told = await answer.json();
+    for (const name of ["context", "query", "response"]) live.elements[name].value = told[name];
+  });
+  const read = async (file) => {
+    if (!file) return;
+    if (file.size > 1e6) return say(`'${file.name}' has more than 1 MB; measure it with the command line`, true);
+    live.elements.context.value = await file.text();
+    say(`Read ${file.name}.`);
+  };
+  by("file").addEventListener("change", (event) => read(event.target.files[0]));
+  const box = live.elements.context;
+  box.addEventListener("dragover", (event) => { event.preventDefault(); box.classList.add("over"); });
+  box.addEventListener("dragleave", () => box.classList.remove("over"));
+  box.addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    box.classList.remove("over");
+    read(event.dataTransfer.files[0]);
+  });
+})();

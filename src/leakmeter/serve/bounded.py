@@ -1,0 +1,337 @@
+"""Answers under a bound for other programs: `/v1/chat/completions`, drawn by bounded decoding over private documents.
+
+A request's documents are charged for all tokens that it may draw, on the disk, before the first is drawn. Tokens are
+drawn with the operating system's random numbers. What is answered is public; what is a function of the documents is
+kept in a file of the user's alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from leakmeter.core.item import ContextItem
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import Measurement
+from leakmeter.core.request import Trial
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.core.written import store_errors, write_whole
+from leakmeter.errors import UsageError, WindowError
+from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.decoding.result import DELTA, DecodeResult
+from leakmeter.runs.nonce import made_directory
+from leakmeter.serve.completions import (
+    END,
+    CompletionRequest,
+    Envelope,
+    FieldError,
+    data,
+    error_of,
+    parsed,
+    refused,
+)
+from leakmeter.serve.queue import BusyError, Job
+from leakmeter.serve.serving import Serving, serving_of
+from leakmeter.serve.spent import NANO, Spent, SpentError, nano
+from leakmeter.serve.watching import Watch, measured, prepared_case
+from leakmeter.text.build import PromptSettings
+
+KEY: Final = "LEAKMETER_SERVE_API_KEY"
+_LEAST_KEY: Final = 16
+_RECEIPTS: Final = "receipts"
+_LOST: Final = "the answer could not be drawn to its end; its documents stay charged for all of it"
+_TOO_LONG: Final = "documents and messages do not fit the model's window with max_tokens; give fewer or shorter ones"
+_GONE: Final = 499
+_COMPOSED_NATS: Final = 8.0
+"""Up to which receipts have compositions by privacy loss distributions, which take seconds of long answers."""
+_NEIGHBOURS: Final = "replace one document's text, in every request that has it, by any other"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Under which bound requests are answered, and what was spent."""
+
+    epsilon: float
+    """ε of a token between any two contexts, nats."""
+    spent: Spent
+    receipts: Path
+    """Directory of the private receipts."""
+    lambda_max: float = 1.0
+    max_tokens: int = 64
+    """Of an answer, where a request does not say."""
+
+    @classmethod
+    def kept_in(
+        cls, folder: Path, epsilon: float, total: float, *, lambda_max: float = 1.0, max_tokens: int = 64
+    ) -> Bounded:
+        """What is spent, and the private receipts, in a directory for its owner alone.
+
+        Raises:
+            UsageError: a number that has no meaning.
+            StoreError: the directory cannot be used.
+        """
+        check_guarantee(Decode(epsilon=epsilon, lambda_max=lambda_max, max_new_tokens=max_tokens), (), DELTA)
+        nano(epsilon, up=True)
+        spent = Spent(folder, total)
+        return cls(epsilon, spent, made_directory(folder / _RECEIPTS), lambda_max, max_tokens)
+
+    def measure(self, asked: CompletionRequest) -> Decode:
+        """How the answers are drawn: with the operating system's random numbers."""
+        return Decode(
+            temperature=asked.temperature,
+            epsilon=self.epsilon,
+            lambda_max=self.lambda_max,
+            max_new_tokens=asked.max_tokens,
+        ).seeded()
+
+
+def api_key() -> tuple[str, bool]:
+    """The key of programs: that of the environment variable, or a new one; and whether it is new, and to be told.
+
+    Raises:
+        UsageError: the variable holds a key that is easily guessed.
+    """
+    given = os.environ.get(KEY)
+    if given is None:
+        return f"lm-{secrets.token_urlsafe(32)}", True
+    if len(given) < _LEAST_KEY or not given.isascii() or not given.isprintable() or " " in given:
+        raise UsageError(f"{KEY} has to hold a key of {_LEAST_KEY} characters or more, in ASCII and without spaces")
+    return given, False
+
+
+def routes(bounded: Bounded) -> Sequence[BaseRoute]:
+    """The routes of `/v1/`; the guard of the server asks for the key."""
+
+    async def completions(request: Request) -> Response:
+        return await _completions(request, bounded)
+
+    return (
+        Route("/v1/chat/completions", completions, methods=["POST"]),
+        Route("/v1/models", _models, methods=["GET"]),
+        Route("/v1/models/{name:path}", _model, methods=["GET"]),
+    )
+
+
+async def _models(request: Request) -> Response:
+    names = serving_of(request).models.names
+    return JSONResponse({"object": "list", "data": [_described(name) for name in names]})
+
+
+async def _model(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in serving_of(request).models.names:
+        return refused(404, "this server has no such model", "model", "model_not_found")
+    return JSONResponse(_described(name))
+
+
+def _described(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "leakmeter"}
+
+
+async def _completions(request: Request, bounded: Bounded) -> Response:
+    serving = serving_of(request)
+    try:
+        asked = parsed(await request.body(), serving.models.names, bounded.max_tokens)
+    except FieldError as error:
+        return refused(error.status, str(error), error.param, error.code)
+    envelope = Envelope(f"chatcmpl-{secrets.token_hex(16)}", asked.model)
+    try:
+        job = serving.queue.submit(lambda job: _answered(serving, bounded, asked, envelope, job), envelope.id)
+    except BusyError as error:
+        return refused(503, str(error), retry=True)
+    gone = asyncio.create_task(_cancelled_when_gone(request, job))
+    events = job.listen()
+    is_charged, last = False, dict[str, Any]()
+    try:
+        async for event in events:
+            if event is None:
+                continue
+            last = event.data
+            if event.name == "refused":
+                return refused(last["status"], last["error"], last["param"], last["code"])
+            if event.name == "failed":
+                return refused(500, _LOST if is_charged else last["error"])
+            if event.name == "cancelled":
+                return Response(status_code=_GONE)
+            is_charged = is_charged or event.name == "charged"
+            if is_charged and asked.is_streamed:
+                return StreamingResponse(_chunks(job, asked, envelope), media_type="text/event-stream")
+    finally:
+        gone.cancel()
+        await events.aclose()  # type: ignore[attr-defined]
+    return JSONResponse(envelope.whole(**last))
+
+
+async def _cancelled_when_gone(request: Request, job: Job) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    job.cancel()
+
+
+async def _chunks(job: Job, asked: CompletionRequest, envelope: Envelope) -> AsyncIterator[bytes]:
+    """The answer's pieces as they come; the last choice's end comes with the receipt."""
+    events = job.listen(and_cancel=True)
+    begun: set[int] = set()
+    reason = ""
+    try:
+        async for event in events:
+            if event is None:
+                yield b": alive\n\n"
+                continue
+            told = event.data
+            if event.name in ("text", "finished") and told["index"] not in begun:
+                begun.add(told["index"])
+                yield envelope.chunk(told["index"], first=True)
+            if event.name == "text":
+                yield envelope.chunk(told["index"], told["text"])
+            elif event.name == "finished" and told["index"] < asked.n - 1:
+                yield envelope.chunk(told["index"], reason=told["reason"])
+            elif event.name == "finished":
+                reason = told["reason"]
+            elif event.name == "failed":
+                yield data(error_of(500, _LOST))
+            elif event.name == "done":
+                yield envelope.chunk(asked.n - 1, reason=reason, leakmeter=told["receipt"])
+                if asked.wants_usage:
+                    yield envelope.usage_chunk(told["usage"])
+        yield END
+    finally:
+        await events.aclose()  # type: ignore[attr-defined]
+
+
+def _answered(
+    serving: Serving, bounded: Bounded, asked: CompletionRequest, envelope: Envelope, job: Job
+) -> dict[str, Any]:
+    """Check, charge, draw, and keep what is private; in the worker's thread."""
+
+    def refuse(status: int, why: str, param: str | None, code: str | None = None) -> dict[str, Any]:
+        job.tell("refused", status=status, error=why, param=param, code=code)
+        return {}
+
+    kept = serving.models.use(asked.model)
+    measure = bounded.measure(asked)
+    check_precision(measure, kept.backend.dtype)
+    if len(asked.messages) > 1 and not kept.backend.tokenizer.has_chat_template:
+        return refuse(400, "this model has no chat template: give a single message, of the user", "messages")
+    try:
+        check_guarantee(measure, [asked.case], DELTA)
+        prepared = prepared_case(kept, measure, PromptSettings(unit="whole"), asked.case)
+    except WindowError:
+        return refuse(400, _TOO_LONG, "documents", "context_length_exceeded")
+    except UsageError as error:
+        return refuse(400, str(error), "messages")
+    names = [name for one in asked.documents for name in bounded.spent.names_of(one.text, one.id)]
+    unit = nano(bounded.epsilon, up=True)
+    amount = unit * asked.n * asked.max_tokens
+    job.check()
+    try:
+        bounded.spent.charge(names, amount)
+    except SpentError as error:
+        return refuse(429, str(error), "documents", "insufficient_quota")
+    job.tell("charged")
+    parts, ends = [], []
+    for index in range(asked.n):
+        drawing = _Drawing(measure, kept.backend.tokenizer, asked.stop, index, job)
+        parts.append(measured(kept, cast(Measure, drawing), prepared, Watch(job)))
+        ends.append(drawing.end)
+        job.tell("finished", index=index, reason=drawing.end["finish_reason"])
+    results = list(DecodeResult.from_run(parts, asdict(measure), composed_nats=_COMPOSED_NATS))
+    n_drawn = sum(len(one.published().token_ids) for one in results)
+    whole = {
+        "id": envelope.id,
+        "created": envelope.created,
+        "documents": sorted(set(names)),
+        "charged_nats": n_drawn * unit / NANO,
+        "responses": [{"ledger": one.ledger.to_dict(), "public": one.published().to_dict()} for one in results],
+    }
+    path = bounded.receipts / f"{envelope.id}.json"
+    with store_errors(f"the private receipt '{path}' cannot be written"):
+        write_whole(path, json.dumps(whole, allow_nan=False, indent=1).encode())
+    # The number of tokens follows from the answers, which are public: what was not drawn has told nothing.
+    bounded.spent.give_back(names, amount - n_drawn * unit)
+    return {
+        "choices": ends,
+        # Tokens of the documents would tell how long they are.
+        "usage": _usage(len(prepared.item.blank.ids), n_drawn),
+        "receipt": {
+            "epsilon_nats": bounded.epsilon,
+            "epsilon_total_nats": bounded.spent.total,
+            "charged_nats": n_drawn * unit / NANO,
+            "neighbours": _NEIGHBOURS,
+            "responses": [one.published().to_dict() for one in results],
+        },
+    }
+
+
+def _usage(n_prompt: int, n_drawn: int) -> dict[str, int]:
+    return {"prompt_tokens": n_prompt, "completion_tokens": n_drawn, "total_tokens": n_prompt + n_drawn}
+
+
+class _Drawing:
+    """A measure that draws one answer and tells its text as it comes; it ends where a stop text does.
+
+    Everything it tells follows from the tokens that were drawn.
+    """
+
+    def __init__(self, measure: Decode, tokenizer: Tokenizer, stops: Sequence[str], index: int, job: Job) -> None:
+        self._measure, self._tokenizer, self._stops, self._index, self._job = measure, tokenizer, stops, index, job
+        self._sent = ""
+        self.end: dict[str, Any] = {"index": index, "text": "", "finish_reason": "length"}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._measure, name)
+
+    def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
+        """The measure's own, until a stop text came."""
+        trial = self._measure.trial(item)
+        rows: list[Any] = []
+        try:
+            asked = next(trial)
+            while True:
+                answers = yield asked
+                rows.append(answers[0].values[-1, 0])
+                ids = [int(row[0]) for row in rows]
+                if self._is_over(ids, item, is_last=len(ids) == self._measure.max_new_tokens):
+                    return list(self._measure.readings(item.id, 0, np.stack(rows)))
+                asked = trial.send(answers)
+        except StopIteration as end:
+            found: list[Measurement] = end.value
+            return found
+
+    def _is_over(self, ids: Sequence[int], item: ContextItem, *, is_last: bool) -> bool:
+        has_ended = ids[-1] in item.stop_ids
+        text = self._tokenizer.decode(ids[:-1] if has_ended else ids)
+        places = [at for at in (text.find(stop) for stop in self._stops) if at >= 0]
+        if places:
+            text = text[: min(places)]
+        is_stopped = has_ended or bool(places)
+        is_over = is_stopped or is_last
+        self._tell(text if is_over else text[: len(text) - _n_held(text, self._stops)])
+        if is_over:
+            self.end["text"], self.end["finish_reason"] = self._sent, "stop" if is_stopped else "length"
+        return is_over
+
+    def _tell(self, text: str) -> None:
+        more = text[len(self._sent) :]
+        if more:
+            self._job.tell("text", index=self._index, text=more)
+            self._sent += more
+
+
+def _n_held(text: str, stops: Sequence[str]) -> int:
+    """Characters at the end that may yet become another one, or the beginning of a stop text."""
+    whole = text.rstrip("\ufffd")
+    begun = (n for stop in stops for n in range(1, len(stop)) if whole.endswith(stop[:n]))
+    return len(text) - len(whole) + max(begun, default=0)

@@ -1,0 +1,160 @@
+"""A context with pieces cut, or with surrogates for the personal data in them; what that does, as blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from leakmeter.core.item import Prepared
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.instruments.decoding.result import DecodeResult
+from leakmeter.instruments.influence import context as wording
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.redaction.result import merged
+from leakmeter.report import blocks as b
+from leakmeter.report import scale
+from leakmeter.text.entities.find import find
+from leakmeter.text.layout import without_characters
+from leakmeter.text.surrogates.entity import surrogate_of
+
+_REGION: Final = "US"
+_SEED: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Characters of the context, and what stands in their place."""
+
+    start: int
+    end: int
+    instead: str
+    """Empty where they are cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A context, and what was made of it."""
+
+    context: str
+    text: str
+    changes: tuple[Change, ...]
+    """In order, apart."""
+
+
+def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
+    """The context without some pieces, and with surrogates for the personal data in others.
+
+    Args:
+        prepared: the case.
+        cut: names of pieces.
+        swap: names of other pieces.
+
+    Raises:
+        UnknownNameError: there is no piece of a name.
+        UsageError: nothing is to be changed, or no personal data were found in what is to be swapped.
+    """
+    spans = {span.name: span.ranges for span in prepared.item.spans}
+    for name in (*cut, *swap):
+        if name not in spans:
+            raise UnknownNameError("piece", name[:40], spans)
+    if not cut and not swap:
+        raise UsageError("choose a piece to cut, or to put surrogates in")
+    gone = [chars for name in cut for chars in spans[name]]
+    changes = [Change(start, end, "") for start, end in merged(gone)]
+    said = merged(chars for name in swap for chars in spans[name])
+    changes += [one for one in _surrogates(prepared.context, said) if not _meets(one, changes)] if said else []
+    changes.sort(key=lambda one: one.start)
+    if not any(one.instead for one in changes) and swap:
+        raise UsageError("no personal data were found in it that a surrogate could stand for; cut it instead")
+    return Edit(prepared.context, _made(prepared.context, changes), tuple(changes))
+
+
+def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: DecodeResult) -> Iterator[b.Block]:
+    """What the answer tells of what is left, beside a new answer.
+
+    Args:
+        edit: what was changed.
+        before_nats: influence of everything on the answer.
+        after: the same answer's, with what is left.
+        answer: a new one, of what is left.
+    """
+    left, whole = scale.nats_text(after.whole_nats), scale.nats_text(before_nats)
+    floor = scale.nats_text(after.noise_floor_nats)
+    swapped = any(one.instead for one in edit.changes)
+    what = "With surrogates in place, the context" if swapped else "What is left of the context"
+    yield b.Headline(f"{what} influences the same answer by {left}\u00a0nats; as it was typed, by {whole}.")
+    yield b.Text(
+        f"{wording.posterior_sentence(after, 'whole_', 'this context' if swapped else 'what is left')} "
+        f"The noise floor is {floor}\u00a0nats."
+    )
+    yield b.Beside(
+        (_tokens("The same answer, each token by what the context now does to it", after),),
+        (
+            b.ShadedText(
+                (
+                    b.Passage(
+                        [
+                            b.Segment(b.Untrusted(text), nats, said=scale.nats_cell(nats))
+                            for text, nats in zip(
+                                answer.response.tokens, answer.ledger.per_token.loss_nats, strict=True
+                            )
+                        ]
+                    ),
+                ),
+                heading=f"A new answer, with its own loss of {scale.nats_text(answer.ledger.whole_nats)} nats",
+                style="tokens",
+            ),
+        ),
+    )
+
+    yield b.ShadedText((b.Passage(list(_diff(edit))),), heading="Context: struck out, what is gone")
+
+
+def _tokens(heading: str, case: InfluenceResult) -> b.ShadedText:
+    segments = [
+        b.Segment(b.Untrusted(text), nats, said=scale.nats_cell(nats))
+        for text, nats in zip(case.response.tokens, case.whole_per_token_nats, strict=True)
+    ]
+    floor = case.noise_floor_per_token_nats
+    return b.ShadedText((b.Passage(segments),), heading=heading, floor_nats=floor, style="tokens")
+
+
+def _diff(edit: Edit) -> Iterator[b.Segment]:
+    cursor = 0
+    for one in edit.changes:
+        yield b.Segment(b.Untrusted(edit.context[cursor : one.start]))
+        yield b.Segment(b.Untrusted(edit.context[one.start : one.end]), struck=True)
+        if one.instead:
+            yield b.Segment(b.Untrusted(one.instead), nats=0.0, said="surrogate", values=(0,))
+        cursor = one.end
+    yield b.Segment(b.Untrusted(edit.context[cursor:]))
+
+
+def _surrogates(context: str, within: Sequence[tuple[int, int]]) -> Iterator[Change]:
+    """Surrogates of the values and people that are said in some places, there."""
+    for entity in find(context, [(0, len(context))], region=_REGION):
+        said = [any(low <= start and end <= high for low, high in within) for start, end in entity.mentions]
+        if any(said):
+            made = surrogate_of(entity, context, region=_REGION, seed=_SEED, case_id="")
+            for (start, end), instead, here in zip(entity.mentions, made.mentions, said, strict=True):
+                if here:
+                    yield Change(start, end, instead)
+
+
+def _made(context: str, changes: Sequence[Change]) -> str:
+    """The text with the changes: surrogates put in first, then what is cut taken out with the spaces before it."""
+    text, cursor, gone = "", 0, []
+    for one in changes:
+        text += context[cursor : one.start]
+        if one.instead:
+            text += one.instead
+        else:
+            gone.append((len(text), len(text) + one.end - one.start))
+            text += context[one.start : one.end]
+        cursor = one.end
+    return without_characters(text + context[cursor:], gone)
+
+
+def _meets(change: Change, others: Sequence[Change]) -> bool:
+    return any(change.start < other.end and other.start < change.end for other in others)

@@ -1,0 +1,448 @@
+"""The page on which a leak is seen while it is typed: its requests, each a job whose events the page shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from importlib import resources
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from leakmeter.core.case import Case
+from leakmeter.core.item import Prepared
+from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import RESPONSE
+from leakmeter.core.plain import visible
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.decoding.result import DecodeResult
+from leakmeter.instruments.influence import context as wording
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.piece import ContextPiece
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.search_options import Search
+from leakmeter.instruments.redaction.measure import Redaction
+from leakmeter.instruments.redaction.result import RedactionResult
+from leakmeter.report import blocks as b
+from leakmeter.report import html, scale
+from leakmeter.runs.loading import KeptModel
+from leakmeter.serve import edits, mixtures
+from leakmeter.serve.pages import show
+from leakmeter.serve.queue import Job
+from leakmeter.serve.serving import Serving, serving_of, session_of
+from leakmeter.serve.watching import Watch, cancellable, measured, prepared_case
+from leakmeter.text.build import PromptSettings
+
+UNITS: Final = ("sentence", "line", "paragraph", "word", "ngram:5", "entity", "whole")
+"""Of the page's list; another can be typed where `leakmeter influence` is."""
+TEMPLATES: Final = ("chat", "plain", "document", "article")
+MOST_CHARACTERS: Final = 400_000
+"""Of a context, a query or an answer."""
+SEARCH: Final = "top:5"
+"""Offered for long contexts."""
+_TEXTS: Final = ("context", "query", "response", "unit", "template", "model", "search")
+_CASE: Final = "live"
+_TICKETS: Final = 8
+_DEFAULT_LIMIT: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What stands in the fields of the page."""
+
+    model: str
+    context: str
+    query: str
+    response: str | None
+    unit: str = "sentence"
+    template: str | None = None
+    max_new_tokens: int = 40
+    seed: int = 0
+    search: str | None = None
+    """How many pieces are scored exactly, as `top:K`; None for all."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], serving: Serving) -> Typed:
+        """The fields as they were sent.
+
+        Raises:
+            UsageError: one of them cannot be used.
+        """
+        texts = {name: given.get(name, "") for name in _TEXTS}
+        for name, value in texts.items():
+            if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
+                raise UsageError(f"{name} has to be a text of {MOST_CHARACTERS:,} characters at most")
+        if (template := texts["template"]) and template not in TEMPLATES:
+            raise UnknownNameError("template", template[:40], TEMPLATES)
+        if (unit := texts["unit"] or UNITS[0]) not in UNITS:
+            raise UnknownNameError("unit on this page", unit[:40], UNITS)
+        n_tokens, seed = _whole(given, "max_new_tokens", 40), _whole(given, "seed", 0)
+        for good, name, value, expected in (
+            bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS),
+            (seed >= 0, "seed", seed, "0 or more"),
+        ):
+            if not good:
+                raise UsageError(f"{name} is {value}; it has to be {expected}")
+        search = texts["search"] or None
+        if search is not None:
+            Search.parse(search)
+        response = texts["response"] if texts["response"].strip() else None
+        model = serving.models.checked(texts["model"])
+        return cls(model, texts["context"], texts["query"], response, unit, template or None, n_tokens, seed, search)
+
+    @property
+    def case(self) -> Case:
+        """The case that is measured."""
+        from leakmeter.data.cases import case_of
+
+        return replace(case_of(self.context, self.query, self.response), id=_CASE)
+
+    @property
+    def prompts(self) -> PromptSettings:
+        """How its prompts are cut."""
+        return PromptSettings(unit=self.unit, template=self.template, group=self.unit != "whole")
+
+    @property
+    def influence(self) -> Influence:
+        """What is measured."""
+        return Influence(max_new_tokens=self.max_new_tokens, seed=self.seed, search=self.search)
+
+
+class Seen(Watch):
+    """Tells the page what comes.
+
+    Args:
+        job: whose events they are.
+    """
+
+    def on_whole(self, nats: float) -> None:
+        """The influence of the whole context on the answer."""
+        self.job.tell("whole", nats=scale.nats_text(nats))
+
+    def on_piece(self, name: str, nats: float, *, exact: bool) -> None:
+        """The influence of a piece; its colour is without a floor, which is not known yet."""
+        self.job.tell("piece", name=name, nats=scale.nats_text(nats), heat=scale.heat(nats, 0.0), exact=exact)
+
+    def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
+        """A token of an answer, and its loss."""
+        loss = ledger["loss"]
+        self.job.tell("token", text=visible(text), nats=scale.nats_text(loss), heat=scale.heat(loss, 0.0))
+
+    def on_round(self, n_prompts: int) -> None:
+        """Prompts that are scored."""
+        self.job.tell("round", n_prompts=n_prompts)
+
+
+async def page(request: Request) -> Response:
+    """The page with empty fields."""
+    models = serving_of(request).models
+    return show(
+        request,
+        "live.html.j2",
+        models=models.names,
+        units=UNITS,
+        templates=TEMPLATES,
+        samples=[(name, one["title"]) for name, one in _samples().items()],
+        limit=_DEFAULT_LIMIT,
+        search=SEARCH,
+        n_tokens=40,
+    )
+
+
+async def sample(request: Request) -> Response:
+    """A sample of the package, for the fields."""
+    one = _samples().get(request.path_params["name"])
+    return JSONResponse(one or {}, 200 if one else 404)
+
+
+def _streamed(
+    work: Callable[[Serving, Typed, Mapping[str, Any], Job], dict[str, Any]], *, to_the_end: bool = False
+) -> Any:
+    """A handler that has work done on what was typed, and answers with its events.
+
+    Args:
+        work: of the worker's thread.
+        to_the_end: whether it goes on when the browser has gone.
+    """
+
+    async def handler(request: Request) -> Response:
+        serving, given = serving_of(request), await _object(request)
+        typed = Typed.of(given, serving)
+        job = serving.queue.submit(lambda job: work(serving, typed, given, job), session_of(request))
+        return StreamingResponse(job.stream(and_cancel=not to_the_end), media_type="text/event-stream")
+
+    return handler
+
+
+def _model(serving: Serving, typed: Typed, job: Job) -> KeptModel:
+    if serving.models.loaded != typed.model:
+        job.tell("loading", model=typed.model)
+    return serving.models.use(typed.model)
+
+
+def _measure(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """The influence of each piece; an answer is drawn first where none was typed."""
+    kept = _model(serving, typed, job)
+    drawn = typed.response is None
+    if drawn:
+        result, ids = _drawn(kept, typed, Seen(job))
+        if not result.response.text.strip():
+            raise UsageError("the model's answer is empty; type one, or ask otherwise")
+        source = typed
+        typed = replace(typed, response=result.response.text)
+        serving.answers.put(_key(typed, job), (ids, source))
+    measure = typed.influence
+    prepared = _prepared(serving, kept, measure, typed, job)
+    job.tell("pieces", response=typed.response, segments=_segments(prepared), values=_values(prepared))
+    texts, measurements = measured(kept, measure, prepared, Seen(job))
+    texts = {**texts, "sampled": _was_drawn(serving, typed, job)}
+    (result_,) = InfluenceResult.from_run([(texts, measurements)], asdict(measure))
+    serving.wholes.put((job.owner, _whole_of(typed)), result_.whole_nats)
+    section = InfluenceResult.report([result_]).sections[0]
+    order = b.arranged(section.blocks)
+    return {
+        "response": typed.response,
+        "drawn": drawn,
+        "found": html.fragment([one for one in order.found if isinstance(one, b.Headline | b.Text)]),
+        "advice": html.fragment([one for one in order.found if not isinstance(one, b.Headline | b.Text)]),
+        "rest": html.fragment(order.rest, level=3),
+        "pieces": [_piece(result_, number) for number in range(len(result_.pieces))],
+        "tokens": [
+            {
+                "text": visible(text),
+                "nats": scale.nats_text(nats),
+                "heat": scale.heat(nats, result_.noise_floor_per_token_nats),
+            }
+            for text, nats in zip(result_.response.tokens, result_.whole_per_token_nats, strict=True)
+        ],
+        "floor": scale.nats_text(result_.noise_floor_nats),
+    }
+
+
+def _piece(result: InfluenceResult, number: int) -> dict[str, Any]:
+    piece = result.pieces[number]
+    heat = scale.heat(piece.nats, wording.floor_nats(result, piece)) if wording.is_finding(result, piece) else 0
+    return {
+        "name": piece.name,
+        "nats": scale.nats_text(piece.nats),
+        "heat": heat,
+        "posterior": scale.percent(piece.posterior),
+    }
+
+
+def _key(typed: Typed, job: Job) -> tuple[str, ...]:
+    return (job.owner, typed.model, typed.template or "", typed.query, typed.response or "")
+
+
+def _prepared(serving: Serving, kept: KeptModel, measure: Measure, typed: Typed, job: Job) -> Prepared:
+    """The case tokenised and cut; an answer that was drawn has the tokens that were drawn."""
+    found = serving.answers.get(_key(typed, job))
+    if found is None:
+        return prepared_case(kept, measure, typed.prompts, typed.case)
+    ids, _ = found
+    prepared = prepared_case(kept, measure, typed.prompts, replace(typed.case, response=None))
+    return replace(prepared, item=replace(prepared.item, response=ids))
+
+
+def _was_drawn(serving: Serving, typed: Typed, job: Job) -> bool:
+    """Whether the answer is what the model draws of exactly this."""
+    found = serving.answers.get(_key(typed, job))
+    if found is None:
+        return False
+    _, source = found
+    return _whole_of(replace(typed, response=None)) == _whole_of(source)
+
+
+def _whole_of(typed: Typed) -> Typed:
+    """The same without what says how the context is cut."""
+    return replace(typed, unit="whole", search=None)
+
+
+def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, tuple[int, ...]]:
+    """An answer of the model's, with the loss of each of its tokens; and their ids."""
+    measure = Decode(max_new_tokens=typed.max_new_tokens, seed=typed.seed).seeded()
+    settings = PromptSettings(unit="whole", template=typed.template)
+    prepared = prepared_case(kept, measure, settings, replace(typed.case, response=None))
+    part = measured(kept, measure, prepared, watch)
+    (result,) = DecodeResult.from_run([part], asdict(measure))
+    ids = next(one.values for one in part[1] if one.statistic == RESPONSE)
+    return result, tuple(ids.astype(int).tolist())
+
+
+def _segments(prepared: Prepared) -> list[dict[str, Any]]:
+    """The context as the page shows it: stretches, and the names of the pieces that cover each."""
+    pieces = [
+        ContextPiece(
+            name=span.name,
+            kind=span.kind,
+            text="",
+            start=span.ranges[0][0],
+            end=span.ranges[-1][1],
+            spans=span.ranges,
+            document=span.document,
+            n_tokens=span.n_tokens,
+            n_mentions=len(span.ranges),
+            entity_type=None,
+            entity_value=None,
+            repeated=None,
+        )
+        for span in prepared.item.spans
+    ]
+    return [
+        {"text": one.text, "pieces": [pieces[i].name for i in one.units]}
+        for one in wording.stretches(prepared.context, (), pieces)
+    ]
+
+
+def _values(prepared: Prepared) -> list[dict[str, Any]]:
+    """Values that the context says several times, which are cut with all their mentions."""
+    values = [span for span in prepared.item.spans if span.kind == "value"]
+    return [
+        {"name": one.name, "text": b.Untrusted(prepared.context[slice(*one.ranges[0])], 60).shown, "n": len(one.ranges)}
+        for one in values
+    ]
+
+
+def _cut(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """The same answer without some pieces, or with surrogates in their place, and a new answer."""
+    if typed.response is None:
+        raise UsageError("measure an answer first, or type one")
+    cut, swap = _names(given, "cut"), _names(given, "swap")
+    kept = _model(serving, typed, job)
+    prepared = _prepared(serving, kept, typed.influence, typed, job)
+    edit = edits.edited(prepared, cut, swap)
+    if not edit.text.strip():
+        raise UsageError("nothing is left of the context, so that it has no influence; put a piece back")
+    whole = _whole_of(typed)
+    before_nats = serving.wholes.get((job.owner, whole))
+    if before_nats is None:
+        before_nats = _whole_result(serving, kept, whole, job).whole_nats
+        serving.wholes.put((job.owner, whole), before_nats)
+    after = _whole_result(serving, kept, replace(whole, context=edit.text), job)
+    job.tell("left", nats=scale.nats_text(after.whole_nats), before=scale.nats_text(before_nats))
+    answer, _ = _drawn(kept, replace(whole, context=edit.text), Seen(job))
+    return {"html": html.fragment(list(edits.blocks(edit, before_nats, after, answer))), "text": edit.text}
+
+
+def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> InfluenceResult:
+    measure = typed.influence
+    prepared = _prepared(serving, kept, measure, typed, job)
+    (result,) = InfluenceResult.from_run([measured(kept, measure, prepared, Watch(job))], asdict(measure))
+    return result
+
+
+def _redact(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """What to cut so that what is left influences the answer by no more than a limit."""
+    limit = given.get("max_loss", _DEFAULT_LIMIT)
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
+        raise UsageError("max_loss has to be a number of nats above 0")
+    kept = _model(serving, typed, job)
+    measure = Redaction(float(limit), search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
+    prepared = _prepared(serving, kept, measure, typed, job)
+    (result,) = RedactionResult.from_run([measured(kept, measure, prepared, Seen(job))], asdict(measure))
+    report = RedactionResult.report([result])
+    return {
+        "html": html.fragment([*report.sections[0].blocks, b.Text(report.caveat, "soft")]),
+        "cut": [piece.name for piece in result.redacted],
+    }
+
+
+def _mix(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """The next token's distribution for every λ and ε of the sliders, behind so many tokens of the answer."""
+    at = _whole(given, "at", 0)
+    kept = _model(serving, typed, job)
+    typed = _whole_of(typed)
+    prepared = _prepared(serving, kept, typed.influence, typed, job)
+    return mixtures.table(kept, prepared, at, job)
+
+
+def _keep(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+    """A run of the case, measured as `leakmeter influence` measures it: with its id, its numbers, its modes."""
+    from leakmeter.instruments.influence.api import influence
+
+    if typed.response is None:
+        raise UsageError("measure an answer first, or type one")
+    name = given.get("name") or None
+    if name is not None and not isinstance(name, str):
+        raise UsageError("name has to be a text")
+    kept = _model(serving, typed, job)
+    record = {"id": _CASE, "context": typed.context, "query": typed.query}
+    if not _was_drawn(serving, typed, job):
+        record["response"] = typed.response
+    with cancellable(kept, job):
+        run = influence.on(  # type: ignore[attr-defined]
+            *(kept, [record]),
+            unit=typed.unit,
+            template=typed.template,
+            group=typed.prompts.group,
+            max_new_tokens=typed.max_new_tokens,
+            seed=typed.seed,
+            search=typed.search,
+            out=serving.runs,
+            name=name,
+        )
+    return {"id": run.path.name, "nats": scale.nats_text(run[0].whole_nats)}
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    try:
+        given = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise DataError("the body has to be a JSON object") from None
+    if not isinstance(given, dict):
+        raise DataError("the body has to be a JSON object")
+    return given
+
+
+def _whole(given: Mapping[str, Any], name: str, default: int) -> int:
+    value = given.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(f"{name} has to be a whole number")
+    return value
+
+
+def _names(given: Mapping[str, Any], name: str) -> Sequence[str]:
+    value = given.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise UsageError(f"{name} has to be a list of names of pieces")
+    return value
+
+
+@lru_cache(maxsize=1)
+def _samples() -> dict[str, dict[str, str]]:
+    """Invented cases, by name."""
+    folder = resources.files("leakmeter.samples")
+    note = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
+    tickets = folder.joinpath("tickets.csv").read_text(encoding="utf-8").splitlines()[1:]
+    bodies = [line.split('"')[1] for line in tickets if line.count('"') == 2][:_TICKETS]
+    return {
+        "note": {
+            "title": "Clinic note",
+            "context": folder.joinpath("clinic_note.txt").read_text(encoding="utf-8"),
+            "query": note["query"],
+            "response": note["response"],
+        },
+        "tickets": {
+            "title": "Support tickets",
+            "context": "\n".join(bodies),
+            "query": "Whose kettle stays cold, and how can we reach them?",
+            "response": "It is the kettle of Ines Valtorp. Call 555-010-2231.",
+        },
+    }
+
+
+ROUTES: Final[tuple[BaseRoute, ...]] = (
+    Route("/", page),
+    Route("/live/samples/{name}", sample),
+    Route("/live/measure", _streamed(_measure), methods=["POST"]),
+    Route("/live/cut", _streamed(_cut), methods=["POST"]),
+    Route("/live/redact", _streamed(_redact), methods=["POST"]),
+    Route("/live/mix", _streamed(_mix), methods=["POST"]),
+    Route("/live/keep", _streamed(_keep, to_the_end=True), methods=["POST"]),
+)

@@ -1,0 +1,103 @@
+"""The next token's distribution with a context, without it and mixed, for each λ and ε that a slider may have."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from leakmeter.core.drive import drive
+from leakmeter.core.item import Prepared
+from leakmeter.core.reductions import NextToken
+from leakmeter.core.request import Request, Scores, Trial
+from leakmeter.errors import UsageError
+from leakmeter.privacy.decoding import Decoding
+from leakmeter.report import blocks as b
+from leakmeter.report import scale
+from leakmeter.runs.loading import KeptModel
+from leakmeter.serve.queue import Job
+from leakmeter.serve.watching import cancellable
+from leakmeter.stats import logspace
+
+LAMBDAS: Final = tuple(round(0.1 * number, 1) for number in range(21))
+EPSILONS: Final = (0.01, 0.03, 0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
+_TOKENS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NextDistribution(NextToken):
+    """log softmax(z) of the token after the response, nats: (prompt, 1, vocab)."""
+
+    rows_together: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
+
+    def reduce(self, rows: Any, targets: Any) -> Any:
+        """(prompt, 1, vocab), normalised."""
+        return logspace.log_softmax(rows, 1.0)
+
+
+def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> dict[str, Any]:
+    """What the sliders show.
+
+    Args:
+        kept: the model.
+        prepared: a case with a response.
+        at: tokens of the response before the one that is drawn next.
+        job: may be cancelled meanwhile.
+
+    Raises:
+        UsageError: the response has no such token.
+    """
+    item = prepared.item
+    response = item.response or ()
+    if not 0 <= at <= len(response):
+        raise UsageError(f"at is {at}; the answer has {len(response)} tokens")
+    request = Request((item.blank, item.prompt), tuple(response[:at]), NextDistribution())
+
+    def trial() -> Trial[Scores]:
+        (scores,) = yield [request]
+        return scores
+
+    with kept.lock, cancellable(kept, job):
+        ((scores,), _) = drive(kept.backend, [trial()])
+    bare, full = scores.values[:1, 0, :], scores.values[1:, 0, :]
+    settings = [
+        *(("lambda", value, Decoding(context_weight=value)) for value in LAMBDAS),
+        *(("epsilon", value, Decoding(bound_nats=value / 2.0)) for value in EPSILONS),
+    ]
+    found: dict[str, Any] = {"lambda": [], "epsilon": [], "n_tokens": len(response), "at": at}
+    for kind, value, decoding in settings:
+        job.check()
+        mixed = decoding.mix(full, bare)
+        found[kind].append(_shown(kept, kind, value, mixed.log_probs[0], bare[0], full[0], mixed))
+    found["before"] = kept.backend.tokenizer.decode(list(response[:at])) if at else ""
+    return found
+
+
+def _shown(kept: KeptModel, kind: str, value: float, mixed: Any, bare: Any, full: Any, mixture: Any) -> dict[str, Any]:
+    order = np.argsort(-mixed, kind="stable")[:_TOKENS]
+    weight, loss = float(mixture.weight[0]), float(mixture.max_loss[0])
+    cost = f"the largest loss of a token is {scale.nats_text(loss)}\u00a0nats"
+    said = (
+        f"λ = {value:g}: {cost}."
+        if kind == "lambda"
+        else f"ε = {value:g}: λ = {weight:.3g}; {cost}, and {scale.nats_text(2 * loss)} nats of ε are spent."
+    )
+    return {"value": value, "said": said, "rows": [_row(kept, int(i), mixed[i], bare[i], full[i]) for i in order]}
+
+
+def _row(kept: KeptModel, token: int, mixed: float, bare: float, full: float) -> dict[str, Any]:
+    shares = [math.exp(float(one)) for one in (mixed, bare, full)]
+    return {
+        "token": _shown_token(kept.backend.tokenizer.decode([token])),
+        "shares": [b.number_text(one, "share") for one in shares],
+        "width": round(100 * min(1.0, shares[0])),
+    }
+
+
+def _shown_token(text: str) -> str:
+    """A token whose white space is seen."""
+    marked = text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
+    return b.Untrusted(marked, 24).shown or "nothing"

@@ -1,0 +1,92 @@
+"""Pages of the server: one layout around what each page shows, all of it from the package's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from leakmeter.errors import LeakmeterError
+from leakmeter.report import blocks as b
+from leakmeter.report import html
+from leakmeter.serve.access import refusal
+from leakmeter.serve.serving import serving_of
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+NAVIGATION: Final = (("/", "Live"), ("/runs", "Runs"), ("/ledger", "Ledger"), ("/doctor", "Doctor"))
+_OWN: Final = ("serve.css", "serve.js", "live.js")
+_TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
+
+
+def show(request: Request, template: str, **what: Any) -> Response:
+    """A page of a template in `assets`, which extends `layout.html.j2`.
+
+    Args:
+        request: its path marks the entry of the navigation.
+        template: name of the file.
+        what: for the template; texts are escaped, blocks are shown with `blocks | shown`.
+    """
+    access = serving_of(request).access
+    page = environment().get_template(template)
+    return HTMLResponse(
+        page.render(path=request.url.path, navigation=NAVIGATION, has_password=access.password is not None, **what)
+    )
+
+
+def whole_report(report: b.Report) -> Response:
+    """The page of a report as it is written to a file, under the policy of its own style and script."""
+    framed = [one.report for one in b.walk(report.blocks) if isinstance(one, b.Embedded)]
+    policy = f"{html.policy(report, framed)}; frame-ancestors 'none'"
+    return HTMLResponse(html.page(report), headers={"content-security-policy": policy})
+
+
+async def asset(request: Request) -> Response:
+    """A style sheet or a script of the package."""
+    name = request.path_params["name"]
+    content = _assets().get(name)
+    if content is None:
+        return refusal(404, "there is no such file")
+    return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers={"cache-control": "no-cache"})
+
+
+async def on_error(request: Request, error: Exception) -> Response:
+    """One line for what cannot be used as given."""
+    assert isinstance(error, LeakmeterError)
+    return refusal(400, str(error), request.url.path)
+
+
+@lru_cache(maxsize=1)
+def _assets() -> dict[str, str]:
+    own = {name: _file(name) for name in _OWN}
+    return {"report.css": html.style(), "report.js": html.asset("report.js"), **own}
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """The environment of reports, with the templates of the server beside theirs."""
+    from jinja2 import ChoiceLoader, FunctionLoader
+
+    of_reports = html.environment()
+    loaders = [FunctionLoader(_template), of_reports.loader or FunctionLoader(lambda name: None)]
+    made = of_reports.overlay(loader=ChoiceLoader(loaders))
+    made.filters = {**of_reports.filters, "shown": _shown}
+    return made
+
+
+def _shown(blocks: Sequence[b.Block], level: int = 2) -> Any:
+    return html.fragment(blocks, level=level)
+
+
+def _template(name: str) -> str | None:
+    return _file(name) if resources.files("leakmeter.serve").joinpath("assets", name).is_file() else None
+
+
+def _file(name: str) -> str:
+    """A file of the folder `assets`."""
+    return resources.files("leakmeter.serve").joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,0 +1,242 @@
+"""Work of the server: one thing at a time, in the order it was asked for, told of as it goes on, and cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from leakmeter.errors import LeakmeterError
+
+MOST_WAITING: Final = 32
+"""Jobs that wait, of all browsers and programs."""
+MOST_OF_ONE: Final = 4
+"""Jobs of one owner that wait or are done at the moment."""
+_ALIVE_SECONDS: Final = 15.0
+"""Between two signs of life of a stream: a browser that has gone is noticed by one."""
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+
+
+class Cancelled(BaseException):
+    """The job is not wanted any more. No `Exception`, so that nothing takes it for a failure of the model's."""
+
+
+class BusyError(LeakmeterError):
+    """More is waiting than the server takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a job: a name, and what is told of it, which JSON can say."""
+
+    name: str
+    data: dict[str, Any]
+
+    def as_sse(self) -> bytes:
+        """One event of a stream of server-sent events."""
+        return f"event: {self.name}\ndata: {json.dumps(self.data, allow_nan=False)}\n\n".encode()
+
+
+Work = Callable[["Job"], "dict[str, Any] | None"]
+"""Does it, in the worker's thread; what it returns is told with the event `done`."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A piece of work: it waits, is done, and is told of in events."""
+
+    work: Work = field(repr=False)
+    owner: str = field(repr=False)
+    """Who asked: a session, or whatever a program is known by."""
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+    state: State = "waiting"
+    events: list[Event] = field(default_factory=list, repr=False)
+    _stop: threading.Event = field(default_factory=threading.Event, repr=False)
+    _listeners: set[Callable[[], None]] = field(default_factory=set, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is told."""
+        return self.state in ("done", "failed", "cancelled")
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody wants it any more."""
+        return self._stop.is_set()
+
+    def check(self) -> None:
+        """End the work here if it is cancelled; called between pieces, and between passes of the engine.
+
+        Raises:
+            Cancelled: it is.
+        """
+        if self._stop.is_set():
+            raise Cancelled
+
+    def cancel(self) -> None:
+        """Stop it, at the next `check`, or before it begins."""
+        self._stop.set()
+
+    def tell(self, name: str, /, **data: Any) -> None:
+        """Tell those who listen."""
+        with self._lock:
+            self.events.append(Event(name, data))
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
+
+    def end(self, state: State, /, **data: Any) -> None:
+        """Tell the last event."""
+        self.state = state
+        self.tell(state, **data)
+
+    async def listen(self, *, and_cancel: bool = False) -> AsyncIterator[Event | None]:
+        """All events from the first, as they come; None now and then while there is none.
+
+        Args:
+            and_cancel: cancel the work when the listener goes before its end.
+        """
+        loop, changed = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop of a listener that has gone
+                loop.call_soon_threadsafe(changed.set)
+
+        with self._lock:
+            self._listeners.add(wake)
+        try:
+            n = 0
+            while True:
+                changed.clear()
+                over = self.is_over
+                while n < len(self.events):
+                    n += 1
+                    yield self.events[n - 1]
+                if over and n == len(self.events):
+                    return
+                try:
+                    await asyncio.wait_for(changed.wait(), _ALIVE_SECONDS)
+                except TimeoutError:
+                    yield None
+        finally:
+            with self._lock:
+                self._listeners.discard(wake)
+            if and_cancel and not self.is_over:
+                self.cancel()
+
+    async def stream(self, *, and_cancel: bool = True) -> AsyncIterator[bytes]:
+        """`listen` as server-sent events."""
+        events = self.listen(and_cancel=and_cancel)
+        try:
+            async for event in events:
+                yield b": alive\n\n" if event is None else event.as_sse()
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]
+
+
+class Queue:
+    """One thread that does jobs in the order they came.
+
+    Args:
+        explain: one line about a failure that nobody foresaw.
+    """
+
+    def __init__(self, explain: Callable[[Exception], str]) -> None:
+        self.explain = explain
+        self._waiting: deque[Job] = deque()
+        self._running: Job | None = None
+        self._changed = threading.Condition()  # of an RLock: `submit` calls `jobs`
+        self._closed = False
+        self._thread = threading.Thread(target=self._work, name="leakmeter-serve", daemon=True)
+        self._thread.start()
+
+    @property
+    def length(self) -> int:
+        """Jobs that wait or are done at the moment."""
+        with self._changed:
+            return len(self._waiting) + (self._running is not None)
+
+    def jobs(self, owner: str) -> list[Job]:
+        """Those of an owner that are done at the moment, or wait, in this order."""
+        with self._changed:
+            return [one for one in (self._running, *self._waiting) if one is not None and one.owner == owner]
+
+    def submit(self, work: Work, owner: str) -> Job:
+        """Have work done; it waits behind what was asked for before.
+
+        Raises:
+            BusyError: too much is waiting already, of this owner or of all.
+        """
+        job = Job(work, owner)
+        with self._changed:
+            self._drop_cancelled()
+            if sum(not one.is_cancelled for one in self.jobs(owner)) >= MOST_OF_ONE:
+                raise BusyError(f"{MOST_OF_ONE} of your measurements are under way; wait for one, or cancel it")
+            if len(self._waiting) >= MOST_WAITING:
+                raise BusyError(f"{MOST_WAITING} measurements are waiting; try again later")
+            self._waiting.append(job)
+            self._tell_places()
+            self._changed.notify()
+        return job
+
+    def close(self) -> None:
+        """Cancel everything; the thread ends after the job at hand."""
+        with self._changed:
+            self._closed = True
+            for job in (*self._waiting, *([self._running] if self._running else [])):
+                job.cancel()
+            self._changed.notify()
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread to end, after `close`."""
+        self._thread.join(seconds)
+
+    def _tell_places(self) -> None:
+        for number, job in enumerate(self._waiting):
+            job.tell("queued", ahead=number + (self._running is not None), length=len(self._waiting))
+
+    def _drop_cancelled(self) -> None:
+        for job in [one for one in self._waiting if one.is_cancelled]:
+            self._waiting.remove(job)
+            job.end("cancelled")
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._drop_cancelled()
+                while not self._waiting and not self._closed:
+                    # A job that is cancelled while it waits is told so even if nothing else happens.
+                    self._changed.wait()
+                    self._drop_cancelled()
+                if self._closed:
+                    self._drop_cancelled()
+                    return
+                job = self._running = self._waiting.popleft()
+                self._tell_places()
+            self._do(job)
+
+    def _do(self, job: Job) -> None:
+        job.state = "running"
+        job.tell("started")
+        ended: tuple[State, dict[str, Any]]
+        try:
+            job.check()
+            ended = "done", job.work(job) or {}
+        except Cancelled:
+            ended = "cancelled", {}
+        except LeakmeterError as error:
+            ended = "failed", {"error": str(error)}
+        except MemoryError:
+            ended = "failed", {"error": "out of memory; give a shorter text, a smaller model, or a smaller --memory"}
+        except Exception as error:  # noqa: BLE001 - one measurement may fail; the server goes on
+            ended = "failed", {"error": self.explain(error)}
+        with self._changed:
+            self._running = None
+        job.end(ended[0], **ended[1])

@@ -1,0 +1,163 @@
+"""What was spent of each document's ε, in a file that several servers may use at once and that holds no text.
+
+A document is known by a keyed hash of its text. ε is charged before a token is drawn, and is on the disk by then; what
+was charged for tokens that were never drawn can be given back. A process that dies gives nothing back.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from pathlib import Path
+from typing import Final
+
+from leakmeter.core.written import open_private, store_errors
+from leakmeter.errors import LeakmeterError, StoreError, UsageError
+from leakmeter.runs.nonce import made_directory
+from leakmeter.runs.pseudonym import pseudonym, read_secret
+
+FILE: Final = "spent.sqlite"
+KEY_FILE: Final = "documents.secret"
+NANO: Final = 10**9
+"""Amounts are whole numbers of 1e-9 nats, which add up without rounding."""
+_MOST_NATS: Final = 10**6
+_VERSION: Final = 1
+_WAIT_SECONDS: Final = 60.0
+_TOO_MUCH: Final = (
+    "a document of this request has less epsilon left than the request could spend; ask for fewer or shorter answers, "
+    "or leave the document out"
+)
+
+
+class SpentError(LeakmeterError):
+    """A document of the request has less ε left than the request could spend."""
+
+
+def nano(nats: float, *, up: bool, name: str = "epsilon") -> int:
+    """Nats, as the shortest decimal that names the number, to whole 1e-9 nats.
+
+    Args:
+        nats: of ε.
+        up: round up, as what is spent; down, as what may be.
+        name: of the number, for the message.
+
+    Raises:
+        UsageError: not above 0, or too much.
+    """
+    if not 0 < nats <= _MOST_NATS:
+        raise UsageError(f"{name} is {nats}; it has to be above 0, and {_MOST_NATS:,} at most")
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    return int((Decimal(repr(float(nats))) * NANO).to_integral_value(rounding))
+
+
+class Spent:
+    """The file of what was spent.
+
+    Args:
+        folder: of the file and of the key, for its owner alone; made if need be.
+        total: ε that may be spent on a document in all, nats.
+
+    Raises:
+        UsageError: the total is none.
+        StoreError: the file cannot be used, or belongs to another key.
+    """
+
+    def __init__(self, folder: Path, total: float) -> None:
+        self.total = total
+        self._most = nano(total, up=False, name="epsilon-total")
+        made_directory(folder)
+        self._path = folder / FILE
+        with store_errors(f"the key of the documents in '{folder}' can neither be read nor written"):
+            self._key = read_secret(folder / KEY_FILE)
+        self._make()
+
+    def names_of(self, text: str, identity: str | None = None) -> tuple[str, ...]:
+        """What is charged for a document: the keyed hash of its text, and that of its id where it has one.
+
+        Texts are equal if they are after normalisation to NFC and with all white space as single spaces.
+        """
+        same = " ".join(unicodedata.normalize("NFC", text).split())
+        of_text = pseudonym(self._key, "text", same)
+        return (of_text,) if identity is None else (of_text, pseudonym(self._key, "id", identity))
+
+    def charge(self, names: Iterable[str], amount: int) -> None:
+        """Charge each of some documents, or none of them; it is on the disk when this returns.
+
+        Args:
+            names: of the documents; one that comes twice is charged once.
+            amount: 1e-9 nats.
+
+        Raises:
+            SpentError: one of them has less than that left.
+            StoreError: it cannot be written.
+        """
+        charged = sorted(set(names))
+        if amount > self._most:
+            raise SpentError(_TOO_MUCH)
+        with self._changing() as database:
+            for name in charged:
+                database.execute("INSERT OR IGNORE INTO spent VALUES (?, 0)", (name,))
+                (before,) = database.execute("SELECT amount FROM spent WHERE document = ?", (name,)).fetchone()
+                if before + amount > self._most:
+                    raise SpentError(_TOO_MUCH)
+                database.execute("UPDATE spent SET amount = amount + ? WHERE document = ?", (amount, name))
+
+    def give_back(self, names: Iterable[str], amount: int) -> None:
+        """Take back a part of what was charged, for tokens that were never drawn.
+
+        Raises:
+            StoreError: it cannot be written, and stays charged.
+        """
+        with self._changing() as database:
+            for name in set(names):
+                database.execute("UPDATE spent SET amount = amount - ? WHERE document = ?", (amount, name))
+
+    def nats_of(self, name: str) -> float:
+        """What was spent on a document."""
+        with self._changing() as database:
+            row = database.execute("SELECT amount FROM spent WHERE document = ?", (name,)).fetchone()
+        return 0.0 if row is None else float(row[0]) / NANO
+
+    def _make(self) -> None:
+        check = pseudonym(self._key, "this file")
+        # A file that is there is not opened beside SQLite, whose locks go with the first handle that is closed.
+        if not self._path.exists():
+            with store_errors(f"'{self._path}' cannot be made"):
+                os.close(open_private(self._path, os.O_RDWR))
+        with self._changing() as database:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version not in (0, _VERSION):
+                raise StoreError(f"'{self._path}' was written by another version of leakmeter; use that one")
+            if version == 0:
+                database.execute("CREATE TABLE spent (document TEXT PRIMARY KEY, amount INTEGER NOT NULL) STRICT")
+                database.execute("CREATE TABLE key (name TEXT NOT NULL) STRICT")
+                database.execute("INSERT INTO key VALUES (?)", (check,))
+                database.execute(f"PRAGMA user_version = {_VERSION}")
+            if database.execute("SELECT name FROM key").fetchall() != [(check,)]:
+                raise StoreError(
+                    f"'{self._path}' was written with another key than '{self._path.with_name(KEY_FILE)}' holds, so "
+                    "that no document would be found in it; put the key back"
+                )
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that no other process has a part in, on the disk at its end."""
+        try:
+            # Made nowhere but in `_make`: a file that somebody removed is missed, and not begun anew.
+            address = f"{self._path.absolute().as_uri()}?mode=rw"
+            with closing(sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)) as database:
+                # EXTRA also waits for the directory, without which a lost power supply could undo what was charged.
+                database.execute("PRAGMA synchronous = EXTRA")
+                database.execute("BEGIN IMMEDIATE")
+                try:
+                    yield database
+                except BaseException:
+                    database.execute("ROLLBACK")
+                    raise
+                database.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreError(f"what was spent of epsilon cannot be kept in '{self._path}': {error}") from None

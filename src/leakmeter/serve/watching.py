@@ -1,0 +1,266 @@
+"""A measurement that is watched: its requests go piece by piece, each number is told as it comes, and it can be ended.
+
+The trial is the measure's own. What is asked at once elsewhere is asked in several rounds here, each of which begins
+with the states of the whole context that the one before has left, so that the tokens run are about as many; last
+digits may differ, by amounts of the size of the noise floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+import numpy as np
+
+from leakmeter.commands.given import LoadedCases
+from leakmeter.core.case import Case
+from leakmeter.core.item import ContextItem, Lazily, Prepared
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import Measurement
+from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.search import Found, Row, states_of
+from leakmeter.runs.loading import KeptModel
+from leakmeter.runs.measure import Callbacks, RemoteBackend, check_answered, measure_cases, response_texts
+from leakmeter.runs.result import Part
+from leakmeter.serve.queue import Job
+from leakmeter.text.build import PromptSettings
+
+SCREENED_FROM: Final = 12
+"""Pieces from which a context is screened before exact values come, those first that matter most."""
+_HIDDEN_AT_ONCE: Final = 16
+"""Pieces of a round of the screen."""
+_MOST_AT_ONCE: Final = 8
+"""Pieces of a round; the first rounds have fewer, so that something is seen soon."""
+
+
+class Watch:
+    """Who looks on: this one at nothing, and ends the work when its job is cancelled.
+
+    Args:
+        job: whose work it is.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def on_whole(self, nats: float) -> None:
+        """The influence of the whole context is known."""
+
+    def on_piece(self, name: str, nats: float, *, exact: bool) -> None:
+        """A piece is known, or what a screen says of it."""
+
+    def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
+        """A token was drawn: what it adds to the text, and its entry in the ledger of the response."""
+
+    def on_round(self, n_prompts: int) -> None:
+        """So many prompts are scored."""
+
+
+def prepared_case(kept: KeptModel, measure: Measure, settings: PromptSettings, case: Case) -> Prepared:
+    """A case tokenised and cut.
+
+    Raises:
+        LeakmeterError: it cannot be measured so.
+    """
+    (prepared,), _ = LoadedCases((case,)).prepared(kept.backend, settings.resolved(), measure)
+    measure.check(prepared.item)
+    if isinstance(kept.backend, RemoteBackend):
+        check_answered(kept.backend, measure, [prepared])
+    return prepared
+
+
+def measured(kept: KeptModel, measure: Measure, prepared: Prepared, watch: Watch) -> Part:
+    """One case's texts and measurements, watched.
+
+    Args:
+        kept: the model, whose score cache holds nothing of it.
+        measure: what is measured.
+        prepared: the case.
+        watch: told of what comes.
+
+    Raises:
+        LeakmeterError: it cannot be measured.
+        Cancelled: it is not wanted any more.
+    """
+    watched = cast(Measure, _Watched(measure, watch, kept))
+    with kept.lock, cancellable(kept, watch.job):
+        texts, measurements = next(iter(measure_cases(kept.backend, watched, [prepared], None, Callbacks())))
+    predicted = {"tree_tokens": None, "seconds": None}
+    return {**texts, "cost": {**texts["cost"], "predicted": predicted}}, measurements
+
+
+@contextmanager
+def cancellable(kept: KeptModel, job: Job) -> Iterator[None]:
+    """Meanwhile a job that is cancelled ends before the next layer of a local model is run."""
+    model = getattr(kept.backend, "model", None)
+    modules = [] if model is None or not hasattr(model, "modules") else model.modules()
+    layers = [layer for one in modules if type(one).__name__ == "ModuleList" for layer in one]
+    hooks = [layer.register_forward_pre_hook(lambda *_: job.check()) for layer in layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class _Watched:
+    """A measure whose trials are watched. Nothing is predicted of it: of a long context that takes long itself."""
+
+    chooses = True
+
+    def __init__(self, measure: Measure, watch: Watch, kept: KeptModel) -> None:
+        self._measure, self._watch, self._kept = measure, watch, kept
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._measure, name)
+
+    def longest_trial(self, item: ContextItem) -> Trial[None]:
+        yield []
+
+    def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
+        trial = self._measure.trial(item)
+        if isinstance(self._measure, Influence):
+            forks = getattr(self._kept.backend, "hides_pieces", False)
+            pieces = _Pieces(item, self._watch, forks, exhaustive=self._measure.search is None)
+            return _by_pieces(trial, pieces, self._watch)
+        if isinstance(self._measure, Decode):
+            return _by_tokens(trial, item, self._measure, self._kept, self._watch)
+        return _by_rounds(trial, self._watch)
+
+
+def _by_rounds(trial: Trial[list[Measurement]], watch: Watch) -> Trial[list[Measurement]]:
+    n_prompts = 0
+    try:
+        asked = next(trial)
+        while True:
+            watch.job.check()
+            answers = yield asked
+            n_prompts += sum(len(one.prompts) for one in asked if isinstance(one, Request))
+            watch.on_round(n_prompts)
+            asked = trial.send(answers)
+    except StopIteration as end:
+        found: list[Measurement] = end.value
+        return found
+
+
+def _by_tokens(
+    trial: Trial[list[Measurement]], item: ContextItem, measure: Decode, kept: KeptModel, watch: Watch
+) -> Trial[list[Measurement]]:
+    """Each round draws a token: its row of the ledger is told."""
+    rows: list[Any] = []
+    try:
+        asked = next(trial)
+        while True:
+            watch.job.check()
+            answers = yield asked
+            if item.response is None:
+                rows.append(answers[0].values[-1, 0])
+                readings = list(measure.readings(item.id, 0, np.stack(rows)))
+                ids = next(one.values for one in readings if one.statistic == "token").astype(int).tolist()
+                told = response_texts(ids, kept.backend.tokenizer)
+                text = told["tokens"][-1]
+                # A character of several tokens is told with its last.
+                watch.on_token(
+                    "" if text.endswith("\ufffd") else text, {one.statistic: float(one.values[-1]) for one in readings}
+                )
+            asked = trial.send(answers)
+    except StopIteration as end:
+        found: list[Measurement] = end.value
+        return found
+
+
+def _by_pieces(trial: Trial[list[Measurement]], pieces: _Pieces, watch: Watch) -> Trial[list[Measurement]]:
+    """Requests for many pieces go a few pieces at a time."""
+    try:
+        asked: Sequence[Asked] = next(trial)
+        while True:
+            watch.job.check()
+            answers = yield from pieces.answered(asked)
+            asked = trial.send(answers)
+    except StopIteration as end:
+        found: list[Measurement] = end.value
+        return found
+
+
+@dataclass
+class _Pieces:
+    """The pieces of a case, scored a few at a time."""
+
+    item: ContextItem
+    watch: Watch
+    forks: bool
+    """Whether the model's states of a context are kept from round to round, and it can hide pieces."""
+    exhaustive: bool
+    """Whether every piece is scored, in an order of our own."""
+    found: Found = field(default_factory=Found)
+
+    def __post_init__(self) -> None:
+        self._hidden = {frozenset(span.pieces): span.name for span in self.item.spans}
+
+    def _names(self, request: Request) -> list[str | None]:
+        """The piece that each prompt goes without; None of other prompts."""
+        cuts = self.item.cuts
+        made = {id(prompt): name for name, prompt in (cuts.made if isinstance(cuts, Lazily) else cuts).items()}
+        return [self._hidden.get(one.hidden) if one.hidden else made.get(id(one)) for one in request.prompts]
+
+    def answered(self, asked: Sequence[Asked]) -> Trial[list[Scores]]:
+        """Answers of a round; of one that is about pieces, in several."""
+        request = asked[-1]
+        names = self._names(request) if isinstance(request, Request) else []
+        if not isinstance(request, Request) or not any(names[1:]):
+            return (yield asked)
+        rows: dict[int, Row] = {}
+        first = [1] if request.prompts[1] is self.item.prompt else []
+        todo = list(range(2 if first else 1, len(request.prompts)))
+        lead = yield from self._some(request, names, first or todo[:1], rows)
+        todo = todo if first else todo[1:]
+        if first:
+            if not self.found.whole.values.size:
+                self.watch.on_whole(Found(whole=rows[1]).nats({"": rows[0]}, ""))
+            self.found.bare, self.found.whole = rows[0], rows[1]
+            if self.exhaustive and len(self._hidden) >= SCREENED_FROM and self.forks:
+                yield from self._screened(request)
+                ranked = {name: -self.found.nats(self.found.hidden, name) for name in self.found.hidden}
+                todo.sort(key=lambda number: ranked.get(names[number] or "", 1.0))
+        n_at_once = 1
+        while todo:
+            batch, todo = todo[:n_at_once], todo[n_at_once:]
+            yield from self._some(request, names, batch, rows)
+            n_at_once = min(_MOST_AT_ONCE, 2 * n_at_once)
+        ordered = [rows[number] for number in range(len(request.prompts))]
+        widths = [row.half_width for row in ordered if row.half_width is not None]
+        whole = Scores(np.stack([row.values for row in ordered]), half_width=np.stack(widths) if widths else None)
+        return [*lead[: len(asked) - 1], whole]
+
+    def _some(
+        self, request: Request, names: Sequence[str | None], numbers: Sequence[int], rows: dict[int, Row]
+    ) -> Trial[list[Scores]]:
+        """Some of a request's prompts, behind the states of the whole context, which the next round begins with."""
+        self.watch.job.check()
+        some = replace(request, prompts=(request.prompts[0], *(request.prompts[number] for number in numbers)))
+        answers = yield [states_of(self.item, request.response), some] if self.forks else [some]
+        rows[0] = _row(answers[-1], 0)
+        for place, number in enumerate(numbers, 1):
+            rows[number] = _row(answers[-1], place)
+            name, is_hidden = names[number], bool(request.prompts[number].hidden)
+            known = self.found.hidden if is_hidden else self.found.cuts
+            if name is not None and name not in known and self.found.whole.values.size:
+                known[name] = rows[number]
+                self.watch.on_piece(name, self.found.nats(known, name), exact=not is_hidden)
+        return answers
+
+    def _screened(self, request: Request) -> Trial[None]:
+        """All pieces hidden in turn, a few at a time."""
+        hiding = [self.item.prompt.hiding(*span.pieces) for span in self.item.spans]
+        every = replace(request, prompts=(request.prompts[0], *hiding))
+        for start in range(1, len(every.prompts), _HIDDEN_AT_ONCE):
+            numbers = range(start, min(start + _HIDDEN_AT_ONCE, len(every.prompts)))
+            yield from self._some(every, self._names(every), numbers, {})
+
+
+def _row(scores: Scores, number: int) -> Row:
+    return Row(scores.values[number], None if scores.half_width is None else scores.half_width[number])

@@ -1,0 +1,182 @@
+"""Tasks on workers that may die."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from helpers.engine import Here
+from leakmeter import errors
+from leakmeter.errors import LeakmeterError, ModelError, UnknownNameError
+from leakmeter.execute.pool import TRIES, Event, Failure, Pool, failure_of, rebuilt
+
+
+class Doubling:
+    """A work that doubles numbers."""
+
+    def __init__(self, worker: int) -> None:
+        self.worker = worker
+
+    def describe(self) -> str:
+        return f"worker {self.worker}"
+
+    def do(self, payload: int) -> int:
+        if payload == 13:
+            raise ModelError("thirteen cannot be doubled")
+        if payload == 14:
+            raise ValueError("a secret of the text")
+        return 2 * payload
+
+
+def pool_of(engine: Here, n: int = 3, accept: Callable[[Any], None] = lambda said: None, **how: Any) -> Pool:
+    made = Pool(engine, n, accept, **how)
+    made.wait()
+    return made
+
+
+def run(pool: Pool, n: int) -> dict[int, Any]:
+    found = list(pool.run(range(n), [0] * n, lambda task: task))
+    assert len({task for task, _ in found}) == len(found)
+    return dict(found)
+
+
+def test_every_task_is_done_once() -> None:
+    engine = Here(Doubling)
+    assert run(pool_of(engine), 12) == {n: 2 * n for n in range(12)}
+    assert sorted(payload for _, payload in engine.done) == list(range(12))
+    assert {worker for worker, _ in engine.done} == {0, 1, 2}
+
+
+def test_a_worker_that_dies_costs_its_task_alone() -> None:
+    deaths = {(1, 5), (2, 9)}
+    engine = Here(Doubling, lambda worker, payload: payload in (5, 9) and engine.n_started < 5)
+    told: list[str] = []
+    assert run(pool_of(engine, notify=told.append), 12) == {n: 2 * n for n in range(12)}
+    assert sorted(payload for _, payload in engine.done) == list(range(12))
+    assert engine.n_started == 5
+    assert len(told) == len(deaths)
+
+
+def test_a_task_that_kills_is_given_up_alone() -> None:
+    tries: list[int] = []
+    engine = Here(Doubling, lambda worker, payload: payload == 4 and not tries.append(payload))
+    found = run(pool_of(engine), 9)
+    assert len(tries) == TRIES
+    assert isinstance(found.pop(4), Failure)
+    assert found == {n: 2 * n for n in range(9) if n != 4}
+
+
+def test_a_machine_that_goes_blames_no_task() -> None:
+    tries: list[int] = []
+
+    def dies(worker: int, payload: int) -> bool:
+        tries.extend([0] * (payload == 4))
+        return payload == 4 and len(tries) < 2 * TRIES
+
+    assert run(pool_of(Here(Doubling, dies, blames=False)), 9) == {n: 2 * n for n in range(9)}
+
+
+def test_an_error_of_ours_is_final_and_another_is_tried_again() -> None:
+    engine = Here(Doubling)
+    found = run(pool_of(engine), 16)
+    assert str(rebuilt(found[13])) == "thirteen cannot be doubled"
+    assert isinstance(rebuilt(found[13]), ModelError)
+    assert [payload for _, payload in engine.done].count(13) == 1
+    assert [payload for _, payload in engine.done].count(14) == TRIES
+    assert "secret" not in str(rebuilt(found[14]))
+    assert "ValueError" in str(rebuilt(found[14]))
+
+
+@pytest.mark.parametrize("kind", [one for one in vars(errors).values() if isinstance(one, type)])
+def test_errors_travel(kind: type) -> None:
+    if issubclass(kind, LeakmeterError):
+        error = kind("unit", "x", ["y"]) if kind is UnknownNameError else kind("of a kind")
+        assert type(rebuilt(failure_of(error))) is kind
+        assert str(rebuilt(failure_of(error))) == str(error)
+
+
+def test_a_worker_that_cannot_load_the_model_says_why() -> None:
+    def make(worker: int) -> Doubling:
+        raise ModelError("no such model on this machine")
+
+    with pytest.raises(ModelError, match="no such model on this machine"):
+        pool_of(Here(make))
+
+
+def test_workers_that_die_at_once_are_not_started_for_ever() -> None:
+    class Dying(Here):
+        def start(self) -> int:
+            worker = super().start()
+            self.news.clear()
+            self.news.append(Event("lost", worker))
+            return worker
+
+    with pytest.raises(LeakmeterError, match="before they have loaded the model"):
+        pool_of(Dying(Doubling))
+
+
+def refusing(*refused: str) -> Callable[[str], None]:
+    def accept(said: str) -> None:
+        if said in refused:
+            raise ModelError(f"{said} is another")
+
+    return accept
+
+
+def test_a_worker_that_is_unlike_the_others_is_not_used() -> None:
+    engine = Here(Doubling)
+    told: list[str] = []
+    pool = pool_of(engine, accept=refusing("worker 1"), notify=told.append)
+    assert run(pool, 12) == {n: 2 * n for n in range(12)}
+    assert {worker for worker, _ in engine.done} == {0, 2}
+    assert told == ["a worker is not used: worker 1 is another"]
+
+
+def test_workers_that_come_later_take_their_share() -> None:
+    engine = Here(Doubling, comes=lambda worker: worker != 1)
+    pool = pool_of(engine)
+    found = []
+    for task, value in pool.run(range(30), [0] * 30, lambda task: 100 + task):
+        found.append((task, value))
+        if len(found) == 5:
+            engine.works[1], engine.given[1] = Doubling(1), deque()
+            engine.news.append(Event("ready", 1, value="worker 1"))
+    assert dict(found) == {n: 2 * (100 + n) for n in range(30)}
+    assert 1 in {worker for worker, _ in engine.done}
+
+
+def test_what_an_earlier_call_left_under_way_is_not_taken_for_this() -> None:
+    engine = Here(Doubling)
+    pool = pool_of(engine)
+    left = pool.run(range(6), [0] * 6, lambda task: task)
+    next(left)
+    left.close()
+    assert dict(pool.run(range(6), [0] * 6, lambda task: 100 + task)) == {n: 2 * (100 + n) for n in range(6)}
+
+
+def test_the_first_interrupt_drains_and_the_second_ends_at_once() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    engine = Here(Doubling)
+    pool = pool_of(engine)
+    found: list[int] = []
+
+    def interrupted(n_signals: int) -> None:
+        for task, _ in pool.run(range(30), [0] * 30, lambda task: 100 + task):
+            found.append(task)
+            for _ in range(n_signals if len(found) == 4 else 0):
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(1)
+    # What each of three workers had begun came, and nothing else was begun.
+    assert 4 < len(found) <= 7
+    assert signal.getsignal(signal.SIGINT) is before
+    found.clear()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(2)
+    assert len(found) == 4

@@ -1,0 +1,170 @@
+"""Workers on Ray itself: two nodes of one processor each, on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from leakmeter.errors import LeakmeterError, ModelError
+from leakmeter.runs import export
+from leakmeter.runs.loading import load_backend
+
+ray = pytest.importorskip("ray", reason="not installed: pip install 'leakmeter[ray]'")
+pytestmark = pytest.mark.long
+
+CASES = [
+    {"id": f"c{i}", "context": f"Anna sang {i} songs. Bo ate. Ci sails.", "query": "Who?", "response": f"Anna {i}"}
+    for i in range(40)
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A head without processors, and two nodes of one."""
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    made.first, made.second = made.add_node(num_cpus=1), made.add_node(num_cpus=1)
+    made.wait_for_nodes()
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+def exported(run: Any, folder: Path) -> list[bytes]:
+    export.write(run.path, folder, export.Whole())
+    return [(folder / name).read_bytes() for name in ("measurements.parquet", "cases.jsonl", "spec.json")]
+
+
+def test_a_run_on_two_nodes_is_that_of_one_process(cluster: Any, tmp_path: Path) -> None:
+    alone = leakmeter.influence("toy", CASES, out=tmp_path / "alone")
+    meter = leakmeter.Meter("toy", on=f"ray:{cluster.address}", workers=2)
+    run = meter.influence(CASES, out=tmp_path / "ray")
+    assert run.path.name == alone.path.name
+    assert exported(run, tmp_path / "a") == exported(alone, tmp_path / "b")
+    assert len({result.cost for result in run}) > 0
+    texts = [json.loads(path.read_text()) for path in sorted(run.path.glob("cases-*.json"))]
+    assert len({one["cost"]["worker"] for (one,) in texts}) == 2
+    meter.backend.close()
+
+
+def test_a_node_goes_and_another_comes(cluster: Any, tmp_path: Path) -> None:
+    """With the default model: a node is removed while its worker measures, and one joins."""
+    told: list[str] = []
+    backend = load_backend("smollm2-135m", on=f"ray:{cluster.address}", workers=2, notify=told.append, cache=False)
+    with ThreadPoolExecutor() as threads:
+        running = threads.submit(leakmeter.influence, backend, CASES, out=tmp_path / "ray")
+        while not list(tmp_path.glob("ray/*/measurements-*")):
+            time.sleep(0.05)
+        cluster.remove_node(cluster.second)
+        cluster.second = cluster.add_node(num_cpus=1)
+        run = running.result()
+    assert any("worker was lost" in line for line in told)
+    backend.close()
+    alone = subprocess.run(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "leakmeter",
+                "influence",
+                "--data",
+                "-",
+                "--model",
+                "smollm2-135m",
+                "--threads",
+                "1",
+            ),
+            *("--no-cache", "--out", str(tmp_path / "alone"), "--json"),
+        ],
+        input="\n".join(map(json.dumps, CASES)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert alone.returncode == 0, alone.stderr
+    (path,) = (tmp_path / "alone").iterdir()
+    assert exported(run, tmp_path / "a") == exported(leakmeter.load_run(path), tmp_path / "b")
+
+
+def test_the_first_worker_that_cannot_load_the_model_says_so(cluster: Any, tmp_path: Path) -> None:
+    with pytest.raises(LeakmeterError, match="nowhere"):
+        load_backend(str(tmp_path / "nowhere"), on=f"ray:{cluster.address}", workers=2)
+
+
+def test_a_cluster_that_is_not_there() -> None:
+    ray.shutdown()
+    with pytest.raises(ModelError, match=r"nobody answers at '127\.0\.0\.1:1'"):
+        load_backend("toy", on="ray:127.0.0.1:1")
+
+
+COMMAND = ("influence", "--data", "cases.jsonl", "--model", "toy", "--on", "ray", "--workers", "2", "--out", "runs")
+
+
+def test_a_killed_driver_goes_on(tmp_path: Path) -> None:
+    """SIGKILL while parts come; the same command completes the run, and measures no finished part again."""
+    long = [{**case, "context": case["context"] * 20} for case in CASES]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, long)))
+    words = [sys.executable, "-m", "leakmeter", *COMMAND]
+    killed = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while len(done := list(tmp_path.glob("runs/*/measurements-*"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert 5 <= len(done) < 40
+    before = {path: path.stat().st_mtime_ns for path in done}
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+    (path,) = (tmp_path / "runs").iterdir()
+    words = [*words[: words.index("--on")], "--out", "alone"]
+    # The toy's products of matrices depend on the number of threads too.
+    alone = subprocess.run(words, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+    assert alone.returncode == 0
+    runs = [leakmeter.load_run(tmp_path / root / path.name) for root in ("runs", "alone")]
+    assert exported(runs[0], tmp_path / "a") == exported(runs[1], tmp_path / "b")
+
+
+def test_an_interrupt_keeps_what_is_under_way(tmp_path: Path) -> None:
+    long = [{**case, "context": case["context"] * 20} for case in CASES]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, long)))
+    words = [sys.executable, "-m", "leakmeter", *COMMAND]
+    asked = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("runs/*/measurements-*"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    asked.send_signal(signal.SIGINT)
+    _, said = asked.communicate(timeout=60)
+    assert asked.returncode == 130
+    assert "ending when the 2 parts under way are done" in said
+    assert "Traceback" not in said
+    assert 5 < len(list(tmp_path.glob("runs/*/measurements-*"))) < 40
+
+
+def test_people_are_found_on_workers_too(tmp_path: Path) -> None:
+    names = [f"{first} {last}" for first in ("Mara", "Ana", "Bo", "Ci") for last in ("Ellsworth", "Alvi", "Sund")]
+    lines = [
+        f"{name} <{name.split()[0].lower()}@{name.split()[1].lower()}.example>, 617-555-01{n:02}, {n + 1} Elm Street, "
+        f"Springfield, IL 62704{' and more' * 3000}"
+        for n, name in enumerate(names)
+    ]
+    (tmp_path / "mail.jsonl").write_text("\n".join(json.dumps({"text": line}) for line in lines))
+    found = [
+        leakmeter.pii_extract(tmp_path / "mail.jsonl", out=tmp_path / f"{on}.jsonl", on=on, workers=2).n_subjects
+        for on in (None, "ray")
+    ]
+    assert found == [12, 12]
+    assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "None.jsonl").read_bytes()

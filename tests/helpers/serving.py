@@ -1,0 +1,73 @@
+"""A server over the toy model, in this process or behind a socket, and requests as its page sends them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.testclient import TestClient
+
+from leakmeter.serve.access import Access
+from leakmeter.serve.app import make_app
+from leakmeter.serve.models import Models
+from leakmeter.serve.queue import Queue
+from leakmeter.serve.run import settings
+from leakmeter.serve.serving import Serving
+
+HEADERS = {"x-leakmeter": "1", "sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}
+"""Of a request of the page's own script."""
+CASE = {
+    "context": "Ana is 41. She sings. Call 555-010-2231.",
+    "query": "How can I reach Ana?",
+    "response": "555-010-2231",
+}
+
+
+def serving_of(folder: Path, *, port: int = 8000, models: tuple[str, ...] = ("toy",), **access: Any) -> Serving:
+    return Serving(
+        Access(access.pop("host", "127.0.0.1"), port, **access),
+        Models(models, {"cache": False}),
+        Queue(lambda error: f"unforeseen {type(error).__name__}"),
+        folder / "runs",
+        folder / "ledger",
+    )
+
+
+@contextmanager
+def client(serving: Serving, *, signed_in: bool = True) -> Iterator[TestClient]:
+    with TestClient(make_app(serving), base_url=serving.access.origin, follow_redirects=False) as made:
+        if signed_in:
+            made.get(serving.access.new_link())
+        yield made
+
+
+def events(answer: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The events of a stream that has ended."""
+    blocks = [one.splitlines() for one in answer.text.split("\n\n") if one.startswith("event: ")]
+    return [(lines[0].removeprefix("event: "), json.loads(lines[1].removeprefix("data: "))) for lines in blocks]
+
+
+def asked(made: TestClient, what: str, **fields: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The events of one request of the Live page, of the sample case."""
+    return events(made.post(f"/live/{what}", json={**CASE, **fields}, headers=HEADERS))
+
+
+@contextmanager
+def listening(folder: Path, **how: Any) -> Iterator[Serving]:
+    """A server behind a socket of this machine."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    serving = serving_of(folder, port=bound.getsockname()[1], **how)
+    server = uvicorn.Server(settings(make_app(serving)))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    try:
+        yield serving
+    finally:
+        server.should_exit = True
+        thread.join(10)

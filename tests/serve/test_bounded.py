@@ -1,0 +1,366 @@
+"""Answers under a bound for other programs, as the client package of OpenAI asks for them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+import uvicorn
+
+from helpers.docs_blocks import blocks
+from helpers.serving import serving_of
+from leakmeter.cli.serve import BoundedOptions, _bounded
+from leakmeter.errors import UsageError
+from leakmeter.serve.app import make_app
+from leakmeter.serve.bounded import KEY, Bounded, _n_held, api_key, routes
+from leakmeter.serve.run import settings
+from leakmeter.serve.serving import Serving
+
+openai = pytest.importorskip("openai")
+
+SECRET = "a key of the tests"
+EPSILON = 0.5
+QUESTION = [{"role": "user", "content": "How old is Ana?"}]
+DOCUMENTS = ["Ana is 41.", {"text": "Ben is 12.", "id": "note 2"}]
+
+
+@dataclass
+class Served:
+    """A server that answers under a bound, and a client of it."""
+
+    serving: Serving
+    bounded: Bounded
+    client: Any
+    model: str
+
+    @property
+    def origin(self) -> str:
+        return self.serving.access.origin
+
+    def ask(self, documents: list[Any] | None = None, **fields: Any) -> Any:
+        more = {"documents": DOCUMENTS if documents is None else documents, **fields.pop("extra_body", {})}
+        given = {"model": self.model, "messages": QUESTION, "max_tokens": 4, **fields}
+        return self.client.chat.completions.create(**given, extra_body=more)
+
+    def spent(self, text: str, identity: str | None = None) -> float:
+        return self.bounded.spent.nats_of(self.bounded.spent.names_of(text, identity)[-1])
+
+    def post(self, *, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
+        body = {"model": self.model, "messages": QUESTION, "documents": DOCUMENTS, "max_tokens": 4, **fields}
+        headers = {"authorization": f"Bearer {SECRET}"} if headers is None else headers
+        return httpx.post(f"{self.origin}/v1/chat/completions", json=body, headers=headers, timeout=60)
+
+
+@contextmanager
+def served(folder: Path, total: float = 1000.0, model: str = "toy") -> Iterator[Served]:
+    bound = socket.create_server(("127.0.0.1", 0))
+    port = bound.getsockname()[1]
+    serving = serving_of(folder, port=port, key=SECRET, models=(model,))
+    bounded = Bounded.kept_in(folder / "receipts", EPSILON, total)
+    server = uvicorn.Server(settings(make_app(serving, more=routes(bounded))))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    try:
+        with openai.OpenAI(api_key=SECRET, base_url=f"{serving.access.origin}/v1") as client:
+            yield Served(serving, bounded, client, model)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("served")) as one:
+        yield one
+
+
+def until(condition: Any) -> None:
+    """Wait for something, ten seconds at most."""
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("it did not come to be")
+
+
+def test_models_are_listed(shared: Served) -> None:
+    assert [model.id for model in shared.client.models.list()] == ["toy"]
+    assert shared.client.models.retrieve("toy").owned_by == "leakmeter"
+    with pytest.raises(openai.NotFoundError):
+        shared.client.models.retrieve("other")
+
+
+def test_answers_come_with_a_public_receipt_and_a_private_one_is_kept(shared: Served) -> None:
+    answer = shared.ask(["Cora is 33."], n=3)
+    assert [choice.index for choice in answer.choices] == [0, 1, 2]
+    receipt = answer.leakmeter
+    assert [one["text"] for one in receipt["responses"]] == [choice.message.content for choice in answer.choices]
+    n_tokens = sum(len(one["token_ids"]) for one in receipt["responses"])
+    assert answer.usage.completion_tokens == n_tokens
+    assert receipt["charged_nats"] == n_tokens * EPSILON == shared.spent("Cora is 33.")
+    assert receipt["responses"][0]["guarantee"]["draws"] == {"exact": True, "random_bits": "operating system"}
+    path = shared.bounded.receipts / f"{answer.id}.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    private = json.loads(path.read_bytes())
+    assert len(private["responses"][0]["ledger"]["per_token"]["loss_nats"]) == len(receipt["responses"][0]["token_ids"])
+    assert "Cora" not in path.read_text()
+
+
+def test_an_answer_has_nothing_that_is_a_function_of_the_documents(shared: Served) -> None:
+    short, long = shared.ask(["x"]), shared.ask(["A much longer text about something else. " * 3])
+    assert short.usage.prompt_tokens == long.usage.prompt_tokens
+    names = {"model", "weights_sha256", "dtype", "temperature", "min_new_tokens", "max_new_tokens", "text", "tokens"}
+    names |= {"token_ids", "bound_nats", "bare_log_prob_nats", "guarantee", "samples"}
+    assert set(short.leakmeter) == {"epsilon_nats", "epsilon_total_nats", "charged_nats", "neighbours", "responses"}
+    assert set(short.leakmeter["responses"][0]) == names
+    assert set(long.model_dump()) == set(short.model_dump())
+
+
+def test_a_stream_says_what_its_receipt_says(shared: Served) -> None:
+    chunks = list(shared.ask(n=2, max_tokens=6, stream=True, stream_options={"include_usage": True}))
+    assert len({chunk.id for chunk in chunks}) == 1
+    *pieces, usage = chunks
+    assert usage.choices == []
+    for index in range(2):
+        own = [chunk.choices[0] for chunk in pieces if chunk.choices[0].index == index]
+        text = "".join(choice.delta.content or "" for choice in own)
+        assert text == pieces[-1].leakmeter["responses"][index]["text"]
+        assert [choice.finish_reason for choice in own if choice.finish_reason] in (["length"], ["stop"])
+    assert usage.usage.completion_tokens == sum(len(one["token_ids"]) for one in pieces[-1].leakmeter["responses"])
+
+
+def test_a_stop_text_ends_an_answer_and_only_what_was_drawn_is_charged(shared: Served) -> None:
+    stopped = None
+    for attempt in range(40):
+        text = f"Dora is {attempt}."
+        answer = shared.ask([text], max_tokens=30, stop=["e", "o", " ", "a"])
+        n_tokens = answer.usage.completion_tokens
+        assert shared.spent(text) == n_tokens * EPSILON
+        assert not any(stop in answer.choices[0].message.content for stop in "eoa ")
+        if answer.choices[0].finish_reason == "stop" and n_tokens < 30:
+            stopped = answer
+            break
+    assert stopped is not None
+
+
+def test_what_may_begin_a_stop_text_is_held_back() -> None:
+    assert _n_held("The en", ["end", "x"]) == 2
+    assert _n_held("The en", ["ten"]) == 0
+    assert _n_held("ab\ufffd", ["bc"]) == 2
+    assert _n_held("aa", ["aab", "ab"]) == 2
+    assert _n_held("plain", []) == 0
+
+
+def test_epsilon_adds_over_requests_and_restarts_and_is_refused_when_spent(tmp_path: Path) -> None:
+    with served(tmp_path, total=5.0) as one:
+        # The default stop token may end an answer early: what is left is filled by hand.
+        one.ask(["Ana is 41."], n=2)
+        names = one.bounded.spent.names_of("Ana is 41.")
+        left = round((5.0 - one.spent("Ana is 41.")) * 1e9)
+        one.bounded.spent.charge(names, left - 10**9)
+    with served(tmp_path, total=5.0) as again:
+        for documents in (["Ana is 41."], ["Ben is 12.", " Ana  is 41. "]):
+            with pytest.raises(openai.RateLimitError) as error:
+                again.ask(documents)
+            assert error.value.body["code"] == "insufficient_quota"
+        assert again.spent("Ben is 12.") == 0.0
+        with pytest.raises(openai.RateLimitError):
+            again.ask(["Ana is 41."], n=3, max_tokens=1)
+        assert again.spent("Ana is 41.") == 4.0
+        again.ask(["Ana is 41."], n=2, max_tokens=1)
+        assert again.spent("Ana is 41.") == 5.0
+        again.ask(["Ben is 12."])
+
+
+def test_a_document_with_an_id_keeps_what_was_spent_when_its_text_changes(shared: Served) -> None:
+    shared.ask([{"text": "Eva is 5.", "id": "eva"}], max_tokens=1)
+    shared.ask([{"text": "Eva is 6.", "id": "eva"}], max_tokens=1)
+    assert shared.spent("Eva is 6.") == EPSILON
+    assert shared.spent("Eva is 6.", "eva") == 2 * EPSILON
+
+
+def test_refused_fields_are_named_and_cost_nothing(shared: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    for field, value in {"seed": 7, "logprobs": True, "temperature": 0.0, "user": "someone"}.items():
+        with pytest.raises(openai.BadRequestError) as error:
+            shared.ask(["Fred is 9."], **{field: value})
+        assert error.value.body["param"] == field
+    monkeypatch.setattr(shared.serving.models.use("toy").backend, "window", 40)
+    with pytest.raises(openai.BadRequestError, match="window") as error:
+        shared.ask(["Fred is 9."])
+    assert not any(character.isdigit() for character in error.value.body["message"])
+    monkeypatch.undo()
+    with pytest.raises(openai.BadRequestError, match="single message"):
+        shared.ask(["Fred is 9."], messages=[{"role": "system", "content": "Be short."}, *QUESTION])
+    with pytest.raises(openai.NotFoundError):
+        shared.ask(["Fred is 9."], model="gpt-4o")
+    assert shared.spent("Fred is 9.") == 0.0
+
+
+def test_the_example_of_the_documentation_is_answered(shared: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = [one.text for one in blocks("python") if one.page.name == "serve_completions.md"]
+    for shown, here in (
+        ("http://127.0.0.1:8000", shared.origin),
+        ("lm-…", SECRET),
+        ("smollm2-135m", shared.model),
+    ):
+        assert shown in example
+        example = example.replace(shown, here)
+    exec(compile(example, "serve_completions.md", "exec", dont_inherit=True), {})
+    assert float(capsys.readouterr().out.splitlines()[-1]) > 0
+
+
+def test_only_the_key_lets_in(shared: Served) -> None:
+    link = shared.serving.access.new_link()
+    with httpx.Client(base_url=shared.origin) as browser:
+        browser.get(link)
+        body = {"model": "toy", "messages": QUESTION, "documents": DOCUMENTS}
+        assert browser.cookies
+        answer = browser.post("/v1/chat/completions", json=body, headers={"x-leakmeter": "1"})
+        assert answer.status_code == 401
+        assert answer.json()["error"]["message"]
+    assert shared.post(headers={"authorization": "Bearer wrong"}).status_code == 401
+    other = {"authorization": f"Bearer {SECRET}", "host": "evil.example"}
+    assert shared.post(headers=other).status_code == 421
+    page = {"authorization": f"Bearer {SECRET}", "origin": "http://evil.example"}
+    assert shared.post(headers=page).status_code == 403
+
+
+def test_a_client_that_goes_ends_the_drawing_and_stays_charged_in_full(shared: Served, monkeypatch: Any) -> None:
+    from leakmeter.serve import bounded
+
+    n_drawn = 0
+    told = bounded._Drawing._is_over
+
+    def slowly(self: Any, *args: Any, **kwargs: Any) -> bool:
+        nonlocal n_drawn
+        n_drawn += 1
+        time.sleep(0.02)
+        told(self, *args, **kwargs)
+        return False
+
+    monkeypatch.setattr(bounded._Drawing, "_is_over", slowly)
+    # No token of the toy model's ends the answer, so that it would go on for four seconds.
+    monkeypatch.setattr(type(shared.serving.models.use("toy").backend.tokenizer), "stop_ids", frozenset())
+    with shared.ask(["Gina is 8."], max_tokens=200, stream=True) as stream:
+        next(iter(stream))
+    until(lambda: shared.serving.queue.length == 0)
+    assert n_drawn < 150
+    assert shared.spent("Gina is 8.") == 200 * EPSILON
+    n_drawn = 0
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(
+            f"{shared.origin}/v1/chat/completions",
+            json={"model": "toy", "messages": QUESTION, "documents": ["Hal is 8."], "max_tokens": 200},
+            headers={"authorization": f"Bearer {SECRET}"},
+            timeout=0.5,
+        )
+    until(lambda: shared.serving.queue.length == 0)
+    assert n_drawn < 150
+    assert shared.spent("Hal is 8.") == 200 * EPSILON
+
+
+def test_a_failure_after_the_charge_says_nothing_of_the_documents_and_stays_charged(
+    shared: Served, monkeypatch: Any
+) -> None:
+    from leakmeter.serve import bounded
+
+    def failing(*_: Any, **__: Any) -> bool:
+        raise ValueError("Ines is 70.")
+
+    monkeypatch.setattr(bounded._Drawing, "_is_over", failing)
+    answer = shared.post(documents=["Ines is 70."])
+    assert answer.status_code == 500
+    assert answer.headers["x-should-retry"] == "false"
+    assert "Ines" not in answer.text
+    assert shared.spent("Ines is 70.") == 4 * EPSILON
+    with pytest.raises(openai.APIError, match="stay charged"):
+        list(shared.ask(["Ines is 70."], stream=True))
+    assert shared.spent("Ines is 70.") == 8 * EPSILON
+
+
+def test_requests_at_once_are_all_answered(shared: Served) -> None:
+    answers: list[Any] = []
+    threads = [threading.Thread(target=lambda: answers.append(shared.ask(["Jon is 3."]))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert shared.spent("Jon is 3.") == EPSILON * sum(one.usage.completion_tokens for one in answers)
+    assert len(answers) == 8
+
+
+def test_a_key_of_the_environment_is_used_and_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY, raising=False)
+    (first, is_new), (second, _) = api_key(), api_key()
+    assert is_new
+    assert first != second
+    monkeypatch.setenv(KEY, SECRET.replace(" ", "-"))
+    assert api_key() == (SECRET.replace(" ", "-"), False)
+    for bad in ("", "short", "with a space in the middle"):
+        monkeypatch.setenv(KEY, bad)
+        with pytest.raises(UsageError, match=KEY):
+            api_key()
+
+
+def test_bounds_without_meaning_are_refused(tmp_path: Path) -> None:
+    bad: list[dict[str, Any]] = [
+        {"epsilon": 0.0},
+        {"total": -1.0},
+        {"lambda_max": -1.0},
+        {"max_tokens": 0},
+        {"epsilon": 1e9},
+    ]
+    for numbers in bad:
+        with pytest.raises(UsageError):
+            Bounded.kept_in(tmp_path / "kept", **{"epsilon": 0.5, "total": 1.0, **numbers})
+
+
+@pytest.mark.parametrize(
+    ("options", "dtype", "why"),
+    [
+        ({"epsilon": 0.5}, None, "epsilon-total"),
+        ({"epsilon_total": 5.0}, None, "give --epsilon"),
+        ({"epsilon": 0.5, "epsilon_total": 5.0}, "bfloat16", "float32"),
+        ({"epsilon": 0.5, "epsilon_total": 0.0}, None, "epsilon-total is 0"),
+    ],
+)
+def test_options_that_keep_no_bound_are_refused_before_anything_is_made(
+    options: dict[str, Any], dtype: str | None, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        _bounded(BoundedOptions(receipts=tmp_path / "kept", **options), dtype)
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.long
+def test_the_default_model_answers_a_chat_about_documents(tmp_path: Path) -> None:
+    with served(tmp_path, model="smollm2-135m") as one:
+        messages = [
+            {"role": "system", "content": "Answer in a few words."},
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": "Hello."},
+            {"role": "user", "content": "How can I reach Tobias?"},
+        ]
+        texts = ["Tobias Quillmere, ferry mechanic. His number is 555-010-7788.", "The ferry leaves at nine."]
+        answer = one.ask(texts, messages=messages, max_tokens=4)
+        again = one.ask(["Something else."], messages=messages, max_tokens=4, stream=True)
+        chunks = list(again)
+        assert answer.usage.prompt_tokens > 20
+        assert (
+            "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+            == (chunks[-1].leakmeter["responses"][0]["text"])
+        )
+        private = json.loads((one.bounded.receipts / f"{answer.id}.json").read_bytes())
+        spent = private["responses"][0]["ledger"]["per_token"]["spent_nats"]
+        assert 0 < max(spent) <= EPSILON

@@ -1,0 +1,215 @@
+"""The whole way in a browser: paste, watch, cut, look, keep, and find the run again; two browsers; other origins."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+import leakmeter
+from helpers.accessibility import AXE, violations
+from helpers.report_browser import CHROMIUM, Browser
+from helpers.serving import CASE, listening
+from leakmeter.report import scale
+from leakmeter.serve.serving import Serving
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
+]
+_SECONDS = 30.0
+_DONE = "document.getElementById('status').textContent === 'Done.'"
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    with listening(tmp_path) as made:
+        yield made
+
+
+def until(browser: Browser, condition: str) -> None:
+    end = time.monotonic() + _SECONDS
+    while not browser.run(condition):
+        if time.monotonic() > end:
+            raise AssertionError(f"{condition}: {browser.run('document.body.innerText')[-600:]}")
+        time.sleep(0.02)
+
+
+def fill(browser: Browser, **fields: str) -> None:
+    for name, text in fields.items():
+        browser.run(f"document.querySelector('#live [name={name}]').value = {json.dumps(text)}")
+
+
+def measure(browser: Browser, **fields: str) -> None:
+    fill(browser, **fields)
+    browser.run("document.querySelector('.primary').click()")
+    until(browser, _DONE)
+
+
+def text(browser: Browser, selector: str) -> str:
+    return str(browser.run(f"document.querySelector({json.dumps(selector)}).innerText"))
+
+
+def test_from_a_text_to_a_run(serving: Serving) -> None:
+    with Browser() as browser:
+        browser.open(serving.access.new_link())
+        assert browser.run("location.href") == serving.access.origin + "/"
+        measure(browser, **CASE)
+        expected = leakmeter.influence("toy", **CASE, group=True)
+        said = browser.run("[...document.querySelectorAll('#context .s')].map(one => one.title)")
+        assert [one.split(",")[0] for one in said] == [
+            f"{piece.name}: {scale.nats_text(piece.nats)} nats" for piece in expected.pieces
+        ]
+        assert scale.nats_text(expected.whole_nats) in text(browser, "#found h2")
+
+        # A file that is dropped stands in the field.
+        browser.run(
+            "(box => { const held = new DataTransfer(); held.items.add(new File(['Dropped <b>text</b>.'], 'a.txt'));"
+            "box.dispatchEvent(new DragEvent('drop', {dataTransfer: held, bubbles: true, cancelable: true})); })"
+            "(document.querySelector('[name=context]'))"
+        )
+        until(browser, "document.querySelector('[name=context]').value === 'Dropped <b>text</b>.'")
+
+        # By keyboard: to the third piece, and it is cut.
+        browser.run("document.querySelector('#context .s').focus()")
+        browser.press("ArrowRight")
+        browser.press("ArrowRight")
+        browser.press("Enter")
+        until(browser, "document.querySelector('#after .pair') !== null")
+        assert text(browser, "#after del") == "Call 555-010-2231."
+        rest = leakmeter.influence(
+            "toy", context="Ana is 41. She sings.", query=CASE["query"], response=CASE["response"], unit="whole"
+        )
+        assert f"by {scale.nats_text(rest.whole_nats)}" in text(browser, "#after h2").replace("\xa0", " ")
+        assert browser.run("document.querySelectorAll('#context .gone').length") == 1
+
+        browser.run("document.querySelector('#edit [value=swap]').click()")
+        browser.run("document.querySelectorAll('#context .s')[2].click()")
+        until(browser, "(document.querySelector('#after h2') || {innerText: ''}).innerText.includes('surrogates')")
+        browser.run("document.querySelector('#edit [value=cut]').click()")
+        browser.run("for (const one of [...document.querySelectorAll('#context .s')].slice(0, 2)) one.click()")
+        until(browser, "document.querySelectorAll('#after del').length === 3")
+        assert browser.run("document.querySelectorAll('#context .gone').length") == 2
+        browser.run("document.getElementById('back').click()")
+        until(browser, "document.querySelectorAll('#context .gone, #context .swapped').length === 0")
+
+        browser.run("document.querySelector('#redact [name=max_loss]').value = 3")
+        browser.run("document.querySelector('#redact button').click()")
+        until(browser, "document.querySelector('#plan del') !== null")
+        browser.run("document.querySelector('#mix button').click()")
+        until(browser, "!document.getElementById('mixture').hidden")
+        before = text(browser, "#cost")
+        browser.run("(s => { s.value = 0; s.dispatchEvent(new Event('input')); })(document.getElementById('epsilon'))")
+        assert text(browser, "#cost") != before
+
+        browser.run("document.querySelector('#keep [name=name]').value = 'phone'")
+        browser.run("document.querySelector('#keep button').click()")
+        until(browser, "document.querySelector('#kept a') !== null")
+        (run,) = serving.runs.iterdir()
+        assert run.name.startswith(text(browser, "#kept a").removeprefix("run "))
+        assert leakmeter.load_run(run)[0].whole_nats == expected.whole_nats
+
+        browser.run("document.getElementById('numbers').open = true")
+        assert AXE is not None
+        browser.call("Runtime.evaluate", expression=AXE.read_text(encoding="utf-8"))
+        for dark in (False, True):
+            for width in (1280, 390):
+                assert violations(browser, dark=dark, width=width) == []
+                assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        assert browser.complaints == []
+        assert all(one.startswith((serving.access.origin, "data:")) for one in browser.requests)
+
+
+def test_hostile_texts_stay_texts_in_a_browser(serving: Serving) -> None:
+    hostile = '<img src=x onerror="document.title=1"><script>document.title=2</script> Two. </textarea>Three \u202e.'
+    with Browser() as browser:
+        browser.open(serving.access.new_link())
+        title = browser.run("document.title")
+        measure(browser, context=hostile, query=hostile, response=hostile)
+        browser.run("document.querySelector('#context .s').click()")
+        until(browser, "document.querySelector('#after .pair') !== null")
+        assert browser.run("document.querySelectorAll('#result img, #result script:not([type])').length") == 0
+        assert browser.run("document.title") == title
+        assert browser.complaints == []
+
+
+def test_two_browsers_at_once_and_one_that_goes(serving: Serving) -> None:
+    long = {**CASE, "context": " ".join(f"Room {n} is number {n * 7}." for n in range(60)), "unit": "word"}
+    with Browser() as other:
+        other.open(serving.access.new_link())
+        with Browser() as one:
+            link = serving.access.new_link()
+            one.open(link)
+            fill(one, **long)
+            one.run("document.querySelector('.primary').click()")
+            until(one, "document.querySelectorAll('#context .s').length > 0")
+            fill(other, **CASE)
+            other.run("document.querySelector('.primary').click()")
+            until(other, "document.getElementById('status').textContent.includes('in the queue')")
+        until(other, _DONE)
+        assert "3.84" in text(other, "#found h2")
+        other.open(link)
+        assert "the link was used" not in text(other, "body"), "a browser that is signed in stays so"
+        assert serving.queue.length == 0
+
+
+def test_cancel_ends_the_work(serving: Serving) -> None:
+    long = {**CASE, "context": " ".join(f"Room {n} is number {n * 7}." for n in range(60)), "unit": "word"}
+    with Browser() as browser:
+        browser.open(serving.access.new_link())
+        fill(browser, **long)
+        browser.run("document.querySelector('.primary').click()")
+        until(browser, "document.querySelectorAll('#context .s').length > 0")
+        browser.run("document.getElementById('cancel').click()")
+        until(browser, "document.getElementById('status').textContent === 'Cancelled.'")
+        measure(browser, **CASE, unit="sentence")
+
+
+def test_a_page_of_another_origin_reaches_nothing(serving: Serving) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>other</title>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    try:
+        with Browser() as browser:
+            browser.open(serving.access.new_link())
+            browser.open(f"http://127.0.0.1:{other.server_port}/")
+            for headers in ({"content-type": "text/plain"}, {"content-type": "application/json", "x-leakmeter": "1"}):
+                options = {"method": "POST", "credentials": "include", "headers": headers, "body": json.dumps(CASE)}
+                for mode in ("cors", "no-cors"):
+                    if mode == "no-cors" and len(headers) > 1:
+                        continue
+                    asked = json.dumps({**options, "mode": mode})
+                    found = browser.call(
+                        "Runtime.evaluate",
+                        expression=f"fetch('{serving.access.origin}/live/keep', {asked}).then(a => a.type, () => 'no')",
+                        awaitPromise=True,
+                    )["result"]["value"]
+                    assert found in ("no", "opaque")
+            found = browser.call(
+                "Runtime.evaluate",
+                expression="new Promise(done => { const frame = document.createElement('iframe');"
+                f"frame.src = '{serving.access.origin}/'; frame.onload = () => {{ try {{ done(String("
+                "frame.contentDocument && frame.contentDocument.body.innerText)); } catch { done('null'); } };"
+                "document.body.append(frame); })",
+                awaitPromise=True,
+            )["result"]["value"]
+            assert found == "null"
+            assert not serving.runs.exists()
+            assert serving.queue.length == 0
+    finally:
+        other.shutdown()
+        other.server_close()

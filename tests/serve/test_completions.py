@@ -1,0 +1,148 @@
+"""What a chat completion may ask for, and that everything else is refused by its name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from helpers.toy_chat import ToyChat
+from leakmeter.backends.toy import Toy
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.serve.completions import CompletionRequest, FieldError, GivenDocument, parsed
+from leakmeter.text.build import PromptSettings
+
+GIVEN: dict[str, Any] = {
+    "model": "toy",
+    "messages": [{"role": "user", "content": "How old is Ana?"}],
+    "documents": ["Ana is 41."],
+}
+
+
+def asked(**fields: Any) -> CompletionRequest:
+    return parsed(json.dumps({**GIVEN, **fields}).encode(), ("toy",), 7)
+
+
+def refused(**fields: Any) -> FieldError:
+    with pytest.raises(FieldError) as error:
+        asked(**fields)
+    return error.value
+
+
+def test_what_is_not_said_has_defaults() -> None:
+    found = asked()
+    assert (found.n, found.max_tokens, found.temperature, found.stop, found.is_streamed) == (1, 7, 1.0, (), False)
+    assert found.documents == (GivenDocument("Ana is 41."),)
+    assert asked(max_tokens=3).max_tokens == asked(max_completion_tokens=3).max_tokens == 3
+    assert asked(stop="\n").stop == ("\n",)
+    assert asked(seed=None, user=None) == found
+
+
+def test_fields_that_ask_for_nothing_are_taken() -> None:
+    neutral = {"top_p": 1.0, "frequency_penalty": 0, "presence_penalty": 0.0, "logprobs": False, "logit_bias": {}}
+    assert asked(**neutral, response_format={"type": "text"}, store=False) == asked()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"seed": 0}, "seed"),
+        ({"top_p": 0.9}, "top_p"),
+        ({"top_p": True}, "top_p"),
+        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": 0}, "logprobs"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"frequency_penalty": 0.1}, "frequency_penalty"),
+        ({"logit_bias": {"5": 1}}, "logit_bias"),
+        ({"tools": []}, "tools"),
+        ({"user": "someone"}, "user"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"epsilon": 50.0}, "epsilon"),
+        ({"temperature": 0}, "temperature"),
+        ({"temperature": 2.5}, "temperature"),
+        ({"temperature": True}, "temperature"),
+        ({"n": 0}, "n"),
+        ({"n": 17}, "n"),
+        ({"n": 1.5}, "n"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_completion_tokens": "5"}, "max_completion_tokens"),
+        ({"max_tokens": 5, "max_completion_tokens": 5}, "max_tokens"),
+        ({"stop": ["a", "b", "c", "d", "e"]}, "stop"),
+        ({"stop": [""]}, "stop"),
+        ({"stop": 3}, "stop"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"stream": True, "stream_options": {"include_obfuscation": True}}, "stream_options"),
+        ({"documents": []}, "documents"),
+        ({"documents": None}, "documents"),
+        ({"documents": ["  "]}, "documents[0]"),
+        ({"documents": [{"id": "a"}]}, "documents[0].text"),
+        ({"documents": [{"text": "a", "id": 1}]}, "documents[0].id"),
+        ({"documents": [{"text": "a", "title": "b"}]}, "documents[0].title"),
+        ({"documents": ["\ud800"]}, "documents[0]"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "assistant", "content": "Hello"}]}, "messages"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "user", "content": "x", "name": "y"}]}, "messages[0].name"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "text": "x"}]}]},
+            "messages[0].content[0].type",
+        ),
+        ({"model": "gpt-4o"}, "model"),
+        ({"model": None}, "model"),
+    ],
+)
+def test_a_field_that_cannot_be_kept_is_refused_by_its_name(fields: dict[str, Any], param: str) -> None:
+    assert refused(**fields).param == param
+
+
+def test_a_refusal_quotes_no_value() -> None:
+    for error in (refused(user="Tobias"), refused(documents=[{"text": "Tobias", "x": "Tobias"}]), refused(stop=[1])):
+        assert "Tobias" not in str(error)
+    assert "\x1b" not in str(refused(**{"\x1b[2J": 1}))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"null", b"{", b'{"n": NaN}', b'{"n": 1, "n": 2}', b"\xff", b"[" * 100_000, b'{"a":' * 50_000],
+)
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+    with pytest.raises(FieldError):
+        parsed(body, ("toy",), 7)
+
+
+def test_every_message_stays_without_the_documents() -> None:
+    turns = [
+        {"role": "system", "content": "Be short."},
+        {"role": "user", "content": [{"type": "text", "text": "Hello"}, {"type": "text", "text": "there"}]},
+        {"role": "assistant", "content": "Hello."},
+        *GIVEN["messages"],
+    ]
+    case = asked(messages=turns, documents=["Ana is 41.", "Ben is 12."]).case
+    assert all(message.fixed for message in case.messages)
+    assert [message.retrieved for message in case.messages] == [(), (), (), (0, 1)]
+    assert case.messages[1].parts[0].text == "Hello\nthere"
+    assert [part.text for part in case.messages[3].parts] == ["Ana is 41.\n\n", "Ben is 12.\n\n", "How old is Ana?"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "turns"),
+    [(Toy(), []), (ToyChat(), []), (ToyChat(), [{"role": "system", "content": "Be short."}])],
+)
+def test_the_prompt_without_documents_is_the_same_whatever_they_are(backend: Toy, turns: list[dict[str, str]]) -> None:
+    measure = Decode(epsilon=0.5, max_new_tokens=3).seeded()
+    messages = [*turns, *GIVEN["messages"]]
+    items = [
+        PromptSettings(unit="whole").prepare(asked(messages=messages, documents=texts).case, backend, measure).item
+        for texts in (["Ana is 41."], ["x"], ["  <user> \n\n", "\nBen is 12. "], ["How old is Ana?"] * 3)
+    ]
+    assert len({(tuple(item.blank.ids), tuple(item.blank.positions)) for item in items}) == 1
+    assert len({tuple(item.prompt.ids) for item in items}) == len(items)
+    if turns:
+        told = [{"role": one["role"], "content": one["content"]} for one in messages]
+        assert (
+            bytes(items[0].blank.ids[-200:].tolist())
+            .decode(errors="replace")
+            .endswith(backend.tokenizer.render_chat(told, answer=True))
+        )
