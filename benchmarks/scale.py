@@ -371,7 +371,9 @@ def rows(
         workers: sizes of fleets.
         part_seconds: sizes of parts.
     """
-    costs = _read(out / "scale_costs.csv") if run is None else measured(run, out, prepare_s=prepare_s, with_ray=with_ray)
+    costs = (
+        _read(out / "scale_costs.csv") if run is None else measured(run, out, prepare_s=prepare_s, with_ray=with_ray)
+    )
     _save(out / "scale_costs.csv", [{"cost": name, "value": value} for name, value in asdict(costs).items()])
     yield {"work": "measured", **asdict(costs)}
     # An object store takes many puts at a time; what one takes is assumed.
@@ -454,4 +456,3 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
     )
     figure.tight_layout()
     figure.savefig(path)
-
