@@ -33,15 +33,15 @@ from leakmeter.stats import exact_draw
 N_VOCAB = 4
 STOP = 3
 CONFIDENCE = 0.9999
-FRAME, QUERY = Piece("open", "frame", (0, 1)), Piece("query", "query", (0,))
+FRAME, QUERY = Piece("open", "frame", (0, 1)), Piece("query", "query", (2,))
 
 
 class Parted(Toy):
-    """Contexts of token 1 and of token 2 want opposite things, by far; without context nothing is wanted much."""
+    """Contexts of token 1 and of token 0 want opposite things, by far; without context nothing is wanted much."""
 
     def logits(self, ids: IntArray, positions: IntArray) -> FloatArray:
-        told = 9.0 * (np.count_nonzero(ids[2:] == 1) - np.count_nonzero(ids[2:] == 2)) / max(1, len(ids) - 4)
-        return np.asarray([0.1, told, -told, 0.2 * told]) + 0.01 * len(ids) * np.asarray([0.0, 1.0, 0.0, 1.0])
+        told = 9.0 * (np.count_nonzero(ids[2:] == 1) - np.count_nonzero(ids[2:] == 0)) / max(1, len(ids) - 3)
+        return np.asarray([-told, told, 0.1, 0.2 * told]) + 0.01 * len(ids) * np.asarray([0.0, 1.0, 0.0, 1.0])
 
 
 TOY = Parted(N_VOCAB)
@@ -52,14 +52,14 @@ def case(*context: int) -> ContextItem:
     return make_item(prompt, None, stop_ids=(STOP,))
 
 
-CONTEXTS = {"one": case(1, 1), "two": case(2, 2, 2, 2, 2, 2)}
+CONTEXTS = {"one": case(1, 1), "two": case(0, 0, 0, 0, 0, 0)}
 EXEMPLARS = {
-    "more": generation.batch([(1, 1), (2,), (1, 0)], stop_ids=(STOP,)),
-    "fewer": generation.batch([(2,), (1, 0)], stop_ids=(STOP,)),
+    "more": generation.batch([(1, 1), (0,), (1, 2)], stop_ids=(STOP,)),
+    "fewer": generation.batch([(0,), (1, 2)], stop_ids=(STOP,)),
 }
 SINGLE = {
     "one": generation.batch([(1, 1)], stop_ids=(STOP,)),
-    "two": generation.batch([(2, 2, 2)], stop_ids=(STOP,)),
+    "two": generation.batch([(0, 0, 0)], stop_ids=(STOP,)),
 }
 
 
@@ -118,7 +118,7 @@ def test_stop_tokens_and_shortest_lengths_are_inside_the_bound(
         limit = at_most(len(y) * kind.epsilon)
         assert probability <= limit * other[y]
         assert other[y] <= limit * probability
-    # The bound of a token is reached, to 2 %, at the token where the two part most.
+    # The inputs part by a good share of the bound.
     first = [
         {v: sum((p for y, p in of.items() if y[0] == v), start=Fraction(0)) for v in range(N_VOCAB)}
         for of in (one, other)
@@ -177,7 +177,7 @@ def test_an_audit_of_100_000_draws_finds_no_more_than_the_guarantee(
     first, whole = audited(kind, 100_000)
     record_property("least_epsilon", [first, whole])
     print(f"least epsilon of the first token {first:.4f} of {kind.epsilon:.4f}, of the response {whole:.4f}")
-    assert 0.4 * kind.epsilon < first <= kind.epsilon
+    assert 0.3 * kind.epsilon < first <= kind.epsilon
     assert whole <= 2 * kind.epsilon
 
 
@@ -234,7 +234,7 @@ def test_the_calls_of_the_model_follow_from_the_tokens_alone(
             continue
         if len(kind.inputs) == 2 and kind.inputs is EXEMPLARS:
             # The number of exemplars is public: one of them is replaced.
-            item = generation.batch([(1, 1), (2,), (1,) * (5 if name == "one" else 9)], stop_ids=(STOP,))
+            item = generation.batch([(1, 1), (0,), (1,) * (5 if name == "one" else 9)], stop_ids=(STOP,))
         backend, rounds, at = Counting(N_VOCAB), list[Any](), iter(tokens)
 
         def draw(weights: Any, bits: Any, at: Any = at) -> Any:
