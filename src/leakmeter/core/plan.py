@@ -11,8 +11,8 @@ A prompt that hides pieces has the states of its context from the prompt that hi
 
     a hidden                    q q y y    run 3, forks from run 0 after 9, and does not attend to a
 
-Where a guarantee is held against the first prompt of a request, that prompt is run apart: it forks from no other run and
-none forks from it. What is run of it, and beside what, then follows from itself alone.
+Where a guarantee is held against the first prompt of a request, that prompt is run apart: it forks from no other run
+and none forks from it. What is run of it, and beside what, then follows from itself alone.
 """
 
 from __future__ import annotations
