@@ -162,7 +162,9 @@ def test_a_file_of_cases_is_measured_as_the_command_line_does(tmp_path: Path) ->
         assert told[-1][0] == "done"
         name = told[-1][1]["run"]
     (tmp_path / "cases.jsonl").write_text(lines(CASES))
-    alone = leakmeter.influence("toy", tmp_path / "cases.jsonl", unit="sentence", group=True, max_new_tokens=40, out=tmp_path / "alone")
+    alone = leakmeter.influence(
+        "toy", tmp_path / "cases.jsonl", unit="sentence", group=True, max_new_tokens=40, out=tmp_path / "alone"
+    )
     assert alone.path.name == name
     served = leakmeter.load_run(tmp_path / "runs" / name)
     assert [one.whole_nats for one in served] == [one.whole_nats for one in alone]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 NAVIGATION: Final = (("/", "Live"), ("/runs", "Runs"), ("/sql", "SQL"), ("/ledger", "Ledger"), ("/doctor", "Doctor"))
-_OWN: Final = ("serve.css", "serve.js", "live.js", "browse.js")
+_OWN: Final = ("serve.css", "serve.js", "live.js", "browse.js", "doctor.js")
 _TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 
