@@ -231,10 +231,19 @@ class Book:
             by_recipient: to each recipient apart; otherwise over all, as if they compared what they were told.
             day: of answers of this day alone.
         """
+        looks = (look for look in self.looks(kind) if day is None or look.event["day"] == day)
+        return self.totals(looks, by_recipient=by_recipient)
+
+    def totals(self, looks: Iterable[Look], *, by_recipient: bool) -> list[Told]:
+        """What some answers told of each thing, what told most first.
+
+        Args:
+            looks: in the order of time.
+            by_recipient: see `told`.
+        """
         groups: dict[tuple[Thing, str | None], list[Look]] = defaultdict(list)
-        for look in self.looks(kind):
-            if day is None or look.event["day"] == day:
-                groups[look.thing, look.event["recipient"] if by_recipient else None].append(look)
+        for look in looks:
+            groups[look.thing, look.event["recipient"] if by_recipient else None].append(look)
         found = [self._told(thing, recipient, looks) for (thing, recipient), looks in groups.items()]
         return sorted(found, key=lambda one: (-one.total.largest_running_nats, one.thing, one.recipient or ""))
 
