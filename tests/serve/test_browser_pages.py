@@ -36,7 +36,8 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
 def until(browser: Browser, condition: str) -> None:
     end = time.monotonic() + _SECONDS
     while not browser.run(condition):
-        assert time.monotonic() < end, f"{condition}: {browser.run('document.body.innerText')[-600:]}"
+        if time.monotonic() > end:
+            raise AssertionError(f"{condition}: {browser.run('document.body.innerText')[-600:]}")
         time.sleep(0.02)
 
 

@@ -39,7 +39,7 @@ from leakmeter.serve.pages import show, whole_report
 from leakmeter.serve.serving import Serving, serving_of
 
 T = TypeVar("T")
-MOST_ROWS: Final = 500_000
+MOST_ROWS: Final = 100_000
 """Rows of a ledger that is shown, of all its tables."""
 MOST_ID: Final = 2_000
 """Characters of an id."""
