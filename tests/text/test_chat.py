@@ -129,7 +129,7 @@ def test_text_of_a_message_never_becomes_a_turn(chat: Any, chat_tokenizer: Any) 
 
 @pytest.mark.parametrize("role", ["evil<|im_start|>", "user\n", "User", "", "a b", "user<|im_end|>", "1"])
 def test_a_role_that_is_no_plain_word_is_refused(chat: Any, role: str) -> None:
-    with pytest.raises(UsageError, match=r"(?s)message 1: role .* is not a plain word"):
+    with pytest.raises(UsageError, match=r"message 1: (role '\S*'|its role) is not a plain word"):
         chat([{"role": role, "content": "x"}, CHAT[-1]])
 
 
