@@ -17,7 +17,6 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-
 _LONGEST_NAME: Final = 120
 
 

@@ -230,7 +230,7 @@ def _run(content: bytes, folder: Path) -> None:
             _read_run(path)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             # A run that is what was written, as far as its hashes tell: see `runs.damage.as_written`.
-            assert verify(path).state == "whole"  # noqa: PT017 - what is raised beside these goes on its way
+            assert verify(path).state == "whole"
 
 
 def _read_run(path: Path) -> None:
@@ -363,7 +363,19 @@ _WORDS: Final = (
     *("count(*)", "avg(value)", "value", "item", "piece", "texts", "'x'", "''", "(", ")", ",", ";", "--", "/*", "*/"),
     *("union all", "join", "on", "using", "with t as", "recursive", "cast(", "as", "integer", "::json", "->>", "'$.a'"),
     *("read_csv('/etc/passwd')", "read_text('*')", "glob('*')", "attach 'x'", "copy", "pragma", "install httpfs"),
-    *("range(10)", "unnest([1, 2])", "null", "1e400", "nan", "interval", "date '2020-13-01'", "\x00", "\u2028", "🙂", '"'),
+    *(
+        "range(10)",
+        "unnest([1, 2])",
+        "null",
+        "1e400",
+        "nan",
+        "interval",
+        "date '2020-13-01'",
+        "\x00",
+        "\u2028",
+        "🙂",
+        '"',
+    ),
     *("$1", "?", "{", "}", "x -> x", "case when", "end", "distinct", "having", "lateral", "pivot", "results", "pieces"),
     *("error(texts)", "cast(texts as integer)", "texts::date", "strptime(texts, '%')", "regexp_matches(texts, '(')"),
 )
@@ -374,7 +386,7 @@ _WHOLE_QUERIES: Final = (
 )
 
 
-class _Over(Exception):
+class _OverError(Exception):
     """A query that goes on as long as it may; ended as a server ends it."""
 
 
@@ -385,13 +397,13 @@ def _query(content: bytes, folder: Path) -> None:
 
     def check() -> None:
         if time.monotonic() > end:
-            raise _Over
+            raise _OverError
 
     try:
         answer = ask(content.decode("utf-8", "replace"), _queried(), memory="200MB", check=check)
         for _, _ in zip(answer.rows, range(1000), strict=False):
             check()
-    except _Over:
+    except _OverError:
         pass
 
 

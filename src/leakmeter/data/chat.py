@@ -35,7 +35,9 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
         if not isinstance(entry, dict) or "role" not in entry or "content" not in entry:
             raise DataError(f"{at} is not an object with 'role' and 'content'")
         if unknown := [field for field in entry if field not in _FIELDS]:
-            raise DataError(f"{at}: field '{excerpt(unknown[0], _LONGEST_NAME)}' is not understood; put its text into 'content'")
+            raise DataError(
+                f"{at}: field '{excerpt(unknown[0], _LONGEST_NAME)}' is not understood; put its text into 'content'"
+            )
         role = checked_text(entry["role"], "role", at)
         if not _ROLE.fullmatch(role):
             # What has spaces may be a text that slipped into the place of a role, and private.

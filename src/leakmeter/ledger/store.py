@@ -231,8 +231,8 @@ class Ledger:
                 self._kept[name] = from_parquet(table, content)
             except (OSError, ValueError, pa.ArrowException) as error:
                 raise StoreError(
-                    f"'{self.path / name}' of the ledger cannot be read: {one_line(error)}; restore it from a copy, or make a "
-                    "new ledger from the logs"
+                    f"'{self.path / name}' of the ledger cannot be read: {one_line(error)}; restore it from a copy, or "
+                    "make a new ledger from the logs"
                 ) from None
         return self._kept[name]
 

@@ -216,7 +216,9 @@ class RunDirectory:
             spec = RunSpec(**{**given, "cases": tuple(told["cases"]), "problems": tuple(told["problems"])})
             n_parts, of = int(told["n_parts"]), int(told["slices"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
-            raise StoreError(f"what the slices of run '{self.place}' are of cannot be read: {one_line(error)}") from None
+            raise StoreError(
+                f"what the slices of run '{self.place}' are of cannot be read: {one_line(error)}"
+            ) from None
         if spec.id != self.path.resolve().name:
             raise StoreError(f"the slices in '{self.place}' are of run {spec.id}; the directory has another name")
         return spec, n_parts, of
@@ -432,7 +434,8 @@ class RunDirectory:
             yield
         except (OSError, ValueError, KeyError, RecursionError, pa.ArrowException) as error:
             raise StoreError(
-                f"part {number} of run '{self.place}' cannot be read: {one_line(error)}; remove that directory and run again"
+                f"part {number} of run '{self.place}' cannot be read: {one_line(error)}; remove that directory and "
+                "run again"
             ) from None
 
     def _read(self, path: Path) -> bytes:

@@ -30,7 +30,7 @@ from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions, Text
 from leakmeter.commands.renamed import renamed
 from leakmeter.core.files import parsed_toml, read_text
-from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.privacy.calibrate import Free
 from leakmeter.privacy.clipped_logits import Adjacency, NormaliseBy
