@@ -21,8 +21,8 @@ from leakmeter.errors import LeakmeterError
 SECONDS: Final = float(os.environ.get("LEAKMETER_FUZZ_SECONDS", "10"))
 """Of all fuzzers together; `make fuzz` gives more."""
 FIRST_SEED: Final = int(os.environ.get("LEAKMETER_FUZZ_SEED", "0"))
-SECRET: Final = "Dora Haas 555-0100"
-"""Stands in values of files, and in no message."""
+SECRET: Final = "Dora Haas lives in Graz, and her number is 555-0100"
+"""Stands in values of files, and in no message; too long for the name of a field."""
 LONGEST_SECONDS: Final = 30.0
 """For one input of a few kilobytes."""
 MOST_GROWTH: Final = 2**30

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.plain import excerpt
 from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.ledger.store import SUBJECTS, Ledger
@@ -56,7 +57,9 @@ def read_edits(ledger: Ledger) -> Edits:
     told = parsed_toml(read_text(path, "file of subjects"), f"'{path}'")
     for name in told:
         if name not in ("same", "apart"):
-            raise UsageError(f"'{path}' has a table '{name}'; expected are [[same]] and [[apart]], {_EXAMPLE}")
+            raise UsageError(
+                f"'{path}' has a table '{excerpt(name, 60)}'; expected are [[same]] and [[apart]], {_EXAMPLE}"
+            )
     groups = {name: _groups(told.get(name, []), str(path), name) for name in ("same", "apart")}
     return Edits(tuple(groups["same"]), tuple(one for group in groups["apart"] for one in group))
 

@@ -432,7 +432,7 @@ class RunDirectory:
     def _named(self, number: int) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError, KeyError, RecursionError, pa.ArrowException) as error:
+        except (OSError, ValueError, LookupError, RecursionError, pa.ArrowException) as error:
             raise StoreError(
                 f"part {number} of run '{self.place}' cannot be read: {one_line(error)}; remove that directory and "
                 "run again"

@@ -302,7 +302,7 @@ def task_of(given: Fields, where: str) -> TaskData:
     """
     for key in given:
         if key not in _KEYS:
-            raise DataError(f"{where}: unknown key '{key}'; known: {', '.join(_KEYS)}")
+            raise DataError(f"{where}: unknown key {_shown(key)}; known: {', '.join(_KEYS)}")
     for key, example in (("fields", '[fields] and lines COLUMN = "Heading"'), ("labels", 'labels = ["One", "Two"]')):
         if not given.get(key):
             raise DataError(f"{where} has no '{key}', or none in it; expected some, such as {example}")

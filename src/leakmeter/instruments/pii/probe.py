@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.plain import excerpt
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, told_relation
 from leakmeter.models import config_dir
@@ -143,7 +144,7 @@ def load_templates(path: str | Path) -> ProbeTemplates:
         raise DataError(f"file of templates '{path}' is empty; expected texts for {', '.join(PROBE_KINDS)}")
     for kind, texts in told.items():
         if kind not in PROBE_KINDS:
-            raise DataError(f"'{path}': unknown kind {kind!r}; known: {', '.join(PROBE_KINDS)}")
+            raise DataError(f"'{path}': unknown kind '{excerpt(kind, 60)}'; known: {', '.join(PROBE_KINDS)}")
         if not isinstance(texts, list) or not texts or not all(isinstance(one, str) and one.strip() for one in texts):
             raise DataError(f"'{path}': '{kind}' has to be a list of one or more texts")
     return {kind: tuple(told[kind]) for kind in PROBE_KINDS if kind in told}
