@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -50,6 +50,7 @@ _KEYS: Final[dict[str, Callable[[Entry], Any]]] = {
 }
 _NAME: Final = re.compile(r"[\w-]{1,200}")
 _REMEMBERED: Final = 5_000
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class Shelf:
         return _kept(self._found, name, _state(self.path(name)), lambda: _found(self.path(name)))
 
 
-def _kept(held: OrderedDict[str, tuple[object, Any]], name: str, state: object, make: Callable[[], Any]) -> Any:
+def _kept(held: OrderedDict[str, tuple[object, _T]], name: str, state: object, make: Callable[[], _T]) -> _T:
     before = held.get(name)
     if before is None or before[0] != state:
         held[name] = before = state, make()

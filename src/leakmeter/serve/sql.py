@@ -8,6 +8,7 @@ import io
 import threading
 import time
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -56,12 +57,12 @@ async def rows(request: Request) -> Response:
     if len(found) > ROWS:
         said = f"The first {ROWS:,} rows; the file has all."
     table = b.Table(
-        [b.Column(b.Untrusted(name), "text") for name in columns],
+        [b.Column(b.Untrusted(name), _kind(shown, at)) for at, name in enumerate(columns)],
         [b.Row([_cell(value) for value in row]) for row in shown],
         first=ROWS,
+        first_on_pages=ROWS,
+        open_on_pages=ROWS,
         rest=("row", "rows"),
-        sortable=True,
-        filterable=True,
     )
     problems = [b.Warning(("Left out: ", b.Untrusted(one, 300))) for one in left_out]
     return JSONResponse({"html": html.fragment([*problems, table]) if columns else "", "said": said})
@@ -81,6 +82,11 @@ async def as_csv(request: Request) -> Response:
         media_type="text/csv; charset=utf-8",
         headers={"content-disposition": 'attachment; filename="rows.csv"'},
     )
+
+
+def _kind(rows: _Rows, at: int) -> b.Kind:
+    numeric = all(isinstance(row[at], int | float | Decimal | None) for row in rows)
+    return "number" if rows and numeric else "text"
 
 
 def _cell(value: object) -> b.Cell:
