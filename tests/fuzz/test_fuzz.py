@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from helpers import logged_traffic
 from helpers.fuzzing import SECONDS, SECRET, as_json, fuzz, holds, json_files, spoilt_bytes, spoilt_values
 from helpers.logged_traffic import WRITERS, exchanges
-from helpers.made_runs import written
 from helpers.measured_runs import run as measured_run
 
 CORPUS: Final = Path(__file__).with_name("corpus")
@@ -352,10 +351,9 @@ TEXTS: Final = (
 
 @cache
 def _queried() -> list[Path]:
-    import tempfile
+    from leakmeter.runs.catalogue import complete_runs
 
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-runs-"))
-    return [written(folder)]
+    return [path for path in complete_runs(RUNS)[0] if path.name.startswith(("influence", "decode"))]
 
 
 _WORDS: Final = (

@@ -15,7 +15,7 @@ from leakmeter.text.entities import date
 from leakmeter.text.entities.find import find
 from leakmeter.text.entities.mention import Entity
 from leakmeter.text.entities.repeated import repeated
-from leakmeter.text.surrogates import address, phone
+from leakmeter.text.surrogates import address, person, phone
 from leakmeter.text.surrogates.entity import Surrogate, surrogate_of
 
 
@@ -193,3 +193,12 @@ def test_free_ranges_are_as_long_as_numbers_of_their_country() -> None:
     lengths = {1: 10, 44: 10, 49: 10, 33: 9, 61: 9, 46: 9}
     for country, ranges in phone._FREE.items():
         assert {len(first) + n for first, n in ranges} == {lengths[country]}
+
+
+def test_first_names_of_both_genders_stand_by_their_share_of_both() -> None:
+    from faker.providers.person.en_US import Provider
+
+    names = person.given_names("any")
+    tables = Provider.first_names_male, Provider.first_names_female
+    shares = [sum(table.get(name, 0.0) for table in tables) for name in names]
+    assert shares == sorted(shares, reverse=True)
