@@ -6,6 +6,8 @@ PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 MODEL := smollm2-135m
+FUZZ_SECONDS := 1200
+FUZZ_SEED :=
 LOCK := constraints.txt
 TORCH := $(shell sed -n 's/^torch==//p' $(LOCK))
 CPU_INDEX := https://download.pytorch.org/whl/cpu
@@ -23,7 +25,7 @@ VENV_WORKS := $(shell $(BIN)/python -c 'print("yes")' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all check docs clean model FORCE
+.PHONY: help demo test test-all fuzz mutation check docs clean model FORCE
 
 help: ## show this list
 	@echo "leakmeter: make TARGET, with"
@@ -43,6 +45,14 @@ test: $(VENV)/.installed-test model ## install and run the tests, all but the lo
 test-all: $(VENV)/.installed-dev model ## install and run the long tests too
 	@echo "== tests: with the long ones"
 	@$(BIN)/python -m pytest -n 2 -m "not hub"
+
+fuzz: $(VENV)/.installed-test ## fuzz every reader for 20 minutes, or FUZZ_SECONDS
+	@seed=$(FUZZ_SEED); [ -n "$$seed" ] || seed=$$(date +%s); \
+	echo "== fuzzers: $(FUZZ_SECONDS) seconds, FUZZ_SEED=$$seed"; \
+	LEAKMETER_FUZZ_SECONDS=$(FUZZ_SECONDS) LEAKMETER_FUZZ_SEED=$$seed $(BIN)/python -m pytest -p no:xdist tests/fuzz
+
+mutation: $(VENV)/.installed-test ## break 500 places of the code that computes, and see whether tests notice (hours)
+	@$(BIN)/python tests/mutants/sampled.py --sample 500 --seed 0
 
 check: $(VENV)/.installed-dev ## lint, format check and types
 	@echo "== ruff check"

@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Final
+
+_LONGEST_NAME: Final = 120
 
 
 class LeakmeterError(Exception):
@@ -30,6 +33,9 @@ class UnknownNameError(UsageError):
 
     def __init__(self, kind: str, given: str, known: Iterable[str]) -> None:
         names = sorted(known)
+        # What is given may be a text that slipped into the place of a name.
+        given = " ".join(given[: 4 * _LONGEST_NAME].split())
+        given = given if len(given) <= _LONGEST_NAME else f"{given[:_LONGEST_NAME]}…"
         guess = difflib.get_close_matches(given, names, n=1)
         hint = f"; did you mean '{guess[0]}'?" if guess else ";"
         listing = ", ".join(f"'{name}'" for name in names) or "none"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Top
+from leakmeter.core.reductions import MixtureLogProbs, Top
 from leakmeter.core.request import Reduction, Request
 from leakmeter.stats.logspace import log_softmax
 
@@ -96,3 +96,12 @@ def test_it_reads_the_row_after_the_response() -> None:
     logits = toy.logits(np.asarray([3, 1, 4, 5, 9]), np.arange(5))
     assert scores.values.shape == (2, 1, 4, 2)
     np.testing.assert_array_equal(scores.values, np.broadcast_to(slow(logits[None, None], 4), (2, 1, 4, 2)))
+
+
+@pytest.mark.parametrize(
+    ("weight", "temperature", "expected"), [(0.0, 1.0, True), (1.0, 1.0, True), (1.5, 1.0, False), (1.0, 2.0, False)]
+)
+def test_a_mixture_is_bounded_by_the_top_for_weights_up_to_one(
+    weight: float, temperature: float, expected: bool
+) -> None:
+    assert MixtureLogProbs(weight, temperature).bounded_by_top is expected

@@ -350,3 +350,15 @@ def test_the_work_is_the_same_whatever_the_context(library: Any, monkeypatch: py
         bounded_mixture(library(full), library(bare), 0.25)
         taken.append(calls)
     assert taken == [25] * 4
+
+
+@pytest.mark.parametrize("loss", [0.0, 1.0, 700.0])
+def test_the_allowance_for_rounding_grows_with_the_loss_and_the_tokens(loss: float) -> None:
+    from leakmeter.privacy.bounded import _error
+
+    for n_tokens in (1, 50_000):
+        support = np.ones((1, n_tokens), dtype=bool)
+        allowed = float(_error(np.array([[loss]]), support)[0, 0])
+        # A sum of n positive numbers is off by (n - 1) units at most, and each of two logarithms by 8 of its last.
+        assert allowed >= np.finfo(np.float64).eps * (n_tokens - 1 + 8.0 * loss)
+        assert allowed < 1e-9

@@ -220,3 +220,9 @@ def test_so_many_subjects_have_the_power(effect: float) -> None:
     power = (scipy.stats.wilcoxon(draws, axis=1, alternative="greater").pvalue <= 0.05).mean()
     # Measured: 0.83, 0.84 and 0.89: where the effect is large, Noether's variance is too large.
     assert 0.78 <= power <= 0.92
+
+
+def test_a_tail_is_fitted_to_eight_nulls_or_more() -> None:
+    nulls = [0.1, 0.4, -0.3, 0.9, -1.2, 0.2, 0.7, -0.6]
+    assert np.isfinite(extrapolated_exposure(np.array([2.0, *nulls])))
+    assert np.isnan(extrapolated_exposure(np.array([2.0, *nulls[:7]])))

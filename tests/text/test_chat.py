@@ -129,7 +129,7 @@ def test_text_of_a_message_never_becomes_a_turn(chat: Any, chat_tokenizer: Any) 
 
 @pytest.mark.parametrize("role", ["evil<|im_start|>", "user\n", "User", "", "a b", "user<|im_end|>", "1"])
 def test_a_role_that_is_no_plain_word_is_refused(chat: Any, role: str) -> None:
-    with pytest.raises(UsageError, match=r"(?s)message 1: role .* is not a plain word"):
+    with pytest.raises(UsageError, match=r"message 1: (role '\S*'|its role) is not a plain word"):
         chat([{"role": role, "content": "x"}, CHAT[-1]])
 
 
@@ -276,3 +276,12 @@ def test_a_chat_of_its_query_alone_says_how_to_mark_the_context(chat: Any) -> No
         UsageError, match=r"--context-from REGEX \(a group of the user's turn\), as a message of its own"
     ):
         chat([{"role": "user", "content": ASKED}])
+
+
+@pytest.mark.parametrize("tokenization", ["joint", "parts"])
+def test_a_message_that_goes_takes_no_other_with_it(chat: Any, tokenization: str) -> None:
+    messages = [{"role": role, "content": said} for role, said in (("user", "Ana sang."), ("assistant", "Yes."))]
+    one = chat([*messages, {"role": "user", "content": "Who?"}], unit="document", tokenization=tokenization)
+    for span in one.item.spans:
+        kept = {piece.name for piece in one.item.prompt.pieces if piece.ids} - set(span.pieces)
+        assert {piece.name for piece in one.item.cuts[span.name].pieces if piece.ids} == kept

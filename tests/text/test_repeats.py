@@ -91,3 +91,9 @@ def test_odd_texts_do_not_take_forever(text: str) -> None:
     started = time.process_time()
     repeats.find(text)
     assert time.process_time() - started < 5
+
+
+def test_names_that_share_a_word_with_any_of_a_group_join_it() -> None:
+    text = "He saw Anna Ekberg, and it was Ekberg Holm; but Anna Berg sang, and Bodil Lind."
+    (value,) = repeats.find(text)
+    assert [text[a:b] for a, b in value.mentions] == ["Anna Ekberg", "Ekberg Holm", "Anna Berg"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from leakmeter.text.entities import date
 from leakmeter.text.entities.find import find
 from leakmeter.text.entities.mention import Entity
 from leakmeter.text.entities.repeated import repeated
+from leakmeter.text.surrogates import address, person, phone
 from leakmeter.text.surrogates.entity import Surrogate, surrogate_of
 
 
@@ -161,3 +163,42 @@ def test_whether_a_response_repeats_a_value(type_: str, value: str, text: str, r
 def test_no_response_is_too_strange(response: str, type_: str) -> None:
     for value in ("1984-05-03", "a@b.co", "x", "***"):
         assert repeated(type_, value, value, response) in ("verbatim", "in part", "no")
+
+
+@pytest.mark.parametrize(
+    "value", ["12 Oak Street, Springfield, IL 62701", "Suite 4, 12 Oak Street, Springfield, IL 62701"]
+)
+def test_a_street_of_the_same_town_has_another_name_and_number(value: str) -> None:
+    draw = address.drawer(value, "Anna Ek", "US")
+    drawn = [draw(random.Random(seed)) for seed in range(10)]
+    assert all(one.endswith(", Springfield, IL 62701") for one in drawn)
+    streets = [re.search(r"(\d+) (\S+(?: \S+)*?) Street,", one) for one in drawn]
+    assert all(street and street[1] != "12" and street[2] != "Oak" for street in streets)
+    assert all(re.match(r"Suite \d, \d\d ", one) for one in drawn) == value.startswith("Suite")
+
+
+def test_a_number_of_the_same_area_keeps_its_kind() -> None:
+    import phonenumbers as library
+
+    value = "+44 7911 123456"
+    draw = phone.drawer(value, "GB", "record 1")
+    drawn = {draw(random.Random(seed)) for seed in range(20)}
+    kinds = {library.number_type(library.parse(one, "GB")) for one in drawn}
+    assert kinds == {library.number_type(library.parse(value, "GB"))}
+    assert all(one.startswith("+44 7911 ") for one in drawn)
+    assert len(drawn) > 10
+
+
+def test_free_ranges_are_as_long_as_numbers_of_their_country() -> None:
+    lengths = {1: 10, 44: 10, 49: 10, 33: 9, 61: 9, 46: 9}
+    for country, ranges in phone._FREE.items():
+        assert {len(first) + n for first, n in ranges} == {lengths[country]}
+
+
+def test_first_names_of_both_genders_stand_by_their_share_of_both() -> None:
+    from faker.providers.person.en_US import Provider
+
+    names = person.given_names("any")
+    tables = Provider.first_names_male, Provider.first_names_female
+    shares = [sum(table.get(name, 0.0) for table in tables) for name in names]
+    assert shares == sorted(shares, reverse=True)

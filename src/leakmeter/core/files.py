@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import stat
+import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from leakmeter.errors import DataError
 
@@ -56,3 +57,21 @@ def read_text(path: Path, what: str) -> str:
         ) from None
     except OSError as error:
         raise DataError(f"{what} '{path}' cannot be read: {error.strerror or error}") from None
+
+
+def parsed_toml(text: str, where: str) -> dict[str, Any]:
+    """What a text of TOML says.
+
+    Args:
+        text: the file's.
+        where: it stands, for errors, such as "task file 'own.toml'".
+
+    Raises:
+        DataError: it is no TOML, or so deep or with numbers so long that it cannot be read.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{where} is not TOML: {error}") from None
+    except (RecursionError, ValueError):
+        raise DataError(f"{where} is TOML nested too deep, or with a number too long, to be read") from None

@@ -39,6 +39,11 @@ def excerpt(text: str, characters: int) -> str:
     return f"{line[: characters - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
 
 
+def one_line(error: object) -> str:
+    """What an error of a library says, on one line: some draw where it was on lines of their own."""
+    return " ".join(str(error).split())
+
+
 SELDOM: Final = "left out where it is None"
 """Of a field's metadata: few results have it, and the others are written as if there were no such field."""
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from leakmeter.core.case import Document, Message
+from leakmeter.core.plain import excerpt
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
@@ -16,6 +17,7 @@ _FIELDS = ("role", "content", "name")
 _ASSISTANT = "assistant"
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
 _ROLE = re.compile(r"[a-z][a-z_]*")
+_LONGEST_NAME = 60
 
 
 def messages_of(value: object, where: str) -> tuple[Message, ...]:
@@ -33,10 +35,15 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
         if not isinstance(entry, dict) or "role" not in entry or "content" not in entry:
             raise DataError(f"{at} is not an object with 'role' and 'content'")
         if unknown := [field for field in entry if field not in _FIELDS]:
-            raise DataError(f"{at}: field '{unknown[0]}' is not understood; put its text into 'content'")
+            raise DataError(
+                f"{at}: field '{excerpt(unknown[0], _LONGEST_NAME)}' is not understood; put its text into 'content'"
+            )
         role = checked_text(entry["role"], "role", at)
         if not _ROLE.fullmatch(role):
-            raise DataError(f"{at}: role '{role}' is not a plain word such as 'system', 'user', 'assistant', 'tool'")
+            # What has spaces may be a text that slipped into the place of a role, and private.
+            is_short = role.isprintable() and " " not in role and len(role) <= _LONGEST_NAME
+            shown = f"role '{role}'" if is_short else "its role"
+            raise DataError(f"{at}: {shown} is not a plain word such as 'system', 'user', 'assistant', 'tool'")
         name = checked_text(entry.get("name", f"{role} {number}"), "name", at)
         name = unused(name, names)
         names.add(name)

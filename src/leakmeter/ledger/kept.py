@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from leakmeter.core.plain import one_line
 from leakmeter.core.written import make_private, store_errors, write_whole
 from leakmeter.errors import StoreError
 from leakmeter.runs.schema import from_table, to_table
@@ -61,7 +62,7 @@ class KeptTexts:
             numbers = pq.read_table(pa.BufferReader((self.path / f"{score}.parquet").read_bytes()))
             return (told["texts"], from_table(numbers)), told["params"]
         except (OSError, ValueError, RecursionError, KeyError, TypeError, pa.ArrowException) as error:
-            raise StoreError(f"kept texts '{self.path / score}' cannot be read: {error}") from None
+            raise StoreError(f"kept texts '{self.path / score}' cannot be read: {one_line(error)}") from None
 
     def all_texts(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Each score's texts; those that cannot be read are left out."""

@@ -29,6 +29,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from leakmeter.core.json_object import JsonObject
+from leakmeter.core.plain import one_line
 from leakmeter.core.written import check_outside_runs, clear_left_over, make_private, store_errors, write_whole
 from leakmeter.errors import StoreError
 from leakmeter.ledger.kept import KeptTexts
@@ -116,7 +117,8 @@ class State:
             )
             model, generation, number = told["model"], int(told["generation"]), int(told["next_number"])
             key_check = str(told["key_check"])
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+            # Their own words repeat what stands there.
             raise ValueError("a field of it is missing or of another kind") from None
         if any(_PART.fullmatch(name) is None for part in parts for name in part.files):
             raise ValueError("it names a file that is no part of a ledger")
@@ -174,7 +176,7 @@ class Ledger:
         except FileNotFoundError:
             return State(self.keys.check)
         except (OSError, ValueError, RecursionError) as error:
-            raise StoreError(f"'{self.path / INDEX}' cannot be read: {error}") from None
+            raise StoreError(f"'{self.path / INDEX}' cannot be read: {one_line(error)}") from None
         if state.key_check != self.keys.check:
             raise StoreError(
                 f"ledger '{self.path}' was made under another key, so that its pseudonyms cannot be compared; "
@@ -232,8 +234,8 @@ class Ledger:
                 self._kept[name] = from_parquet(table, content)
             except (OSError, ValueError, pa.ArrowException) as error:
                 raise StoreError(
-                    f"'{self.path / name}' of the ledger cannot be read: {error}; restore it from a copy, or make a "
-                    "new ledger from the logs"
+                    f"'{self.path / name}' of the ledger cannot be read: {one_line(error)}; restore it from a copy, or "
+                    "make a new ledger from the logs"
                 ) from None
         return self._kept[name]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leakmeter.core.files import read_text
+from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.plain import excerpt
 from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.ledger.store import SUBJECTS, Ledger
@@ -54,13 +54,12 @@ def read_edits(ledger: Ledger) -> Edits:
     path = ledger.path / SUBJECTS
     if not path.exists():
         return Edits()
-    try:
-        told = tomllib.loads(read_text(path, "file of subjects"))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"'{path}' is no TOML: {error}") from None
+    told = parsed_toml(read_text(path, "file of subjects"), f"'{path}'")
     for name in told:
         if name not in ("same", "apart"):
-            raise UsageError(f"'{path}' has a table '{name}'; expected are [[same]] and [[apart]], {_EXAMPLE}")
+            raise UsageError(
+                f"'{path}' has a table '{excerpt(name, 60)}'; expected are [[same]] and [[apart]], {_EXAMPLE}"
+            )
     groups = {name: _groups(told.get(name, []), str(path), name) for name in ("same", "apart")}
     return Edits(tuple(groups["same"]), tuple(one for group in groups["apart"] for one in group))
 

@@ -29,6 +29,7 @@ from filelock import FileLock, Timeout
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
+from leakmeter.core.plain import one_line
 from leakmeter.core.urls import check_directory
 from leakmeter.core.written import (
     PARTIAL,
@@ -215,7 +216,9 @@ class RunDirectory:
             spec = RunSpec(**{**given, "cases": tuple(told["cases"]), "problems": tuple(told["problems"])})
             n_parts, of = int(told["n_parts"]), int(told["slices"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
-            raise StoreError(f"what the slices of run '{self.place}' are of cannot be read: {error}") from None
+            raise StoreError(
+                f"what the slices of run '{self.place}' are of cannot be read: {one_line(error)}"
+            ) from None
         if spec.id != self.path.resolve().name:
             raise StoreError(f"the slices in '{self.place}' are of run {spec.id}; the directory has another name")
         return spec, n_parts, of
@@ -384,7 +387,7 @@ class RunDirectory:
                 f"'{self.place}' holds no complete run (no spec.json); run the same command again"
             ) from None
         except (OSError, ValueError, RecursionError) as error:
-            raise StoreError(f"the spec of run '{self.place}' cannot be read: {error}") from None
+            raise StoreError(f"the spec of run '{self.place}' cannot be read: {one_line(error)}") from None
         if not _is_spec(spec):
             raise StoreError(f"the spec of run '{self.place}' is not one that leakmeter wrote")
         if not _has_parts(spec):
@@ -429,9 +432,10 @@ class RunDirectory:
     def _named(self, number: int) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError, KeyError, RecursionError, pa.ArrowException) as error:
+        except (OSError, ValueError, LookupError, RecursionError, pa.ArrowException) as error:
             raise StoreError(
-                f"part {number} of run '{self.place}' cannot be read: {error}; remove that directory and run again"
+                f"part {number} of run '{self.place}' cannot be read: {one_line(error)}; remove that directory and "
+                "run again"
             ) from None
 
     def _read(self, path: Path) -> bytes:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core import registry
-from leakmeter.core.files import read_text
+from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.core.instrument import Settings
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
@@ -157,10 +157,7 @@ def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence
         raise UnknownNameError("study", source, shipped())
     if size not in SIZES:
         raise UnknownNameError("size", size, SIZES)
-    try:
-        file = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{where} is not TOML: {error}") from None
+    file = parsed_toml(text, where)
     for heading in _HEADINGS:
         if not isinstance(file.get(heading), str):
             raise DataError(
@@ -339,6 +336,6 @@ def _typed(text: str) -> Any:
     """What is typed after --set, read as TOML reads a value; text where it is none."""
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (RecursionError, ValueError):
         return text
     return value if isinstance(value, (int, float, bool, str)) else text

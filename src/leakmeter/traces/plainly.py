@@ -96,13 +96,19 @@ def seconds(value: object) -> float | None:
             return seconds(datetime.fromisoformat(value))
         except (ValueError, OverflowError):
             return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        value = float(value)
+    except OverflowError:
+        return None
+    if not math.isfinite(value) or value <= 0:
         return None
     # Each unit is a thousand times the next; numbers of this century do not overlap.
     for unit, above in ((1e9, 1e17), (1e6, 1e14), (1e3, 1e11)):
         if value >= above:
             return value / unit
-    return float(value)
+    return value
 
 
 def moment(value: float | None) -> datetime | None:

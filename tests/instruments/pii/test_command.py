@@ -160,7 +160,7 @@ def test_own_templates(probe: Call, tmp_path: Path) -> None:
         ('twin = ["{name} {pii_1}"]', "known: {name}, {target_pii_type}"),
         ('twins = ["{name}"]', "unknown kind 'twins'"),
         ("twin = []", "list of one or more texts"),
-        ("twin = [", "is no TOML"),
+        ("twin = [", "is not TOML"),
         ("", "is empty"),
     ],
 )

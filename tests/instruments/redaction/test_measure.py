@@ -294,3 +294,8 @@ def test_what_influence_refuses_is_refused() -> None:
         Redaction(1.0, temperature=0)
     with pytest.raises(UsageError, match="seed is -1"):
         Redaction(1.0, seed=-1)
+
+
+def test_a_record_names_the_search_where_there_is_one() -> None:
+    assert "search" not in Redaction().record()
+    assert Redaction(search="top:5").record()["search"] == "top:5"

@@ -23,13 +23,12 @@ labels is left out; the texts of the data are kept as they are. Of data with one
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from leakmeter.core.files import read_text
+from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.data.mapping import Fields
 from leakmeter.data.plain import fields_of
 from leakmeter.data.records import records_of_hub
@@ -291,10 +290,7 @@ def read_own(path: Path) -> TaskData:
         DataError: it cannot be read, lacks something, or says something that is not understood.
     """
     where = f"task file '{path}'"
-    try:
-        given = tomllib.loads(read_text(path, "task file"))
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{where} is not TOML: {error}") from None
+    given = parsed_toml(read_text(path, "task file"), where)
     return task_of({"name": path.stem, **given}, where)
 
 
@@ -306,7 +302,7 @@ def task_of(given: Fields, where: str) -> TaskData:
     """
     for key in given:
         if key not in _KEYS:
-            raise DataError(f"{where}: unknown key '{key}'; known: {', '.join(_KEYS)}")
+            raise DataError(f"{where}: unknown key {_shown(key)}; known: {', '.join(_KEYS)}")
     for key, example in (("fields", '[fields] and lines COLUMN = "Heading"'), ("labels", 'labels = ["One", "Two"]')):
         if not given.get(key):
             raise DataError(f"{where} has no '{key}', or none in it; expected some, such as {example}")

@@ -17,7 +17,6 @@ delta = 1e-5
 from __future__ import annotations
 
 import sys
-import tomllib
 from dataclasses import asdict, dataclass, fields, replace
 from importlib import resources
 from pathlib import Path
@@ -30,8 +29,8 @@ from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions, Text
 from leakmeter.commands.renamed import renamed
-from leakmeter.core.files import read_text
-from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.privacy.calibrate import Free
 from leakmeter.privacy.clipped_logits import Adjacency, NormaliseBy
@@ -331,10 +330,7 @@ def _sample(name: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     where = f"configuration '{path}'"
-    try:
-        told = tomllib.loads(read_text(path, "configuration"))
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{where} is not TOML: {error}") from None
+    told = parsed_toml(read_text(path, "configuration"), where)
     if "sequences" in told and "samples" not in told:
         told["samples"] = told.pop("sequences")
         output.tell(f"{where}: sequences is called samples now; the old key goes with the next release")

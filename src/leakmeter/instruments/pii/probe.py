@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -12,7 +11,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from leakmeter.core.files import read_text
+from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.plain import excerpt
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, told_relation
 from leakmeter.models import config_dir
@@ -139,15 +139,12 @@ def load_templates(path: str | Path) -> ProbeTemplates:
         DataError: no such file, no TOML, another kind, or anything but a list of texts.
     """
     path = Path(path)
-    try:
-        told = tomllib.loads(read_text(path, "file of templates"))
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"file of templates '{path}' is no TOML: {error}") from None
+    told = parsed_toml(read_text(path, "file of templates"), f"file of templates '{path}'")
     if not told:
         raise DataError(f"file of templates '{path}' is empty; expected texts for {', '.join(PROBE_KINDS)}")
     for kind, texts in told.items():
         if kind not in PROBE_KINDS:
-            raise DataError(f"'{path}': unknown kind {kind!r}; known: {', '.join(PROBE_KINDS)}")
+            raise DataError(f"'{path}': unknown kind '{excerpt(kind, 60)}'; known: {', '.join(PROBE_KINDS)}")
         if not isinstance(texts, list) or not texts or not all(isinstance(one, str) and one.strip() for one in texts):
             raise DataError(f"'{path}': '{kind}' has to be a list of one or more texts")
     return {kind: tuple(told[kind]) for kind in PROBE_KINDS if kind in told}

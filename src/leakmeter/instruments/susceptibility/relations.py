@@ -34,7 +34,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from leakmeter.core.files import read_text
+from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError, UsageError
 
@@ -205,14 +205,7 @@ def _shipped() -> tuple[dict[str, Names], tuple[Relation, ...]]:
 
 # ---- TOML -----------------------------------------------------------------------------------------------------------
 def _read_toml(path: Path) -> _Table:
-    try:
-        return tomllib.loads(read_text(path, "relation file"))
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"relation file '{path}' is not TOML: {error}") from None
-    except (RecursionError, ValueError):
-        raise DataError(
-            f"relation file '{path}' is TOML nested too deep, or with a number too long, to be read"
-        ) from None
+    return parsed_toml(read_text(path, "relation file"), f"relation file '{path}'")
 
 
 def kinds_of(given: _Table, where: str) -> dict[str, Names]:

@@ -103,6 +103,8 @@ def compiled(source: str, where: str, *, dot_is_any: bool = False) -> Any:
         raise UsageError(f"{where}: {error}") from None
     except (MemoryError, RecursionError):
         raise UsageError(f"{where} is nested too deeply") from None
+    except (OverflowError, ValueError):
+        raise UsageError(f"{where} holds a number that is too large") from None
 
 
 def find(text: str, pattern: Pattern) -> Iterator[Mention]:

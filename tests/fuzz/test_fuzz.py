@@ -1,0 +1,530 @@
+"""Any bytes give a result, or an error for users of one line: every reader of files, templates, patterns and SQL.
+
+Ten seconds in all, shared by the fuzzers; LEAKMETER_FUZZ_SECONDS gives them more (`make fuzz`), and
+LEAKMETER_FUZZ_SEED other inputs. What was found lies in `corpus`, a folder a fuzzer, and is tried first.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import strategies as st
+
+from helpers import logged_traffic
+from helpers.fuzzing import SECONDS, SECRET, as_json, fuzz, holds, json_files, spoilt_bytes, spoilt_values
+from helpers.logged_traffic import WRITERS, exchanges
+from helpers.measured_runs import run as measured_run
+
+CORPUS: Final = Path(__file__).with_name("corpus")
+RUNS: Final = Path(__file__).parents[1] / "fixtures" / "runs_of_0.1"
+SAMPLES: Final = Path(__file__).parents[2] / "src" / "leakmeter" / "samples"
+STUDIES: Final = SAMPLES.parent / "studies" / "papers"
+KEY: Final = b"k" * 32
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is fuzzed: contents, and what reads one from a folder that is empty before."""
+
+    contents: st.SearchStrategy[bytes]
+    read: Callable[[bytes, Path], object]
+
+
+CASES: Final = (
+    {"id": "a", "query": "Who?", "context": [{"name": "note", "text": SECRET}, SECRET], "response": SECRET},
+    {"query": "Who?", "context": SECRET, "reference": SECRET, "decoding": "greedy", "response": "Dora."},
+    {"query": "Who?", "context": {"one": SECRET, "two": "Bo ate."}},
+    {"messages": [{"role": "user", "content": SECRET}, {"role": "assistant", "content": [{"type": "text"}]}]},
+    {
+        "custom_id": "1",
+        "body": {"messages": [{"role": "user", "content": SECRET}]},
+        "response": {"body": {"choices": [{"message": {"content": SECRET}}, {"message": {"content": "no"}}]}},
+    },
+    {"query_str": "Who?", "source_nodes": [{"node": {"text": SECRET, "metadata": {"title": "t"}}}], "response": SECRET},
+    {"question": "Who?", "context": SECRET, "answers": {"text": [SECRET], "answer_start": [0]}, "title": "t"},
+    {"title": "t", "paragraphs": [{"context": SECRET, "qas": [{"id": "1", "question": "Who?", "answers": [SECRET]}]}]},
+    {"user_input": "Who?", "retrieved_contexts": [SECRET], "response": SECRET, "reference": SECRET},
+    {"input": "Who?", "source_documents": [{"kwargs": {"page_content": SECRET}}], "result": {"content": SECRET}},
+    {"data": [{"query": "Who?", "context": SECRET}]},
+    {"query": ["Who?", "Where?"], "context": [SECRET, SECRET]},
+    {"a": {"query": "Who?", "context": SECRET}, "b": {"query": "Where?", "context": SECRET}},
+)
+LINES: Final = b"".join(as_json(one) + b"\n" for one in CASES[:3])
+TABLE: Final = f'id,query,context,response\n1,Who?,"{SECRET}\nIt is said.",\n2,"Wh""o?",{SECRET},{SECRET}\n'.encode()
+
+
+def _file(name: str, content: bytes, folder: Path) -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def _cases(name: str, content: bytes, folder: Path) -> None:
+    from leakmeter.data.cases import cases_of
+
+    for skip_bad in (False, True):
+        cases_of(_file(name, content, folder), skip_bad=skip_bad)
+
+
+def _chat(content: bytes, folder: Path) -> None:
+    from leakmeter.data.cases import logged_case
+
+    logged_case(_file("chat.json", content, folder))
+
+
+def _parquet() -> tuple[bytes, ...]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    made = []
+    for compression in ("none", "zstd", "snappy"):
+        sink = io.BytesIO()
+        rows = [{"id": str(i), "query": "Who?", "context": SECRET, "response": SECRET} for i in range(5)]
+        pq.write_table(pa.Table.from_pylist(rows), sink, compression=compression)
+        made.append(sink.getvalue())
+    return tuple(made)
+
+
+def _traces(name: str, content: bytes, folder: Path) -> None:
+    from leakmeter.traces import TraceReader
+
+    path = _file("log.jsonl", content, folder)
+    for format_ in (None, name.removesuffix("_batch")):
+        for one in TraceReader(path, format=format_):
+            assert SECRET in repr(one) or "\n" not in repr(one)
+
+
+def _trace_files(name: str) -> st.SearchStrategy[bytes]:
+    records = logged_traffic.records(WRITERS[name], exchanges(2, words=8))
+    lines = st.lists(spoilt_values(tuple(records)).map(as_json), min_size=1, max_size=3).map(b"\n".join)
+    return st.one_of(lines, spoilt_bytes((b"\n".join(map(as_json, records)), as_json(records))))
+
+
+def _subjects(name: str, content: bytes, folder: Path) -> None:
+    from leakmeter.instruments.pii.subjects import load_subjects
+
+    load_subjects(_file(name, content, folder), skip_bad=True)
+    load_subjects(_file(name, content, folder))
+
+
+def _templates_of_probes(content: bytes, folder: Path) -> None:
+    from leakmeter.instruments.pii.probe import load_templates
+
+    load_templates(_file("probes.toml", content, folder))
+
+
+def _relations(name: str, content: bytes, folder: Path) -> None:
+    from leakmeter.instruments.susceptibility.relations import load_relations
+
+    load_relations(str(_file(name, content, folder)))
+
+
+def _queries(content: bytes, folder: Path) -> None:
+    from leakmeter.errors import LeakmeterError
+    from leakmeter.instruments.susceptibility.case import load_contexts, load_queries
+
+    path = _file("queries.jsonl", content, folder)
+    try:
+        load_contexts(path)
+    except LeakmeterError as error:
+        assert SECRET not in str(error)  # noqa: PT017 - the next one may raise too
+    load_queries(path)
+
+
+def _study(content: bytes, folder: Path) -> None:
+    from leakmeter.studies.grid import load_study
+
+    load_study(str(_file("study.toml", content, folder)))
+
+
+def _audit(content: bytes, folder: Path) -> None:
+    from leakmeter.instruments.generation import command
+
+    command._read(_file("audit.toml", content, folder))
+
+
+def _task(content: bytes, folder: Path) -> None:
+    from leakmeter.data.tasks import load_task
+
+    load_task(str(_file("task.toml", content, folder)))
+
+
+def _edits(content: bytes, folder: Path) -> None:
+    from leakmeter.ledger.keys import Keys
+    from leakmeter.ledger.store import SUBJECTS, Ledger
+    from leakmeter.ledger.subjects import read_edits
+
+    _file(SUBJECTS, content, folder)
+    read_edits(Ledger(folder, Keys(KEY)))
+
+
+EDITS: Final = b'[[same]]\nsubjects = ["a1", "b2"]\n[[apart]]\nsubjects = ["c3"]\n'
+
+
+def _baselines() -> tuple[Any, ...]:
+    from leakmeter.runs.baseline import baseline_of
+
+    return (baseline_of([measured_run([1.0, 2.0, None])], ("leak", "leak.right"), KEY).to_dict(),)
+
+
+def _baseline(content: bytes, folder: Path) -> None:
+    from leakmeter.runs.baseline import hold_against, read_baseline
+
+    hold_against(measured_run([1.0, 2.0, 3.0]), 1, read_baseline(_file("baseline.json", content, folder)), KEY)
+
+
+_SEPARATOR: Final = b"\0\0a file of a run\0\0"
+
+
+def _run_files(*, receipts: bool) -> tuple[bytes, ...]:
+    """Each file of each run, with the names of both before it."""
+    out = []
+    for folder in sorted(RUNS.iterdir()):
+        if folder.name.startswith(("decode", "private_generation")) == receipts:
+            out += [
+                _SEPARATOR.join((folder.name.encode(), path.name.encode(), path.read_bytes()))
+                for path in sorted(folder.iterdir())
+            ]
+    return tuple(out)
+
+
+@st.composite
+def _spoilt_run(draw: st.DrawFn, *, receipts: bool) -> bytes:
+    run, name, content = draw(st.sampled_from(_run_files(receipts=receipts))).split(_SEPARATOR)
+    if name.endswith(b".json") and draw(st.integers(0, 3)):
+        content = as_json(draw(spoilt_values((json.loads(content),))))
+    else:
+        content = draw(spoilt_bytes((content,)))
+    return _SEPARATOR.join((run, name, content))
+
+
+def _run(content: bytes, folder: Path) -> None:
+    """A run of which one file was changed, and then its hash too, as nobody but a forger would."""
+    from leakmeter.runs.verify import verify
+
+    parts = content.split(_SEPARATOR)
+    if len(parts) != 3 or not (RUNS / parts[0].decode()).is_dir():
+        return
+    run, name, held = parts[0].decode(), parts[1].decode(), parts[2]
+    path = folder / run
+    shutil.copytree(RUNS / run, path)
+    (path / name).write_bytes(held)
+    holds(partial(_read_run, path))
+    if name != "spec.json":
+        spec = json.loads((path / "spec.json").read_bytes())
+        spec["files_sha256"][name] = hashlib.sha256(held).hexdigest()
+        (path / "spec.json").write_text(json.dumps(spec), "utf-8")
+        try:
+            _read_run(path)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            # A run that is what was written, as far as its hashes tell: see `runs.damage.as_written`.
+            assert verify(path).state == "whole"
+
+
+def _read_run(path: Path) -> None:
+    from leakmeter.runs.catalogue import entries
+    from leakmeter.runs.loading import load_run
+    from leakmeter.runs.verify import verify
+
+    verify(path)
+    list(entries(path.parent))
+    loaded = load_run(path)
+    for case in loaded.cases:
+        # What may be published of a bounded decoding: its receipt.
+        _ = getattr(case, "public", None)
+    loaded.report()
+
+
+@cache
+def _ledger() -> tuple[tuple[str, bytes], ...]:
+    """Files of a small ledger."""
+    import tempfile
+
+    from leakmeter.ledger.keys import Keys
+    from leakmeter.ledger.store import Ledger
+
+    with tempfile.TemporaryDirectory() as made:
+        ledger = Ledger(Path(made, "ledger"), Keys(KEY))
+        ledger.commit(
+            {
+                "mentions": [
+                    {"content": "c", "entity": "e", "kind": "person", "n_mentions": 1, "words": ["w"], "initials": []}
+                ]
+            }
+        )
+        return tuple(
+            (path.name, path.read_bytes())
+            for path in sorted(ledger.path.iterdir())
+            if path.is_file() and path.suffix in (".json", ".parquet")
+        )
+
+
+def _spoilt_ledger() -> st.SearchStrategy[bytes]:
+    def of(file: tuple[str, bytes]) -> st.SearchStrategy[bytes]:
+        name, content = file
+        made = json_files(json.loads(content)) if name.endswith(".json") else spoilt_bytes((content,))
+        return made.map(lambda held: _SEPARATOR.join((name.encode(), held)))
+
+    return st.one_of(*map(of, _ledger()))
+
+
+def _read_ledger(content: bytes, folder: Path) -> None:
+    from leakmeter.ledger.keys import Keys
+    from leakmeter.ledger.store import INDEX, Ledger
+
+    changed, _, held = content.partition(_SEPARATOR)
+    for name, known in _ledger():
+        (folder / name).write_bytes(known)
+    (folder / changed.decode()).write_bytes(held)
+    if changed.decode() != INDEX:
+        state = json.loads((folder / INDEX).read_bytes())
+        for part in state["parts"]:
+            if changed.decode() in part["files_sha256"]:
+                part["files_sha256"][changed.decode()] = hashlib.sha256(held).hexdigest()
+        (folder / INDEX).write_text(json.dumps(state), "utf-8")
+    ledger = Ledger(folder, Keys(KEY))
+    holds(ledger.verify)
+    ledger.read()
+
+
+def _template(content: bytes, folder: Path) -> None:
+    from leakmeter.core.case import Document
+    from leakmeter.errors import LeakmeterError
+    from leakmeter.text.templates import Filled, resolved
+
+    given = content.decode("utf-8", "surrogateescape")
+    for template in (given, f"@{_file('template.txt', content, folder)}"):
+        try:
+            text = resolved(template)
+        except LeakmeterError:
+            if template == given:
+                continue
+            raise
+        if text is not None and text.count("{context}") == 1 and text.count("{query}") <= 1:
+            filled = Filled("own", text, [Document("a", SECRET), Document("b", "Bo {query}.")], "Who?")
+            joined = "".join(segment.text for segment in filled.segments([SECRET, "Bo {query}."]))
+            assert SECRET in joined
+            assert 0 <= filled.place() <= len(joined)
+
+
+def _patterns(content: bytes, folder: Path) -> None:
+    from leakmeter.text.entities import pattern
+    from leakmeter.text.entities.find import find
+
+    held = pattern.resolved(str(_file("patterns.txt", content, folder)))
+    text = f"{SECRET} of MRN-12345, aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"
+    assert held is not None
+    find(text, [(0, len(text))], region="US", patterns=pattern.parse(held))
+
+
+PATTERNS: Final = (
+    b"mrn = MRN-\\d{5}\n# known\nname = (?P<value>[A-Z][a-z]+) [A-Z]\n",
+    b"a = (a+)+b\nb = (?i)dora|(x{1,20}){1,20}\nc = (?<=D)ora(?!x)\n",
+)
+
+
+def _entities(content: bytes, folder: Path) -> None:
+    from leakmeter.text.entities.find import find
+
+    text = content.decode("utf-8", "replace")
+    found = find(text, [(0, len(text) // 2), (len(text) // 2, len(text))], region="DE")
+    for entity in found:
+        assert all(0 <= start < end <= len(text) for start, end in entity.mentions)
+
+
+TEXTS: Final = (
+    b"Call Dr. Dora Haas at +1 202 555 0143 or dora.haas@example.com, 12 Main Street, Springfield, IL 62701.",
+    "Frau Müller, geb. 3.4.1981, wohnt in der Hauptstraße 5, 8010 Graz; Tel. 0316/123456.".encode(),
+)
+
+
+@cache
+def _queried() -> list[Path]:
+    from leakmeter.runs.catalogue import complete_runs
+
+    return [path for path in complete_runs(RUNS)[0] if path.name.startswith(("influence", "decode"))]
+
+
+_WORDS: Final = (
+    *("select", "*", "from", "measurements", "cases", "runs", "where", "group by", "order by", "limit", "1", "-1", "0"),
+    *("count(*)", "avg(value)", "value", "item", "piece", "texts", "'x'", "''", "(", ")", ",", ";", "--", "/*", "*/"),
+    *("union all", "join", "on", "using", "with t as", "recursive", "cast(", "as", "integer", "::json", "->>", "'$.a'"),
+    *("read_csv('/etc/passwd')", "read_text('*')", "glob('*')", "attach 'x'", "copy", "pragma", "install httpfs"),
+    *(
+        "range(10)",
+        "unnest([1, 2])",
+        "null",
+        "1e400",
+        "nan",
+        "interval",
+        "date '2020-13-01'",
+        "\x00",
+        "\u2028",
+        "🙂",
+        '"',
+    ),
+    *("$1", "?", "{", "}", "x -> x", "case when", "end", "distinct", "having", "lateral", "pivot", "results", "pieces"),
+    *("error(texts)", "cast(texts as integer)", "texts::date", "strptime(texts, '%')", "regexp_matches(texts, '(')"),
+)
+_WHOLE_QUERIES: Final = (
+    b"select item, avg(value) from measurements where unit = 'nats' group by item order by 1",
+    b"select texts->>'$.query' from cases join runs on cases.run = runs.id where n_cases > 1",
+    b"with t as (select * from results) select count(*) from t",
+)
+
+
+class _OverError(Exception):
+    """A query that goes on as long as it may; ended as a server ends it."""
+
+
+def _query(content: bytes, folder: Path) -> None:
+    from leakmeter.runs.query import ask
+
+    end = time.monotonic() + 2
+
+    def check() -> None:
+        if time.monotonic() > end:
+            raise _OverError
+
+    try:
+        answer = ask(content.decode("utf-8", "replace"), _queried(), memory="200MB", check=check)
+        for _, _ in zip(answer.rows, range(1000), strict=False):
+            check()
+    except _OverError:
+        pass
+
+
+@cache
+def _ggufs() -> tuple[bytes, ...]:
+    import tempfile
+
+    import gguf
+    import numpy as np
+
+    with tempfile.TemporaryDirectory() as made:
+        path = Path(made, "tiny.gguf")
+        writer = gguf.GGUFWriter(path, "llama")
+        for add in (writer.add_context_length, writer.add_embedding_length, writer.add_feed_forward_length):
+            add(16)
+        for add in (writer.add_block_count, writer.add_head_count, writer.add_head_count_kv):
+            add(1)
+        writer.add_layer_norm_rms_eps(1e-5)
+        writer.add_vocab_size(4)
+        writer.add_tokenizer_model("gpt2")
+        writer.add_tokenizer_pre("default")
+        writer.add_token_list(["a", "b", "<s>", "ab"])
+        writer.add_token_types([1, 1, 3, 1])
+        writer.add_token_merges(["a b"])
+        writer.add_bos_token_id(2)
+        writer.add_tensor("token_embd.weight", np.zeros((4, 16), np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return (path.read_bytes()[:1200],)
+
+
+def _gguf(content: bytes, folder: Path) -> None:
+    from leakmeter.models.gguf import convert
+
+    convert(_file("own.gguf", content, folder), folder / "converted", gguf_sha256="0" * 64, source={})
+
+
+def _sql() -> st.SearchStrategy[bytes]:
+    words = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=14)
+    made = st.one_of(words, words.map(lambda some: ["select", *some])).map(" ".join)
+    return st.one_of(made.map(lambda text: text.encode("utf-8", "replace")), spoilt_bytes(_WHOLE_QUERIES))
+
+
+def _toml(*paths: Path) -> st.SearchStrategy[bytes]:
+    return spoilt_bytes(tuple(path.read_bytes() for path in paths))
+
+
+def _targets() -> dict[str, Callable[[], Target]]:
+    rows = json_files(*CASES)
+    lines = st.one_of(
+        st.lists(spoilt_values(CASES).map(as_json), min_size=1, max_size=3).map(b"\n".join), spoilt_bytes((LINES,))
+    )
+    tables = spoilt_bytes((TABLE, TABLE.replace(b",", b";"), TABLE.replace(b",", b"\t")))
+    return {
+        "lines": lambda: Target(lines, partial(_cases, "cases.jsonl")),
+        "json": lambda: Target(rows, partial(_cases, "cases.json")),
+        "csv": lambda: Target(tables, partial(_cases, "cases.csv")),
+        "unknown": lambda: Target(st.one_of(rows, lines, tables), partial(_cases, "cases")),
+        "packed": lambda: Target(
+            st.one_of(lines.map(gzip.compress), spoilt_bytes((gzip.compress(LINES, mtime=0),))),
+            partial(_cases, "cases.jsonl.gz"),
+        ),
+        "parquet": lambda: Target(spoilt_bytes(_parquet()), partial(_cases, "cases.parquet")),
+        "chat": lambda: Target(json_files(*CASES[3:5], CASES[3]["messages"]), _chat),
+        **{f"traces_{name}": partial(_of_traces, name) for name in WRITERS},
+        "subjects": lambda: Target(
+            st.one_of(_toml(SAMPLES / "subjects.toml"), spoilt_bytes((EDITS,))), partial(_subjects, "people.toml")
+        ),
+        "subjects_json": lambda: Target(
+            json_files([{"name": "Dora Haas", "phone": "+12025550143", "relationships": {"father": SECRET}}]),
+            partial(_subjects, "people.json"),
+        ),
+        "probes": lambda: Target(spoilt_bytes((b'twin = ["Call {name} at", "x"]\n',)), _templates_of_probes),
+        "relations": lambda: Target(_toml(*sorted((SAMPLES / "relations").iterdir())), partial(_relations, "r.toml")),
+        "queries": lambda: Target(
+            spoilt_bytes(tuple((SAMPLES / name).read_bytes()[:2000] for name in ("queries.jsonl", "contexts.jsonl"))),
+            _queries,
+        ),
+        "study": lambda: Target(_toml(*sorted(STUDIES.glob("*.toml"))), _study),
+        "audit": lambda: Target(_toml(SAMPLES / "audit.toml"), _audit),
+        "task": lambda: Target(_toml(SAMPLES / "tickets.toml"), _task),
+        "edits": lambda: Target(spoilt_bytes((EDITS,)), _edits),
+        "baseline": lambda: Target(json_files(*_baselines()), _baseline),
+        "run": lambda: Target(_spoilt_run(receipts=False), _run),
+        "receipt": lambda: Target(_spoilt_run(receipts=True), _run),
+        "ledger": lambda: Target(_spoilt_ledger(), _read_ledger),
+        "template": lambda: Target(spoilt_bytes((b"Notes: {context}\n\nQ: {query}\n", b"{context}")), _template),
+        "patterns": lambda: Target(spoilt_bytes(PATTERNS), _patterns),
+        "entities": lambda: Target(spoilt_bytes(TEXTS), _entities),
+        "query": lambda: Target(_sql(), _query),
+        "gguf": lambda: Target(spoilt_bytes(_ggufs()), _gguf),
+    }
+
+
+def _of_traces(name: str) -> Target:
+    return Target(_trace_files(name), partial(_traces, name))
+
+
+TARGETS: Final = _targets()
+
+
+@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.filterwarnings("default")
+def test_any_bytes_give_a_result_or_an_error_of_one_line(name: str, tmp_path: Path) -> None:
+    target = TARGETS[name]()
+    n_tried = 0
+
+    def check(content: bytes) -> None:
+        nonlocal n_tried
+        n_tried += 1
+        folder = tmp_path / str(n_tried)
+        folder.mkdir()
+        try:
+            holds(partial(target.read, content, folder))
+        finally:
+            shutil.rmtree(folder)
+
+    for found in sorted((CORPUS / name).glob("*")):
+        check(found.read_bytes())
+    assert fuzz(target.contents, check, SECONDS / len(TARGETS)) > 0
+
+
+def test_the_corpus_is_of_fuzzers_that_there_are() -> None:
+    assert {path.name for path in CORPUS.iterdir()} <= set(TARGETS)
