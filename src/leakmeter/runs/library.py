@@ -329,7 +329,7 @@ def schema(instrument: str) -> dict[str, Any]:
     """The JSON schema of a result of an instrument, which `to_dict` follows.
 
     Args:
-        instrument: its name, such as 'influence', or 'doctor'.
+        instrument: its name, such as 'influence', or 'doctor', or 'installation'.
 
     Returns:
         The schema as a plain object.

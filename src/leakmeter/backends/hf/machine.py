@@ -22,6 +22,18 @@ def use_threads(n_threads: int) -> None:
     torch.set_num_threads(n_threads)
 
 
+def cpu_of() -> tuple[str, int]:
+    """The CPU with its widest instructions, and the threads that torch computes with."""
+    return _processor(), torch.get_num_threads()
+
+
+def gpus_of() -> tuple[str, ...]:
+    """The kinds of GPUs that torch can use."""
+    if torch.cuda.is_available():
+        return tuple(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
+    return ("Apple GPU",) if torch.backends.mps.is_available() else ()
+
+
 @cache
 def _processor() -> str:
     """The CPU by its name and the widest instructions that torch uses of it."""
