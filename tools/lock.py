@@ -9,6 +9,7 @@ One universal resolution, for every Python and platform at once, of `leakmeter[d
 
 - constraints.txt: versions alone, for `pip install -c`;
 - locks/base.txt, locks/test.txt, locks/dev.txt: with hashes, each what it adds to the one before;
+- locks/build.txt: what builds leakmeter itself, with hashes;
 - locks/cuda.txt: the CUDA libraries and triton that torch of PyPI loads on Linux, and its CPU build does not;
 - locks/torch-cpu.txt: torch's CPU builds, which come from an index of their own. An index that cannot be reached, or a
   version that it does not have yet, leaves the hashes of the same version as they were.
@@ -35,12 +36,17 @@ CPU_INDEX: Final = "https://download.pytorch.org/whl/cpu/torch/"
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 SETS: Final = {"base": (), "test": ("test",), "dev": ("dev",)}
 """Extras of each file; the closure of each holds the one before."""
+BUILDS: Final = ("hatchling", "editables")
+"""What is needed to install a checkout; the second for `pip install -e`."""
+UNUSED: Final = ("playwright", "pyee")
+"""Needed by axe-playwright-python alone, of which tests use a script and no module; 165 MB."""
 CUDA: Final = re.compile(r"(nvidia|cuda)-|triton$")
 MADE: Final = "# Made by tools/lock.py.\n"
 ABOUT: Final = {
     "base": "What `leakmeter` needs: pip install --require-hashes -r locks/base.txt",
     "test": "What `leakmeter[test]` needs beyond base.txt.",
     "dev": "What `leakmeter[dev]` needs beyond base.txt and test.txt.",
+    "build": "What builds leakmeter of a checkout.",
     "cuda": "What torch of PyPI needs beyond base.txt on Linux, for NVIDIA GPUs.",
 }
 
@@ -64,7 +70,11 @@ def main() -> None:
     for name, extras in SETS.items():
         names = entries(compiled(extras, pins)).keys() - written
         written |= names
-        write(LOCKS / f"{name}.txt", ABOUT[name], whole, [one for one in names if not CUDA.match(one)])
+        kept = [one for one in names if not CUDA.match(one) and one not in UNUSED]
+        write(LOCKS / f"{name}.txt", ABOUT[name], whole, kept)
+    # Packages that both need have one version: pip would replace it otherwise.
+    builds = entries(compiled((), [*pins, *([] if given.upgrade else locked_builds(pins))], BUILDS))
+    write(LOCKS / "build.txt", ABOUT["build"], builds, builds)
     write(LOCKS / "cuda.txt", ABOUT["cuda"], whole, [one for one in whole if CUDA.match(one)])
     lines = [first_line(entry) for name in sorted(whole) if not CUDA.match(name) for entry in whole[name]]
     about = "Locked versions of everything `leakmeter[dev]` installs; locks/ has the same with hashes.\n"
@@ -74,20 +84,33 @@ def main() -> None:
     write_torch_cpu(torch)
 
 
-def compiled(extras: Iterable[str], pins: Iterable[str]) -> str:
+def compiled(extras: Iterable[str], pins: Iterable[str], instead: Iterable[str] = ()) -> str:
     """What uv resolves for some extras of pyproject.toml, with hashes.
 
     Args:
         extras: their names.
         pins: requirements that hold wherever a package is needed.
+        instead: requirements to resolve instead of those of pyproject.toml.
     """
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
-        file.write("\n".join(pins))
-        file.flush()
-        command = ["uv", "pip", "compile", "pyproject.toml", "--universal", "--python-version", PYTHONS[0], "-q"]
-        command += ["--generate-hashes", "--no-annotate", "--no-header", "-c", file.name]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "pins.txt").write_text("\n".join(pins), encoding="utf-8")
+        (Path(folder) / "instead.txt").write_text("\n".join(instead), encoding="utf-8")
+        source = f"{folder}/instead.txt" if instead else "pyproject.toml"
+        command = ["uv", "pip", "compile", source, "--universal", "--python-version", PYTHONS[0], "-q"]
+        command += ["--generate-hashes", "--no-annotate", "--no-header", "-c", f"{folder}/pins.txt"]
         command += [word for extra in extras for word in ("--extra", extra)]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def locked_builds(beside: Iterable[str]) -> list[str]:
+    """Pins of what builds leakmeter, as they are.
+
+    Args:
+        beside: pins of what it needs, which go first.
+    """
+    path = LOCKS / "build.txt"
+    found = versions(path.read_text("utf-8")) if path.exists() else {}
+    return [f"{name}=={one}" for name in found.keys() - versions("\n".join(beside)).keys() for one in found[name]]
 
 
 def entries(text: str) -> dict[str, list[str]]:
@@ -177,9 +200,9 @@ def unlocked() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     locked = versions(CONSTRAINTS.read_text("utf-8"))
     hashed = versions("".join((LOCKS / f"{name}.txt").read_text("utf-8") for name in SETS))
-    lines = [
-        f"{name}: constraints.txt and locks/ differ" for name in locked | hashed if locked.get(name) != hashed.get(name)
-    ]
+    names = (locked | hashed).keys() - set(UNUSED)
+    differing = sorted(name for name in names if locked.get(name) != hashed.get(name))
+    lines = [f"{name}: constraints.txt and locks/ differ" for name in differing]
     if {f"{one}+cpu" for one in locked["torch"]} != versions(TORCH_CPU.read_text("utf-8"))["torch"]:
         lines.append("torch: constraints.txt and locks/torch-cpu.txt differ")
     todo, seen = [*project["dependencies"], "leakmeter[dev]"], set()
