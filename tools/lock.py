@@ -38,7 +38,7 @@ SETS: Final = {"base": (), "test": ("test",), "dev": ("dev",)}
 """Extras of each file; the closure of each holds the one before."""
 BUILDS: Final = ("hatchling", "editables")
 """What is needed to install a checkout; the second for `pip install -e`."""
-UNUSED: Final = ("playwright", "pyee")
+UNUSED: Final = ("playwright",)
 """Needed by axe-playwright-python alone, of which tests use a script and no module; 165 MB."""
 CUDA: Final = re.compile(r"(nvidia|cuda)-|triton$")
 MADE: Final = "# Made by tools/lock.py.\n"
