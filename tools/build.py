@@ -2,7 +2,7 @@
 
     python tools/build.py           # to dist/, with SHA256SUMS
 
-It needs `hatchling` in the version of locks/build.txt (pip install --require-hashes -r locks/build.txt) and git. What is
+It needs git, and hatchling in the version of locks/build.txt (pip install --require-hashes -r locks/build.txt). What is
 not committed is not built. Times in the archives are that of the commit.
 """
 
@@ -55,6 +55,8 @@ def built(mask: int, zone: str) -> dict[str, bytes]:
         out.mkdir()
         with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
             packed.extractall(source, filter="data")
+        for path in source.rglob("*"):
+            path.chmod(path.stat().st_mode & ~mask)
         for hook in HOOKS:
             subprocess.run(
                 [sys.executable, "-c", f"from hatchling.build import {hook} as build; build({str(out)!r})"],

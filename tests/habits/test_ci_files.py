@@ -126,7 +126,7 @@ def test_the_action_is_one() -> None:
     assert not any("${{" in script for script in scripts)
     used = set(re.findall(r"inputs\.([\w-]+)", ACTION.read_text(encoding="utf-8")))
     assert used == set(action["inputs"])
-    assert all(re.fullmatch(r"[\w/-]+@v\d+", one["uses"]) for one in action["runs"]["steps"] if "uses" in one)
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", one["uses"]) for one in action["runs"]["steps"] if "uses" in one)
     # Scores are private text in effect: pull requests can read what a workflow has cached.
     (cache,) = (
         one["with"]["path"] for one in action["runs"]["steps"] if one.get("uses", "").startswith("actions/cache")
