@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -207,15 +208,8 @@ def write_sbom(path: Path) -> None:
     Args:
         path: the file.
     """
-    command = [
-        "cyclonedx-py",
-        "requirements",
-        "locks/base.txt",
-        "--pyproject",
-        "pyproject.toml",
-        "--mc-type",
-        "library",
-    ]
+    tool = ["cyclonedx-py"] if shutil.which("cyclonedx-py") else ["uvx", "--from", SBOM_TOOL, "cyclonedx-py"]
+    command = [*tool, "requirements", "locks/base.txt", "--pyproject", "pyproject.toml", "--mc-type", "library"]
     command += ["--output-reproducible", "--of", "JSON", "--sv", "1.6", "-o", str(path.absolute())]
     sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)
 

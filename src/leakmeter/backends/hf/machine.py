@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,20 @@ def machine_of(device: torch.device) -> dict[str, Any]:
 def use_threads(n_threads: int) -> None:
     """Compute on the CPU with so many threads, in all of this process."""
     torch.set_num_threads(n_threads)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on the CPU with one thread meanwhile.
+
+    Threads wait for each other: on processors that others use too, two take many times as long as one.
+    """
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 def cpu_of() -> tuple[str, int]:

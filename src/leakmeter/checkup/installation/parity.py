@@ -54,12 +54,14 @@ def model_parity(backend: HfBackend) -> InstallationParity:
     Args:
         backend: the model, without a score cache.
     """
+    from leakmeter.backends.hf.machine import one_thread
     from leakmeter.backends.hf.plain_pass import plain_log_probs
 
     def slow(prompt: Sequence[int], response: Sequence[int]) -> list[float]:
         return plain_log_probs(backend.model, prompt, response)
 
-    return _parity(backend, slow, MODEL_NATS)
+    with one_thread():
+        return _parity(backend, slow, MODEL_NATS)
 
 
 def _parity(backend: Backend, slow: Slow, bound_nats: float) -> InstallationParity:
