@@ -59,7 +59,7 @@ check: $(VENV)/.installed-dev ## lint, format check and types
 
 docs: $(VENV)/.installed-dev ## build the documentation as pages, site/index.html
 	@echo "== docs: site/index.html"
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove the environment and what tools left behind; cached models and runs stay
 	@echo "== clean: $(VENV), build, dist, site, tool caches, report.html"

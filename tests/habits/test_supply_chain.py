@@ -273,5 +273,5 @@ def test_an_action_has_one_commit_everywhere() -> None:
 
 def test_the_files_of_a_release_are_in_the_sdist() -> None:
     include = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["sdist"]
-    assert all((ROOT / name.removeprefix("/")).exists() for name in include["include"])
+    assert all(list(ROOT.glob(name.removeprefix("/"))) for name in include["include"])
     assert {"/SECURITY.md", "/CITATION.cff", "/locks", "/tools", "/tests"} <= set(include["include"])

@@ -21,7 +21,7 @@ def check_installation() -> InstallationResult:
         The checks, what they say together (`verdict`), whether anything is wrong (`is_sound`), and a text for a bug
         report (`bug_report()`).
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> found = leakmeter.check_installation()
         >>> [check.status for check in found.checks if check.name == "Parity, toy"]

@@ -191,7 +191,9 @@ def variables() -> tuple[str, ...]:
 
 def versions(installation: Installation) -> Found:
     """(1) Every library that leakmeter needs is there, and is new enough; so is what is there of the extras."""
-    missing, old, beside = [], [], []
+    missing: list[Requirement] = []
+    old: list[Requirement] = []
+    beside: list[Requirement] = []
     for extra, one in installation.requirements:
         found = version_of(one.name)
         if found is None and not extra:
