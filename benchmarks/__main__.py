@@ -4,8 +4,8 @@ A pair counts only if the matrix-product rate measured before and after it diffe
 that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr. `fisher`
 times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
-80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates fleets of workers. `--tiny` makes any
-of them as small as it can be and still do all that it does, to see that it runs.
+80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
+fleets of workers. `--tiny` makes any of them as small as it can be and still do all that it does, to see that it runs.
 """
 
 from __future__ import annotations

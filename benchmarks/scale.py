@@ -1,4 +1,4 @@
-"""One to a thousand workers on paper: what a run's driver, store and prefixes allow, with the scheduler that is shipped.
+"""One to a thousand workers on paper: what a run's driver, store and prefixes allow, with the shipped scheduler.
 
 `python -m benchmarks scale --data RUN --out DIR` measures what a part of a complete run costs its driver and draws how
 many parts a second a simulated fleet completes. Workers and their clock are simulated; `execute.pool.Pool` and
@@ -263,7 +263,7 @@ def measured(run: Path, disk: Path, *, prepare_s: float, with_ray: bool) -> Cost
     started = time.thread_time()
     for _ in range(5):
         for one in sent:
-            pickle.loads(one)
+            pickle.loads(one)  # noqa: S301 - what this process made
     take_s = (time.thread_time() - started) / len(sent) / 5
     one_s, cpu_s = _written(parts, disk, 1)
     several_s, _ = _written(parts, disk, WRITERS)
@@ -346,7 +346,59 @@ class _Giving:
         if payload == self.SLEEP:
             time.sleep(30)
             return None
-        return pickle.loads(self._result)
+        return pickle.loads(self._result)  # noqa: S301 - what the benchmark made
+
+
+def overhead(run: Path, disk: Path, part_s: float = 5.0, n_parts: int = 12) -> dict[str, float]:
+    """Parts of a given length by one worker of Ray's, from the first to be done to the last, against a plain loop.
+
+    The work sleeps, so that what differs is what hands it out, takes it and writes it.
+
+    Args:
+        run: its parts are what is given back and written.
+        disk: a directory of the disk to write to.
+        part_s: how long each takes.
+        n_parts: of them.
+    """
+    from leakmeter.execute.ray import RayEngine
+
+    part = cases_of_part(RunDirectory(run), 0)
+    work = _Sleeping(part, part_s)
+
+    def ends(done: Iterator[Any], folder: Path) -> list[float]:
+        directory, at = RunDirectory(folder), []
+        for number, found in enumerate(done):
+            write_part(directory, number, found.parts)
+            at.append(time.perf_counter())
+        return at
+
+    with tempfile.TemporaryDirectory(dir=disk) as folder:
+        plain = ends((work.do(number) for number in range(n_parts)), Path(folder))
+    engine = RayEngine(None, lambda: _Sleeping(part, part_s), n_workers=1, n_cpus=1, n_gpus=0)
+    try:
+        pool = Pool(engine, 1, lambda said: None)
+        pool.wait()
+        with tempfile.TemporaryDirectory(dir=disk) as folder:
+            found = pool.run(range(n_parts), list(range(n_parts)), lambda number: number)
+            by_ray = ends((value for _, value in found), Path(folder))
+    finally:
+        engine.close()
+    plain_s, ray_s = (at[-1] - at[0] for at in (plain, by_ray))
+    return {"part_s": part_s, "parts": n_parts - 1, "plain_s": plain_s, "ray_s": ray_s, "overhead": ray_s / plain_s - 1}
+
+
+class _Sleeping:
+    """The work of a worker that takes its time, and gives a part."""
+
+    def __init__(self, part: list[Part], seconds: float) -> None:
+        self._part, self._seconds = part, seconds
+
+    def describe(self) -> str:
+        return "sleeping"
+
+    def do(self, payload: int) -> PartDone:
+        time.sleep(self._seconds)
+        return PartDone(self._part, 1, 0)
 
 
 _CASES: Final = (("even", {}), ("stragglers and deaths", {"stragglers": 0.05, "deaths_per_hour": 1.0}))
@@ -371,9 +423,15 @@ def rows(
         workers: sizes of fleets.
         part_seconds: sizes of parts.
     """
-    costs = _read(out / "scale_costs.csv") if run is None else measured(run, out, prepare_s=prepare_s, with_ray=with_ray)
+    costs = (
+        _read(out / "scale_costs.csv") if run is None else measured(run, out, prepare_s=prepare_s, with_ray=with_ray)
+    )
     _save(out / "scale_costs.csv", [{"cost": name, "value": value} for name, value in asdict(costs).items()])
     yield {"work": "measured", **asdict(costs)}
+    if run is not None and with_ray:
+        found_overhead = [overhead(run, out, part_s) for part_s in (0.5, 5.0)]
+        _save(out / "scale_overhead.csv", found_overhead)
+        yield from ({"work": "overhead", **one} for one in found_overhead)
     # An object store takes many puts at a time; what one takes is assumed.
     remote = replace(costs, write_wait_s=2 * PUT_SECONDS, store_parts_per_s=float("inf"))
     found = []
@@ -449,9 +507,9 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
     panels[0][0].set_ylabel("parts a second")
     panels[0][0].legend(frameon=False, fontsize=8)
     figure.suptitle(
-        f"solid: {WRITERS} threads write; dashed: one thread; crosses: 5 % of workers three times slower, one death an hour",
+        f"solid: {WRITERS} threads write; dashed: one; crosses: 5 % of workers take three times as long, each worker "
+        "dies once an hour",
         fontsize=8,
     )
     figure.tight_layout()
     figure.savefig(path)
-

@@ -168,3 +168,50 @@ def test_people_are_found_on_workers_too(tmp_path: Path) -> None:
     ]
     assert found == [12, 12]
     assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "None.jsonl").read_bytes()
+
+
+def test_ten_thousand_cases_fit_into_a_driver_of_500_mb(tmp_path: Path) -> None:
+    lines = [
+        {
+            "context": f"Number {i} is alpha {i % 7}. The river saw {i % 11} stones. It was night.",
+            "query": "What did the river see?",
+            "response": f"{i % 11} stones",
+        }
+        for i in range(10_000)
+    ]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    # Its own peak, and not that of its workers, which are no children that it waits for.
+    driver = (
+        "import resource, sys; from leakmeter.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", driver, *COMMAND], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    kilobytes = int(ended.stderr.split()[-1]) / (1024 if sys.platform == "darwin" else 1)
+    assert kilobytes < 500_000
+
+
+def test_ray_keeps_no_text(tmp_path: Path) -> None:
+    """What Ray writes while a run is measured, its logs and its store's files, has no text of a case.
+
+    The first cases are larger than what Ray sends without its store.
+    """
+    secrets = [f"Zanzibarquux{i}" for i in range(20)]
+    cases = [
+        {"context": f"Anna lives in {one}. " + f"{one} is a town. " * 3000, "query": "Who?", "response": f"in {one}"}
+        for one in secrets[:2]
+    ] + [{"context": f"Bo lives in {one}.", "query": "Who?", "response": f"in {one}"} for one in secrets[2:]]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
+    words = [sys.executable, "-m", "leakmeter", *COMMAND, "--max-context-tokens", "200"]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    newest = max(Path("/tmp/ray").glob("session_2*"), key=lambda path: path.stat().st_mtime)
+    files = [path for path in newest.rglob("*") if path.is_file()]
+    assert files
+    assert [path for path in files if b"Zanzibarquux" in path.read_bytes()] == []
+    if (shared := Path("/dev/shm")).is_dir():
+        left = [path for path in shared.iterdir() if path.is_file() and "plasma" in path.name]
+        assert [path for path in left if b"Zanzibarquux" in path.read_bytes()] == []

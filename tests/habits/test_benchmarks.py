@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as program
-from benchmarks import base, estimates, extraction, fisher, linear, machine, scenarios, store, traces
+from benchmarks import base, estimates, extraction, fisher, linear, machine, scale, scenarios, store, traces
 from benchmarks.random_models import random_backend
 
+import leakmeter
 from leakmeter.backends.hf import HfBackend
 
 PEERS = {
@@ -74,6 +75,22 @@ def test_every_format_of_logs_is_read(run: Call) -> None:
     rows = run(traces.NAME)
     assert len(rows) == 9
     assert all((row["answers"], row["refused"]) == (5, 0) for row in rows)
+
+
+def test_fleets_of_workers_are_simulated(run: Call, tmp_path: Path) -> None:
+    cases = [{"context": f"Anna ate {n}. Bo sang.", "query": "Who?", "response": "Anna"} for n in range(3)]
+    complete = leakmeter.influence("toy", cases, out=tmp_path)
+    rows = run(scale.NAME, "--data", str(complete.path), "--out", str(tmp_path))
+    alone, four = (
+        next(row for row in rows if (row["work"], row.get("workers")) == ("simulated", n))
+        for n in scale.TINY["workers"]
+    )
+    # Parts of a second are the work of one worker and of four, and nothing that a driver does is as long.
+    assert alone["parts_per_s"] == pytest.approx(1, rel=0.2)
+    assert four["parts_per_s"] == pytest.approx(4, rel=0.2)
+    assert (tmp_path / "scale.png").is_file()
+    again = run(scale.NAME, "--out", str(tmp_path))
+    assert again[0]["write_cpu_s"] == pytest.approx(rows[0]["write_cpu_s"], rel=1e-3)
 
 
 @pytest.mark.filterwarnings("ignore")  # the packages' own

@@ -38,6 +38,7 @@ LIBRARY = {
     "runs export": "export_run",
     "runs list": "list_runs",
     "runs log": "log_run",
+    "runs rename": "rename_run",
     "runs show": "load_run",
     "runs verify": "verify_run",
     "schema": "schema",

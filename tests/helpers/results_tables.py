@@ -518,6 +518,49 @@ def ledger_day() -> Table:
     return out
 
 
+def scale_overhead() -> Table:
+    return [
+        [f"{row['part_s']} s", numbers(row, "plain_s"), numbers(row, "ray_s"), numbers(row, "overhead", times=100)]
+        for row in read("scale_overhead")
+    ]
+
+
+def scale() -> Table:
+    stores = {"disk": "disk", "object store": "objects"}
+    shown = [("disk", 1, s) for s in ("0.1", "1", "5")] + [("disk", 8, "5")]
+    shown += [("object store", 1, s) for s in ("1", "5")] + [("object store", 8, s) for s in ("1", "5", "60")]
+    return [
+        [
+            store,
+            str(threads),
+            f"{part_s} s",
+            *(
+                numbers(
+                    one("scale", store=stores[store], writers=threads if threads > 1 else 0, fleet="even",
+                        part_s=part_s, workers=n),
+                    "efficiency",
+                    times=100,
+                )
+                for n in (10, 100, 1000)
+            ),
+        ]
+        for store, threads, part_s in shown
+    ]  # fmt: skip
+
+
+def scale_prefixes() -> Table:
+    return [
+        [
+            str(sharing),
+            *(
+                numbers(one("scale_prefixes", sharing=sharing, workers=n), "work_per_part_s")
+                for n in (1, 10, 100, 500, 1000)
+            ),
+        ]
+        for sharing in (1, 4, 16, 64)
+    ]
+
+
 TABLES: dict[str, list[Callable[[], Table]]] = {
     "figure_2a": [figure_2a],
     "figure_2b": [lambda: _over("figure_2b", "max_context_tokens")],
@@ -546,6 +589,13 @@ TABLES: dict[str, list[Callable[[], Table]]] = {
     "pubmedqa": [lambda: [[UNKEPT] * 9] * 20],
     "served": [lambda: [[UNKEPT] * 4] * 4, served, lambda: [[UNKEPT] * 4] * 5, lambda: [[UNKEPT] * 2] * 3],
     "pii_check": [pii_check, lambda: [[UNKEPT] * 5] * 6],
+    "scale": [
+        lambda: [[UNKEPT] * 4] * 3,
+        lambda: [[UNKEPT] * 2] * 2,
+        scale_overhead,
+        scale,
+        scale_prefixes,
+    ],
     "ledger_day": [ledger_day, lambda: [[UNKEPT] * 2] * 7, lambda: [[UNKEPT] * 3] * 2],
     "long_contexts": [long_by_kind, long_by_length, long_cost, long_peers, long_audits, long_intervals, long_pairs],
 }

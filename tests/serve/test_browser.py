@@ -213,3 +213,78 @@ def test_a_page_of_another_origin_reaches_nothing(serving: Serving) -> None:
     finally:
         other.shutdown()
         other.server_close()
+
+
+def accessible(browser: Browser) -> None:
+    assert AXE is not None
+    browser.call("Runtime.evaluate", expression=AXE.read_text(encoding="utf-8"))
+    for dark in (False, True):
+        for width in (1280, 390):
+            assert violations(browser, dark=dark, width=width) == []
+            assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_from_a_kept_run_to_sql(serving: Serving) -> None:
+    """Keep two runs, find them in the list, name one, compare both, and ask for them in SQL."""
+    with Browser() as browser:
+        browser.open(serving.access.new_link())
+        for unit in ("sentence", "word"):
+            measure(browser, **CASE, unit=unit)
+            browser.run(f"document.querySelector('#keep [name=name]').value = '{unit}s'")
+            browser.run("document.querySelector('#keep button').click()")
+            until(browser, "document.querySelector('#kept a') !== null")
+        browser.run("document.querySelector('#kept a').click()")
+        until(browser, "document.readyState === 'complete' && document.getElementById('called') !== null")
+        assert text(browser, "h1") == "words"
+        accessible(browser)
+        browser.run("document.querySelector('#rename input').value = 'words <b>again</b>'")
+        browser.run("document.querySelector('#rename button').click()")
+        until(browser, "document.getElementById('called').textContent === 'words <b>again</b>'")
+
+        browser.open(f"{serving.access.origin}/runs")
+        until(browser, "![...document.querySelectorAll('[data-found]')].some(one => one.textContent === '…')")
+        assert "3.84" in text(browser, "tbody")
+        assert browser.run("document.getElementById('compare').disabled")
+        accessible(browser)
+        browser.run("for (const one of document.querySelectorAll('[name=run]')) one.click()")
+        browser.run("document.getElementById('compare').click()")
+        until(browser, "document.title.startsWith('Two runs')")
+        assert "prompts.unit" in text(browser, "main")
+        accessible(browser)
+
+        browser.open(f"{serving.access.origin}/sql")
+        browser.run("document.querySelector('#sql button').click()")
+        until(browser, "document.getElementById('status').textContent.includes('row')")
+        assert "s3" in text(browser, "#answer")
+        accessible(browser)
+        browser.run("document.querySelector('[name=sql]').value = 'select * from \"/etc/passwd\"'")
+        browser.run("document.querySelector('#sql button').click()")
+        until(browser, "document.querySelector('#status.wrong') !== null")
+        assert all("status of 400" in one for one in browser.complaints)  # the query that was refused
+        assert all(one.startswith((serving.access.origin, "data:", "blob:")) for one in browser.requests)
+
+
+def test_a_file_is_measured_and_the_other_pages_are_there(serving: Serving) -> None:
+    lines = "\\n".join(json.dumps({**CASE, "id": f"c{n}"}) for n in range(3))
+    with Browser() as browser:
+        browser.open(serving.access.new_link())
+        browser.open(f"{serving.access.origin}/runs")
+        accessible(browser)
+        browser.run(
+            "(form => { const held = new DataTransfer(); held.items.add(new File"
+            f"([{json.dumps(lines)}.replaceAll('\\\\n', '\\n')], 'cases.jsonl')); form.file.files = held.files; "
+            "form.querySelector('.primary').click(); })(document.getElementById('measure'))"
+        )
+        until(browser, "document.querySelector('.finding') !== null")
+        (run,) = serving.runs.iterdir()
+        assert len(leakmeter.load_run(run)) == 3
+        browser.run("document.querySelector('a.primary').click()")
+        until(browser, "document.readyState === 'complete' && location.pathname.endsWith('/report')")
+        for page in ("ledger", "doctor"):
+            browser.open(f"{serving.access.origin}/{page}")
+            accessible(browser)
+        browser.run("document.querySelector('#examine button').click()")
+        until(browser, "document.getElementById('status').textContent === 'Done.'")
+        assert "toy" in text(browser, "main")
+        accessible(browser)
+        assert browser.complaints == []

@@ -200,6 +200,24 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
 
 
 @app.command
+def rename(run: str, name: str, /, *, runs: Path = Path("runs")) -> None:
+    """Give a run another name, which lists and pages show; its id and its numbers stay.
+
+    Parameters
+    ----------
+    run
+        The run.
+    name
+        One line; '' takes the name away.
+    runs
+        Directory of runs, where the run is given by name.
+    """
+    from leakmeter.runs.library import rename_run
+
+    rename_run(run, name or None, runs=runs)
+
+
+@app.command
 def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("runs")) -> None:
     """Write a run as measurements.parquet, cases.jsonl and spec.json, or its measurements alone as CSV.
 

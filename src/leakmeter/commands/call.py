@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from leakmeter.commands.given import LoadedCases, as_unicode
-from leakmeter.commands.options import checked_name
 from leakmeter.core import registry
 from leakmeter.core.case import Case
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.runs.loading import LOAD_OPTIONS, KeptModel, model_of, tell
+from leakmeter.runs.spec import checked_name
 
 if TYPE_CHECKING:
     from leakmeter.core.instrument import Settings

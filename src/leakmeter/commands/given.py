@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from leakmeter.core.case import Case, Document
 from leakmeter.core.instrument import AnyCase
 from leakmeter.core.item import Origin
+from leakmeter.core.preparations import Preparations
 from leakmeter.errors import LeakmeterError, UsageError
 
 if TYPE_CHECKING:
     from leakmeter.commands.options import Source
     from leakmeter.core.backend import Backend
     from leakmeter.core.instrument import Settings
-    from leakmeter.core.item import Prepared
     from leakmeter.core.measure import Measure
 
 _C = TypeVar("_C", bound=AnyCase)
@@ -37,9 +37,7 @@ class LoadedCases(Generic[_C]):
     source: str | None = None
     """The file they are of, as it was given; None where they are of none, or its name may say whom they are about."""
 
-    def prepared(
-        self, backend: Backend, settings: Settings, measure: Measure
-    ) -> tuple[tuple[Prepared, ...], LoadedCases[_C]]:
+    def prepared(self, backend: Backend, settings: Settings, measure: Measure) -> tuple[Preparations, LoadedCases[_C]]:
         """The cases tokenised and cut, and which those are.
 
         Returns:
@@ -49,27 +47,29 @@ class LoadedCases(Generic[_C]):
             LeakmeterError: a case cannot be used, and bad ones are not left out.
             UsageError: none can be used.
         """
-        prepared: list[Prepared] = []
+        prepared = Preparations(backend)
+        unmarked: list[int] = []
         kept: list[_C] = []
         problems = list(self.problems)
         for case in self.cases:
             try:
-                prepared.append(Origin(case, settings, measure).prepare(backend))
+                one = prepared.append(Origin(case, settings, measure))
                 kept.append(case)
+                if one.unmarked_query_tokens is not None:
+                    unmarked.append(one.unmarked_query_tokens)
             except LeakmeterError as error:
                 if not self.skip_bad:
                     raise
                 problems.append(str(error))
         if not prepared:
             raise UsageError(f"none of {len(self.cases)} cases can be used; the first: {problems[0]}")
-        notes = tuple(_notes(prepared))
-        return tuple(prepared), replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
+        notes = tuple(_notes(unmarked, len(prepared)))
+        return prepared, replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
 
 
-def _notes(prepared: Sequence[Prepared]) -> Iterator[str]:
-    unmarked = [one.unmarked_query_tokens for one in prepared if one.unmarked_query_tokens is not None]
+def _notes(unmarked: Sequence[int], n_cases: int) -> Iterator[str]:
     if unmarked:
-        which = f"in {len(unmarked):,} of {len(prepared):,} cases " if len(prepared) > 1 else ""
+        which = f"in {len(unmarked):,} of {n_cases:,} cases " if n_cases > 1 else ""
         size = f"up to {max(unmarked):,}" if len(unmarked) > 1 else f"{unmarked[0]:,}"
         yield (
             f"{which}the only context is the system prompt; the user's turn of {size} tokens counts as the query: mark "

@@ -11,20 +11,18 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.runs.spec import checked_name
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.runs.prediction import Predictor
-
-MOST_NAME: Final = 80
-"""Characters of a run's name."""
 
 Flag = Annotated[bool, Parameter(negative="")]
 """An option that is given or not: there is no `--no-…` of it."""
@@ -79,17 +77,6 @@ class Source:
     assistant's is the response, the others are context."""
     skip_bad: bool = False
     """Leave out rows of --data that cannot be used, and say how many."""
-
-
-def checked_name(name: str | None) -> str | None:
-    """A run's name as a user gives it.
-
-    Raises:
-        UsageError: it is empty, longer than a line, or holds what no line can.
-    """
-    if name is not None and not (name.strip() and len(name) <= MOST_NAME and name.isprintable()):
-        raise UsageError(f"a run's name is one line of 1 to {MOST_NAME} characters; give another name")
-    return name
 
 
 @Parameter(name="*", negative="")

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from leakmeter.commands.given import LoadedCases
     from leakmeter.core.backend import Backend
     from leakmeter.core.case import Case
-    from leakmeter.core.item import Prepared
     from leakmeter.core.measurement import Measurement
+    from leakmeter.core.preparations import Preparations
     from leakmeter.runs.loading import KeptModel
     from leakmeter.runs.measure import Callbacks
     from leakmeter.runs.result import Part
@@ -332,9 +332,7 @@ def in_memory(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> list
     return [(str(part[0]["id"]), part) for part in parts]
 
 
-def _prepared(
-    backend: Backend, cases: Mapping[str, Case], setup: Setup
-) -> tuple[tuple[Prepared, ...], LoadedCases[Case]]:
+def _prepared(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> tuple[Preparations, LoadedCases[Case]]:
     from leakmeter.commands.given import LoadedCases
     from leakmeter.runs.measure import check_answered
 

@@ -8,10 +8,11 @@ Both meet in a `Phrase`. Renderers escape every text; an `Untrusted` passes `cor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import takewhile
-from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, overload
 
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.report import scale
@@ -457,6 +458,33 @@ Block: TypeAlias = (
     | Command
     | Embedded
 )
+
+
+class Later(Sequence["Block"]):
+    """Blocks that are made when they are first looked at: a terminal shows none of many cases.
+
+    Args:
+        make: gives them.
+    """
+
+    def __init__(self, make: Callable[[], Iterable[Block]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Sequence[Block]:
+        return tuple(self._make())
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    @overload
+    def __getitem__(self, at: int) -> Block: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Block]: ...
+
+    def __getitem__(self, at: int | slice) -> Block | Sequence[Block]:
+        return self._made[at]
 
 
 @dataclass(frozen=True, slots=True)

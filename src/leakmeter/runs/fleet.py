@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from leakmeter.core.forecast import PlanningBackend, Sharing
-from leakmeter.core.item import Origin, Prepared
+from leakmeter.core.item import Origin
 from leakmeter.core.measure import Measure
 from leakmeter.core.plan import Chunk
+from leakmeter.core.preparations import Preparations
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import CapabilityError, ModelError, UsageError
 from leakmeter.execute.pool import Engine, Failure, Pool
@@ -226,7 +227,7 @@ class Fleet:
     def measure_parts(
         self,
         measure: Measure,
-        prepared: Sequence[Prepared],
+        cases: Preparations,
         parts: Sequence[int],
         group_size: int,
     ) -> Iterator[tuple[int, PartDone | Failure]]:
@@ -234,7 +235,7 @@ class Fleet:
 
         Args:
             measure: what is measured.
-            prepared: all cases of the run, made of an `Origin` each.
+            cases: of the run, made of an `Origin` each.
             parts: the numbers of those to be measured.
             group_size: see `runs.measure.measure_cases`.
 
@@ -244,13 +245,13 @@ class Fleet:
         """
 
         def todo(number: int) -> PartToDo:
-            group = prepared[number * group_size : (number + 1) * group_size]
-            origins = tuple(one.origin for one in group if one.origin is not None)
+            group = cases.origins[number * group_size : (number + 1) * group_size]
+            origins = tuple(one for one in group if one is not None)
             if len(origins) < len(group):
                 raise UsageError("these cases can be measured in this process only; leave the choice of workers out")
             return PartToDo(measure, origins, group_size > 1, self.reuse is not None)
 
-        keys: list[Hashable] = [prepared[number * group_size].context for number in parts]
+        keys: list[Hashable] = [cases.contexts[number * group_size] for number in parts]
         for number, found in self._pool.run(parts, keys, todo):
             if isinstance(found, PartDone):
                 self.n_tokens_run += found.n_tokens_run

@@ -260,6 +260,36 @@ def verify_run(run: AnyRun, *, runs: str | Path = "runs") -> Verified:
     return verify(_path(run, runs))
 
 
+def rename_run(run: AnyRun, name: str | None, *, runs: str | Path = "runs") -> None:
+    """Give a run another name, which lists and pages show; its id and its numbers stay.
+
+    Args:
+        run: an object, a directory or a name.
+        name: one line; None takes the name away.
+        runs: directory of runs, where it is given by name.
+
+    Raises:
+        StoreError: no such run, or another process writes it.
+        UsageError: the name is no line of its length, or the run lies in an object store.
+
+    Example:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     leakmeter.rename_run(one, "first try")
+        ...     leakmeter.list_runs(runs)[0].given_name
+        'first try'
+    """
+    from leakmeter.core.urls import url_of
+    from leakmeter.runs.rundir import RunDirectory
+    from leakmeter.runs.spec import checked_name
+
+    if any(url_of(Path(one)) is not None for one in (run, runs) if isinstance(one, str | Path)):
+        raise UsageError("a run of an object store keeps its name; rename is for directories")
+    RunDirectory(_path(run, runs)).rename(checked_name(name))
+
+
 def export_run(run: AnyRun, out: str | Path, *, redact: bool = False, runs: str | Path = "runs") -> Path:
     """Write a run as measurements.parquet, cases.jsonl and spec.json, or its measurements alone as CSV.
 

@@ -13,6 +13,7 @@ from leakmeter.core.drive import Cost, drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.preparations import Preparations
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import LeakmeterError
 from leakmeter.execute.pool import Failure, rebuilt
@@ -65,7 +66,7 @@ class PartsBackend(Backend, Protocol):
     """A back end whose work is done by workers, a part of a run at a time."""
 
     def measure_parts(
-        self, measure: Measure, prepared: Sequence[Prepared], parts: Sequence[int], group_size: int
+        self, measure: Measure, cases: Preparations, parts: Sequence[int], group_size: int
     ) -> Iterator[tuple[int, Any]]:
         """Parts by their numbers, each as its cases' `parts` or as a `Failure`, as they come."""
 
@@ -92,8 +93,8 @@ def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepar
     if hasattr(backend, "check"):
         predictor = predictor_of(backend)
         # Its noise will be known before the first case, so that no case asks for what would show it.
-        for one in with_noise(prepared, 0.0):
-            predictor.predict(measure, one)
+        for one in prepared:
+            predictor.predict(measure, *with_noise([one], 0.0))
 
 
 def measure_cases(
@@ -123,7 +124,8 @@ def measure_cases(
     """
     numbers = range(n_parts(len(prepared), group_size)) if numbers is None else numbers
     if isinstance(backend, PartsBackend):
-        yield from _measured_elsewhere(backend, measure, prepared, directory, callbacks, group_size, numbers)
+        cases = Preparations.of(prepared)
+        yield from _measured_elsewhere(backend, measure, cases, directory, callbacks, group_size, numbers)
         return
     predictor = predictor_of(backend)
     noise_nats: float | None = None
@@ -140,7 +142,7 @@ def measure_cases(
             backend, predictor, measure, group, in_groups=group_size > 1, on_prediction=callbacks.on_prediction
         )
         if n_halvings := parts[0][0]["cost"]["halvings"]:
-            callbacks.on_halving(_ids(group), n_halvings)
+            callbacks.on_halving(_named([one.item.id for one in group]), n_halvings)
         if directory is not None:
             write_part(directory, number, parts)
         yield from parts
@@ -149,7 +151,7 @@ def measure_cases(
 def _measured_elsewhere(
     backend: PartsBackend,
     measure: Measure,
-    prepared: Sequence[Prepared],
+    cases: Preparations,
     directory: RunDirectory | None,
     callbacks: Callbacks,
     group_size: int,
@@ -161,7 +163,7 @@ def _measured_elsewhere(
     kept: dict[int, list[Part]] = {}
     following = iter(numbers)
     number = next(following, None)
-    callbacks.on_case((len(numbers) - len(todo)) * group_size, prepared[0].item.id)
+    callbacks.on_case((len(numbers) - len(todo)) * group_size, cases.ids[0])
 
     def in_order() -> Iterator[Part]:
         nonlocal number
@@ -176,18 +178,18 @@ def _measured_elsewhere(
         missing.discard(done)
         if directory is None or done == number:
             kept[done] = found.parts
-        n_cases = min(len(prepared), (len(numbers) - len(missing)) * group_size)
-        callbacks.on_case(n_cases, prepared[min(len(prepared), (done + 1) * group_size) - 1].item.id)
+        n_cases = min(len(cases), (len(numbers) - len(missing)) * group_size)
+        callbacks.on_case(n_cases, cases.ids[min(len(cases), (done + 1) * group_size) - 1])
 
     # What an end of any kind leaves to the writers is written before it: these parts are measured.
     with ThreadPoolExecutor(WRITERS) as threads:
         writing: dict[Future[None], tuple[int, Any]] = {}
-        for done, found in backend.measure_parts(measure, prepared, todo, group_size):
+        for done, found in backend.measure_parts(measure, cases, todo, group_size):
             if isinstance(found, Failure):
                 failed[done] = found
                 continue
             if found.n_halvings:
-                callbacks.on_halving(_ids(prepared[done * group_size : (done + 1) * group_size]), found.n_halvings)
+                callbacks.on_halving(_named(cases.ids[done * group_size : (done + 1) * group_size]), found.n_halvings)
             if directory is None:
                 written(done, found)
             else:
@@ -200,7 +202,7 @@ def _measured_elsewhere(
             yield from in_order()
     yield from in_order()
     if failed:
-        raise _failed(failed, prepared, group_size, len(numbers) if directory is not None else 0)
+        raise _failed(failed, cases.ids, group_size, len(numbers) if directory is not None else 0)
 
 
 def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[None]]:
@@ -218,13 +220,11 @@ def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[
         wait(writing, return_when=FIRST_COMPLETED)
 
 
-def _failed(
-    failed: Mapping[int, Failure], prepared: Sequence[Prepared], group_size: int, n_kept: int
-) -> LeakmeterError:
+def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, n_kept: int) -> LeakmeterError:
     """What to tell where parts could not be measured, and all others could."""
     first = min(failed)
-    groups = [prepared[number * group_size : (number + 1) * group_size] for number in sorted(failed)[:_MOST_NAMED]]
-    names = ", ".join(f"'{_ids(group)}'" for group in groups)
+    groups = [ids[number * group_size : (number + 1) * group_size] for number in sorted(failed)[:_MOST_NAMED]]
+    names = ", ".join(f"'{_named(group)}'" for group in groups)
     more = f" and {len(failed) - _MOST_NAMED:,} more" if len(failed) > _MOST_NAMED else ""
     error = rebuilt(failed[first])
     others = f"the other {n_kept - len(failed):,} parts of the run are kept, and the same command tries again"
@@ -277,9 +277,9 @@ def write_part(directory: RunDirectory, number: int, parts: Sequence[Part]) -> N
     directory.write_part(number, [texts for texts, _ in parts], [one for _, found in parts for one in found])
 
 
-def _ids(group: Sequence[Prepared]) -> str:
+def _named(ids: Sequence[str]) -> str:
     """What a part's cases are called, together."""
-    return " to ".join(dict.fromkeys(one.item.id for one in (group[0], group[-1])))
+    return " to ".join(dict.fromkeys((ids[0], ids[-1])))
 
 
 def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:
@@ -289,7 +289,7 @@ def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory:
     """
     known = None if directory is None else directory.noise
     if known is None or known.get("concurrency", 0) < backend.concurrency:
-        found = asdict(backend.measured_noise([one.item for one in prepared]))
+        found = asdict(backend.measured_noise([prepared[0].item]))
         known = {**found, "nats": max(found["nats"], known["nats"])} if known is not None else found
         if directory is not None:
             directory.keep_noise(known)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -45,6 +45,7 @@ _FIRST: Final = (RESULTS, PIECES, QUANTITIES)
 """Views that queries begin with."""
 _PATTERN: Final = re.compile(r"[*?\[]")
 _AT_ONCE: Final = 10_000
+_LOOK_SECONDS: Final = 0.1
 _PART: Final = re.compile(r"[\w-]+/(?:measurements|readings)-\d+\.parquet")
 # These quote the query itself; everything else that goes wrong may quote what was read.
 _OF_THE_QUERY: Final = (
@@ -121,19 +122,23 @@ class Answer:
     """Why runs are not in a view that the query names."""
 
 
-def ask(sql: str, runs: Sequence[Path]) -> Answer:
+def ask(
+    sql: str, runs: Sequence[Path], *, memory: str | None = None, check: Callable[[], None] | None = None
+) -> Answer:
     """What a query says of complete runs.
 
     Args:
         sql: one SELECT over `all_views`.
         runs: their directories.
+        memory: that DuckDB may take, such as '1GB'; most of the machine's where None.
+        check: called now and then while DuckDB works, which ends by what it raises.
 
     Raises:
         UsageError: a query that is no single SELECT, or that DuckDB cannot answer; rows that come later may raise it
             too.
         StoreError: a run cannot be read.
     """
-    connection, statement = _opened(sql, (*_FIRST, *VIEWS))
+    connection, statement = _opened(sql, (*_FIRST, *VIEWS), memory)
     _view_measurements(connection, runs)
     # Its name in version 0.1, for one release.
     connection.execute("CREATE VIEW readings AS SELECT * FROM measurements")
@@ -146,7 +151,7 @@ def ask(sql: str, runs: Sequence[Path]) -> Answer:
         wanted = {name: columns for name, columns in views().items() if name in asked}
         typed, left_out = filled([Run.read(path) for path in runs], wanted)
         tables |= typed
-    return _answer(connection, statement, tables, left_out)
+    return _answer(connection, statement, tables, left_out, check)
 
 
 def ask_tables(sql: str, tables: Mapping[str, pa.Table]) -> Answer:
@@ -163,9 +168,11 @@ def ask_tables(sql: str, tables: Mapping[str, pa.Table]) -> Answer:
     return _answer(connection, statement, tables)
 
 
-def _opened(sql: str, views: Iterable[str]) -> tuple[duckdb.DuckDBPyConnection, duckdb.Statement]:
+def _opened(
+    sql: str, views: Iterable[str], memory: str | None = None
+) -> tuple[duckdb.DuckDBPyConnection, duckdb.Statement]:
     """A connection that is shut off, and the query's one statement."""
-    connection = duckdb.connect(config=_SHUT_OFF)
+    connection = duckdb.connect(config=_SHUT_OFF | ({} if memory is None else {"memory_limit": memory}))
     with _as_usage_errors():
         statements = connection.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -179,15 +186,16 @@ def _answer(
     statement: duckdb.Statement,
     tables: Mapping[str, pa.Table],
     left_out: Sequence[str] = (),
+    check: Callable[[], None] | None = None,
 ) -> Answer:
     for name, table in tables.items():
         connection.register(name, table)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     with _as_usage_errors():
-        _interruptible(connection, partial(connection.execute, statement))
+        _interruptible(connection, partial(connection.execute, statement), check)
         columns = tuple(column[0] for column in connection.description or ())
-    return Answer(columns, _rows(connection), tuple(left_out))
+    return Answer(columns, _rows(connection, check), tuple(left_out))
 
 
 def _view_measurements(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) -> None:
@@ -207,22 +215,26 @@ def _view_measurements(connection: duckdb.DuckDBPyConnection, runs: Sequence[Pat
         stored.project(", ".join(named)).create_view("measurements")
 
 
-def _rows(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
+def _rows(connection: duckdb.DuckDBPyConnection, check: Callable[[], None] | None) -> Iterator[tuple[Any, ...]]:
     while True:
         with _as_usage_errors():
-            rows = _interruptible(connection, partial(connection.fetchmany, _AT_ONCE))
+            rows = _interruptible(connection, partial(connection.fetchmany, _AT_ONCE), check)
         if not rows:
             return
         yield from rows
 
 
-def _interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], _T]) -> _T:
+def _interruptible(
+    connection: duckdb.DuckDBPyConnection, work: Callable[[], _T], check: Callable[[], None] | None
+) -> _T:
     """What DuckDB answers; an interrupt ends its work at once, where it would otherwise be heard when all is done."""
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(work)
         try:
+            while check is not None and not wait([answer], _LOOK_SECONDS).done:
+                check()
             return answer.result()
-        except KeyboardInterrupt:
+        except BaseException:
             connection.interrupt()
             raise
 

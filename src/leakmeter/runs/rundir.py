@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -251,6 +252,21 @@ class RunDirectory:
         nats = None if told is None else told.get("nats")
         is_number = isinstance(nats, int | float) and not isinstance(nats, bool) and nats >= 0
         return dict(told) if told is not None and is_number else None
+
+    def rename(self, name: str | None) -> None:
+        """Give the run another name, which only its reader needs; None takes its name away.
+
+        Raises:
+            StoreError: another process writes the run, or what it says of itself is damaged.
+        """
+        with self._locked():
+            self._fetch()
+            path, record = (self._spec, self.read_spec()) if self.is_complete else (self._begun, self.read_begun())
+            with self._writing():
+                when = path.stat()
+                self._write(path, _json({**record, "name": name}))
+                # A run was finished when its spec was written first.
+                os.utime(path, ns=(when.st_atime_ns, when.st_mtime_ns))
 
     def keep_noise(self, noise: JsonObject) -> None:
         """Write down the noise that was measured for the run, before any of its parts is measured."""

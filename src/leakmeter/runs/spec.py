@@ -9,6 +9,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from leakmeter.core.json_object import JsonObject
+from leakmeter.errors import UsageError
+
+MOST_NAME: Final = 80
+"""Characters of a run's name."""
 
 _OUTDATED: Final = (
     "measured by leakmeter 0.1, which recorded neither tokenizer nor configuration nor chat template, and read GGUF "
@@ -66,3 +70,14 @@ def outdated(version: object, model: Mapping[str, object]) -> str | None:
         model: see `RunSpec.model`.
     """
     return _OUTDATED if str(version).startswith("0.1.") and model.get("name") != "toy" else None
+
+
+def checked_name(name: str | None) -> str | None:
+    """A run's name as a user gives it.
+
+    Raises:
+        UsageError: it is empty, longer than a line, or holds what no line can.
+    """
+    if name is not None and not (name.strip() and len(name) <= MOST_NAME and name.isprintable()):
+        raise UsageError(f"a run's name is one line of 1 to {MOST_NAME} characters; give another name")
+    return name

@@ -19,7 +19,7 @@ from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE
 from leakmeter.core.plain import visible
-from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
@@ -33,6 +33,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report import html, scale
 from leakmeter.runs.loading import KeptModel
 from leakmeter.serve import edits, mixtures
+from leakmeter.serve.bodies import json_object
 from leakmeter.serve.pages import show
 from leakmeter.serve.queue import Job
 from leakmeter.serve.serving import Serving, serving_of, session_of
@@ -172,7 +173,7 @@ def _streamed(
     """
 
     async def handler(request: Request) -> Response:
-        serving, given = serving_of(request), await _object(request)
+        serving, given = serving_of(request), await json_object(request)
         typed = Typed.of(given, serving)
         job = serving.queue.submit(lambda job: work(serving, typed, given, job), session_of(request))
         return StreamingResponse(job.stream(and_cancel=not to_the_end), media_type="text/event-stream")
@@ -388,16 +389,6 @@ def _keep(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) ->
             name=name,
         )
     return {"id": run.path.name, "nats": scale.nats_text(run[0].whole_nats)}
-
-
-async def _object(request: Request) -> dict[str, Any]:
-    try:
-        given = json.loads(await request.body())
-    except (ValueError, RecursionError):
-        raise DataError("the body has to be a JSON object") from None
-    if not isinstance(given, dict):
-        raise DataError("the body has to be a JSON object")
-    return given
 
 
 def _whole(given: Mapping[str, Any], name: str, default: int) -> int:

@@ -25,6 +25,11 @@ class Models:
         self._kept: KeptModel | None = None
 
     @property
+    def served_options(self) -> dict[str, Any]:
+        """Of models behind a server."""
+        return {name: self._options[name] for name in ("tokenizer", "allow_remote") if name in self._options}
+
+    @property
     def loaded(self) -> str | None:
         """The one in memory."""
         return None if self._kept is None else str(self._kept.given)

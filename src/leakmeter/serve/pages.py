@@ -19,8 +19,8 @@ from leakmeter.serve.serving import serving_of
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-NAVIGATION: Final = (("/", "Live"), ("/runs", "Runs"), ("/ledger", "Ledger"), ("/doctor", "Doctor"))
-_OWN: Final = ("serve.css", "serve.js", "live.js")
+NAVIGATION: Final = (("/", "Live"), ("/runs", "Runs"), ("/sql", "SQL"), ("/ledger", "Ledger"), ("/doctor", "Doctor"))
+_OWN: Final = ("serve.css", "serve.js", "live.js", "browse.js", "doctor.js")
 _TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 

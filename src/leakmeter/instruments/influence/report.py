@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from leakmeter.core.plain import excerpt
@@ -200,7 +201,7 @@ def _section(case: InfluenceResult, shared: dict[str, str], *, searched: bool) -
     # What is no finding is ranked behind all that is.
     weight = case.whole_nats if context.is_finding(case) else -1 / (1 + case.whole_nats)
     cells = (*_cells(case), *([search_report.cell(case)] if searched else []))
-    return b.Section(b.Untrusted(case.id, 80), list(_blocks(case, shared)), cells, weight=weight)
+    return b.Section(b.Untrusted(case.id, 80), b.Later(partial(_blocks, case, shared)), cells, weight=weight)
 
 
 def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:

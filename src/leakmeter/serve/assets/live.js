@@ -227,7 +227,7 @@
     run("/live/keep", { ...measured, name: elements.name.value }, {
       done: ({ id, nats }) => {
         const to = document.createElement("a");
-        to.href = "/runs";
+        to.href = "/runs/" + id;
         to.textContent = `run ${id.slice(0, 12)}`;
         by("kept").replaceChildren("Kept as ", to, `: ${nats} nats.`);
       },

@@ -1,0 +1,85 @@
+"""The cases of a run, ready to be measured, in memory that does not grow with their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, overload
+
+from leakmeter.core.item import Origin, Prepared
+
+if TYPE_CHECKING:
+    from leakmeter.core.backend import Backend
+
+HELD_TOKENS: Final = 50_000
+"""Of prompts whose tokens, pieces and spans stay in memory; with what is made of them, some 700 bytes a token."""
+
+
+class Preparations(Sequence[Prepared]):
+    """Prepared cases in order. Of many, only the first are held; the others are prepared anew when they are asked for.
+
+    Args:
+        backend: has the tokenizer and the window.
+        held_tokens: of prompts that are held.
+    """
+
+    def __init__(self, backend: Backend | None, held_tokens: int = HELD_TOKENS) -> None:
+        self._backend = backend
+        self._left = held_tokens
+        self._held: list[Prepared] = []
+        self.ids: list[str] = []
+        self.contexts: list[str] = []
+        self.origins: list[Origin | None] = []
+        """What each was prepared of; None where it was made otherwise."""
+
+    @classmethod
+    def of(cls, prepared: Sequence[Prepared]) -> Preparations:
+        """Cases that are in memory already, or are such a sequence."""
+        if isinstance(prepared, cls):
+            return prepared
+        made = cls(None)
+        for one in prepared:
+            made._add(one)
+            made._held.append(one)
+        return made
+
+    def append(self, origin: Origin) -> Prepared:
+        """Prepare a case.
+
+        Raises:
+            LeakmeterError: it cannot be measured so; it is not among the cases then.
+        """
+        assert self._backend is not None
+        one = origin.prepare(self._backend)
+        n_tokens = sum(len(piece.ids) for piece in one.item.prompt.pieces)
+        if len(self._held) == len(self.ids) and n_tokens <= self._left:
+            self._held.append(one)
+            self._left -= n_tokens
+        self._add(one)
+        return one
+
+    def _add(self, one: Prepared) -> None:
+        self.ids.append(one.item.id)
+        self.contexts.append(one.context)
+        self.origins.append(one.origin)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int) -> Prepared: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Prepared]: ...
+
+    def __getitem__(self, at: int | slice) -> Prepared | list[Prepared]:
+        if isinstance(at, slice):
+            return [self._at(number) for number in range(*at.indices(len(self)))]
+        return self._at(range(len(self))[at])
+
+    def _at(self, number: int) -> Prepared:
+        if number < len(self._held):
+            return self._held[number]
+        origin = self.origins[number]
+        assert origin is not None
+        assert self._backend is not None
+        return origin.prepare(self._backend)

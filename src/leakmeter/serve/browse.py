@@ -1,0 +1,377 @@
+"""Pages of all that was measured: the list of runs, each run, two of them compared."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from leakmeter.core.limits import MOST_NEW_TOKENS
+from leakmeter.errors import LeakmeterError, StoreError, UsageError
+from leakmeter.report import blocks as b
+from leakmeter.report.scale import interval_text, nats_text
+from leakmeter.runs import catalogue
+from leakmeter.runs.catalogue import Entry
+from leakmeter.runs.pages import report_of_runs
+from leakmeter.runs.run import Run
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.spec import MOST_NAME, checked_name
+from leakmeter.serve import measuring
+from leakmeter.serve.access import refusal
+from leakmeter.serve.bodies import json_object
+from leakmeter.serve.pages import show, whole_report
+from leakmeter.serve.serving import Serving, serving_of
+
+ROWS: Final = 50
+"""Runs of a page."""
+_COLUMNS: Final = (
+    ("name", "Run"), ("measure", "Measure"), ("model", "Model"), ("data", "Data"), ("unit", "Unit"), ("cases", "Cases"),
+    ("finished", "Finished, UTC"),
+)  # fmt: skip
+_KEYS: Final[dict[str, Callable[[Entry], Any]]] = {
+    "name": lambda one: ((one.given_name or one.name).casefold(), one.name),
+    "measure": lambda one: one.measure or "",
+    "model": lambda one: one.model or "",
+    "data": lambda one: one.data or "",
+    "unit": lambda one: one.unit or "",
+    "cases": lambda one: one.n_cases or 0,
+    "finished": lambda one: one.finished or "",
+}
+_NAME: Final = re.compile(r"[\w-]{1,200}")
+_REMEMBERED: Final = 5_000
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a run found, in short."""
+
+    number: str
+    """Its first quantity, with unit and interval."""
+    floor: str
+    """Largest noise floor of its cases; empty where they have none."""
+    headline: str
+
+
+class Shelf:
+    """The runs of a directory; what was read of one is kept until its files change.
+
+    Args:
+        root: the directory, which need not be there yet.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._entries: OrderedDict[str, tuple[object, Entry]] = OrderedDict()
+        self._found: OrderedDict[str, tuple[object, Found]] = OrderedDict()
+
+    def entries(self) -> list[Entry]:
+        """All runs, complete or not.
+
+        Raises:
+            StoreError: the directory cannot be read.
+        """
+        try:
+            paths = sorted(path for path in self.root.iterdir() if path.is_dir() and _NAME.fullmatch(path.name))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"the directory of runs cannot be read ({error.strerror})") from None
+        return [self.entry(path.name) for path in paths if catalogue.is_run(path)]
+
+    def path(self, name: str) -> Path:
+        """The directory of a run.
+
+        Raises:
+            StoreError: there is none of the name.
+        """
+        path = self.root / name
+        if not _NAME.fullmatch(name) or not path.is_dir() or not catalogue.is_run(path):
+            raise StoreError("there is no such run; the list of runs shows which there are")
+        return path
+
+    def entry(self, name: str) -> Entry:
+        """What is known of a run that is there."""
+        return _kept(self._entries, name, _state(self.root / name), lambda: catalogue.entry_of(self.root / name))
+
+    def known(self, name: str) -> Found | None:
+        """What a run found, if it was asked for before and has not changed."""
+        state, found = self._found.get(name, (None, None))
+        return found if found is not None and state == _state(self.root / name) else None
+
+    def found(self, name: str) -> Found:
+        """What a complete run found.
+
+        Raises:
+            LeakmeterError: it cannot be read.
+        """
+        return _kept(self._found, name, _state(self.path(name)), lambda: _found(self.path(name)))
+
+
+def _kept(held: OrderedDict[str, tuple[object, _T]], name: str, state: object, make: Callable[[], _T]) -> _T:
+    before = held.get(name)
+    if before is None or before[0] != state:
+        held[name] = before = state, make()
+    held.move_to_end(name)
+    while len(held) > _REMEMBERED:
+        held.popitem(last=False)
+    return before[1]
+
+
+def _state(path: Path) -> object:
+    """Differs where a run has changed."""
+    told = []
+    for name in ("spec.json", "begun.json"):
+        try:
+            there = (path / name).stat()
+            told.append((there.st_mtime_ns, there.st_ino, there.st_size))
+        except OSError:
+            told.append((0, 0, 0))
+    return (*told, 0 if (path / "spec.json").exists() else len(RunDirectory(path).parts))
+
+
+def _found(path: Path) -> Found:
+    run = Run.read(path)
+    summed = run.summed_up()
+    number = ""
+    if summed:
+        name, (_, first) = next(iter(summed.items()))
+        unit = f" {first.unit}" if first.unit else ""
+        interval = "" if first.interval is None else interval_text(first.interval)
+        number = f"{name} {nats_text(first.value)}{interval}{unit}"
+    floors = [one for case in run.cases if (one := getattr(case, "noise_floor_nats", None)) is not None]
+    return Found(number, f"{nats_text(max(floors))} nats" if floors else "", run.headline)
+
+
+def shelf_of(serving: Serving) -> Shelf:
+    """The shelf of a server."""
+    made: Shelf = serving.extras.setdefault("shelf", Shelf(serving.runs))
+    return made
+
+
+async def page(request: Request) -> Response:
+    """The list of runs, filtered and sorted as the address says."""
+    asked, shelf = request.query_params, shelf_of(serving_of(request))
+    every = await run_in_threadpool(shelf.entries)
+    text, measure, model = (asked.get(name, "")[:200] for name in ("text", "measure", "model"))
+    sort = asked.get("sort", "")
+    by, down = (sort.removeprefix("-"), sort.startswith("-")) if sort.removeprefix("-") in _KEYS else ("finished", True)
+    chosen = sorted((one for one in every if _meets(one, text, measure, model)), key=_KEYS[by], reverse=down)
+    n_pages = max(1, -(-len(chosen) // ROWS))
+    given = asked.get("page", "1")
+    number = min(n_pages, max(1, int(given))) if given.isdecimal() and len(given) < 7 else 1
+
+    def address(**changed: str) -> str:
+        return "?" + urlencode({"text": text, "measure": measure, "model": model, "sort": sort, **changed})
+
+    return show(
+        request,
+        "runs.html.j2",
+        rows=[(one, shelf.known(one.name)) for one in chosen[(number - 1) * ROWS : number * ROWS]],
+        minute=catalogue.minute,
+        columns=[(title, name == by, down, address(sort=_other(name, by, down=down))) for name, title in _COLUMNS],
+        n_runs=len(every),
+        n_chosen=len(chosen),
+        text=text,
+        measure=measure,
+        model=model,
+        sort=sort,
+        measures=sorted({one.measure for one in every if one.measure}),
+        models=sorted({one.model for one in every if one.model}),
+        number=number,
+        n_pages=n_pages,
+        before=address(page=str(number - 1)),
+        behind=address(page=str(number + 1)),
+        loaded=serving_of(request).models.names,
+        units=measuring.UNITS,
+        templates=measuring.TEMPLATES,
+        most_tokens=MOST_NEW_TOKENS,
+        most_name=MOST_NAME,
+    )
+
+
+def _other(name: str, by: str, *, down: bool) -> str:
+    """What a click on a column's title sorts by."""
+    return name if name != by or down else f"-{name}"
+
+
+def _meets(one: Entry, text: str, measure: str, model: str) -> bool:
+    said = " ".join(filter(None, (one.name, one.given_name, one.data, one.unit, one.measure, one.model))).casefold()
+    return (
+        all(word in said for word in text.casefold().split())
+        and measure in ("", one.measure)
+        and model in ("", one.model)
+    )
+
+
+async def found(request: Request) -> Response:
+    """What one run found, for the list."""
+    shelf = shelf_of(serving_of(request))
+    try:
+        told = await run_in_threadpool(shelf.found, request.path_params["run"])
+    except LeakmeterError:
+        return JSONResponse({"number": "cannot be read", "floor": "", "headline": ""})
+    return JSONResponse(asdict(told))
+
+
+async def one(request: Request) -> Response:
+    """The page of one run."""
+    serving = serving_of(request)
+    name, shelf = request.path_params["run"], shelf_of(serving)
+    path = shelf.path(name)
+    entry = shelf.entry(name)
+    others: list[Entry] = []
+    told: Found | None = None
+    problem = ""
+    facts: list[tuple[str, str]] = []
+    if entry.state == "damaged":
+        problem = "The run is damaged; leakmeter runs verify says where."
+    else:
+        summary = await run_in_threadpool(_summary, path)
+        problem = summary[1]
+        facts = summary[0]
+        every = await run_in_threadpool(shelf.entries)
+        others = [x for x in every if x.measure == entry.measure and x.state == "complete" and x.name != name]
+        if entry.state == "complete" and not problem:
+            try:
+                told = await run_in_threadpool(shelf.found, name)
+            except LeakmeterError as error:
+                problem = str(error)
+    started = measuring.started(serving, name)
+    return show(
+        request,
+        "run.html.j2",
+        run=entry,
+        found=told,
+        problem=problem,
+        facts=facts,
+        others=others,
+        codes=_codes(path, entry) if entry.state == "complete" else [],
+        started=started,
+        progress=measuring.progress(path, started),
+        most_name=MOST_NAME,
+        minute=catalogue.minute,
+    )
+
+
+def _summary(path: Path) -> tuple[list[tuple[str, str]], str]:
+    """Facts of a run, and why there are not more."""
+    try:
+        told = catalogue.summary(path)
+    except LeakmeterError as error:
+        return [], str(error)
+    entry, cost = told.entry, told.cost
+    facts = [
+        ("Directory", entry.name),
+        ("Measure", entry.measure or ""),
+        ("Model", ", ".join(filter(None, (entry.model, entry.dtype, entry.device)))),
+        ("Data", entry.data or ""),
+        ("Ablation unit", entry.unit or ""),
+        ("Cases", f"{entry.n_cases_finished or 0:,} of {entry.n_cases or 0:,}"),
+        ("Finished", f"{catalogue.minute(entry)} UTC" if entry.finished else ""),
+        ("Cost", f"{cost.seconds:,.1f} s; {cost.requests:,} prompts; {cost.tree_tokens:,} tokens run"),
+        ("Numbers", f"{told.n_measurements:,}"),
+        ("leakmeter", entry.version or ""),
+        ("Outdated", entry.outdated or ""),
+    ]
+    for kind in ("parameters", "prompts"):
+        said = ", ".join(f"{key} {_plain(value)}" for key, value in getattr(told, kind).items() if value is not None)
+        facts.append((kind.capitalize(), said))
+    return [(name, value) for name, value in facts if value], ""
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _codes(path: Path, entry: Entry) -> list[tuple[str, str]]:
+    """What shows the run elsewhere: a title and something to copy."""
+    command = RunDirectory(path).read_spec().get("command")
+    place = str(path)
+    sql = f"select item, piece, nats from pieces where run = '{entry.name}' order by nats desc"
+    if entry.measure not in ("influence", "redaction", "icl"):
+        sql = f"select * from results where run = '{entry.name}'"
+    return [
+        *([("The command that measured it", command)] if isinstance(command, str) else []),
+        ("Its report, from the command line", f"leakmeter report {shlex.quote(place)}"),
+        ("In Python", f"import leakmeter\n\nrun = leakmeter.load_run({place!r})\nrun.to_frame()"),
+        ("In SQL", sql),
+    ]
+
+
+async def progress(request: Request) -> Response:
+    """How far a run is, for its page."""
+    serving = serving_of(request)
+    name = request.path_params["run"]
+    path = shelf_of(serving).path(name)
+    return JSONResponse(asdict(measuring.progress(path, measuring.started(serving, name))))
+
+
+async def report(request: Request) -> Response:
+    """The run's report."""
+    path = shelf_of(serving_of(request)).path(request.path_params["run"])
+    return whole_report(await run_in_threadpool(lambda: Run.read(path).report()))
+
+
+async def rename(request: Request) -> Response:
+    """Give a run another name."""
+    given = (await json_object(request)).get("name")
+    if not isinstance(given, str):
+        raise UsageError("name has to be a text")
+    path = shelf_of(serving_of(request)).path(request.path_params["run"])
+    name = checked_name(given.strip() or None)
+    await run_in_threadpool(lambda: RunDirectory(path).rename(name))
+    return JSONResponse({"name": name or path.name})
+
+
+async def compare(request: Request) -> Response:
+    """Two runs: the differences of cases that both have."""
+    chosen = list(dict.fromkeys(request.query_params.getlist("run")))
+    if len(chosen) != 2:
+        return refusal(400, f"two runs can be compared, and {len(chosen)} were chosen; go back and choose two")
+    shelf = shelf_of(serving_of(request))
+    paths = [shelf.path(name) for name in chosen]
+    blocks = await run_in_threadpool(_compared, paths)
+    return show(request, "compare.html.j2", blocks=blocks, runs=[shelf.entry(name) for name in chosen])
+
+
+def _compared(paths: Sequence[Path]) -> list[b.Block]:
+    runs = [Run.read(path) for path in paths]
+    made = [one for one in report_of_runs(runs).blocks if not isinstance(one, b.Embedded)]
+    if runs[0].measure != runs[1].measure:
+        made.append(b.Text("The runs are of two measures, whose numbers cannot be compared."))
+    elif not any(isinstance(one, b.Part) for one in made):
+        made.append(b.Text("The runs have no case in common: cases are paired by their ids."))
+    # The pages of the runs, to which the first table leads elsewhere, are not in this one.
+    return [_without_links(one) if isinstance(one, b.Table) else one for one in made]
+
+
+def _without_links(table: b.Table) -> b.Table:
+    from dataclasses import replace
+
+    return replace(table, rows=[replace(row, to="") for row in table.rows])
+
+
+ROUTES: Final[tuple[BaseRoute, ...]] = (
+    Route("/runs", page),
+    Route("/runs/compare", compare),
+    Route("/runs/measure", measuring.measure, methods=["POST"]),
+    Route("/runs/{run}", one),
+    Route("/runs/{run}/found", found),
+    Route("/runs/{run}/progress", progress),
+    Route("/runs/{run}/report", report),
+    Route("/runs/{run}/rename", rename, methods=["POST"]),
+    Route("/runs/{run}/continue", measuring.go_on, methods=["POST"]),
+    Route("/runs/{run}/cancel", measuring.cancel, methods=["POST"]),
+)

@@ -1,0 +1,202 @@
+"""Runs of many cases that the page starts: measured part by part, watched, cancelled and continued."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
+from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.runs.rundir import RunDirectory
+from leakmeter.runs.spec import checked_name
+from leakmeter.serve.bodies import json_object
+from leakmeter.serve.queue import Job
+from leakmeter.serve.serving import Serving, serving_of, session_of
+from leakmeter.serve.watching import cancellable
+from leakmeter.text.build import PromptSettings
+
+UNITS: Final = ("sentence", "line", "paragraph", "word", "ngram:5", "entity", "document", "whole")
+TEMPLATES: Final = ("chat", "plain", "document", "article")
+_STARTED: Final = "started runs"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Cases, and how they are to be measured."""
+
+    model: str
+    records: tuple[Mapping[str, Any], ...]
+    unit: str
+    template: str | None
+    max_new_tokens: int
+    name: str | None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], serving: Serving) -> Asked:
+        """What was sent.
+
+        Raises:
+            LeakmeterError: it cannot be measured.
+        """
+        texts = {name: given.get(name, "") for name in ("file", "text", "unit", "template", "model", "name")}
+        for name, value in texts.items():
+            if not isinstance(value, str):
+                raise UsageError(f"{name} has to be a text")
+        for name, known in (("unit", UNITS), ("template", TEMPLATES)):
+            if texts[name] and texts[name] not in known:
+                raise UnknownNameError(f"{name} on this page", texts[name][:40], known)
+        n_tokens = given.get("max_new_tokens", 40)
+        if isinstance(n_tokens, bool) or not isinstance(n_tokens, int):
+            raise UsageError("max_new_tokens has to be a whole number")
+        good, name, value, expected = bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS)
+        if not good:
+            raise UsageError(f"{name} is {value}; it has to be {expected}")
+        return cls(
+            serving.models.checked(texts["model"]),
+            tuple(_records(texts["text"], texts["file"])),
+            texts["unit"] or UNITS[0],
+            texts["template"] or None,
+            n_tokens,
+            checked_name(texts["name"].strip() or None),
+        )
+
+
+@dataclass(slots=True)
+class Started:
+    """A run that this server began."""
+
+    asked: Asked
+    job: Job
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is, in parts: cases, where this server began it."""
+
+    state: str
+    """complete, unfinished, or measuring: by this server, at this moment."""
+    done: int
+    of: int | None
+    """None where nothing says it."""
+
+
+def started(serving: Serving, name: str) -> Started | None:
+    """A run of this server's; None of others."""
+    held: dict[str, Started] = serving.extras.setdefault(_STARTED, {})
+    return held.get(name)
+
+
+def progress(path: Path, begun: Started | None) -> Progress:
+    """How far a run is."""
+    run = RunDirectory(path)
+    n_done = len(run.parts)
+    if run.is_complete:
+        return Progress("complete", n_done, n_done)
+    of = run.read_begun().get("n_cases")
+    measuring = begun is not None and not begun.job.is_over
+    return Progress("measuring" if measuring else "unfinished", n_done, of if isinstance(of, int) else None)
+
+
+async def measure(request: Request) -> Response:
+    """Measure the cases of a file as a run."""
+    serving = serving_of(request)
+    return _streamed(serving, Asked.of(await json_object(request), serving), session_of(request))
+
+
+async def go_on(request: Request) -> Response:
+    """Continue a run that this server began and that was cancelled."""
+    serving = serving_of(request)
+    begun = started(serving, request.path_params["run"])
+    if begun is None or not begun.job.is_over:
+        raise UsageError("only a run that this server began, and that was cancelled, can be continued here")
+    return _streamed(serving, begun.asked, session_of(request))
+
+
+async def cancel(request: Request) -> Response:
+    """End a run of this server's; what is measured of it is kept."""
+    begun = started(serving_of(request), request.path_params["run"])
+    if begun is None or begun.job.is_over:
+        raise UsageError("this server does not measure that run")
+    begun.job.cancel()
+    return JSONResponse({})
+
+
+def _streamed(serving: Serving, asked: Asked, owner: str) -> Response:
+    job = serving.queue.submit(lambda job: _measure(serving, asked, owner, job), owner)
+    return StreamingResponse(job.stream(and_cancel=False), media_type="text/event-stream")
+
+
+def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, Any]:
+    from leakmeter.commands.cases import kept_parts
+    from leakmeter.commands.given import LoadedCases
+    from leakmeter.data.cases import cases_of
+    from leakmeter.runs.measure import Callbacks, check_answered
+
+    settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole").resolved()
+    what = Influence(max_new_tokens=asked.max_new_tokens)
+    loaded = cases_of(list(asked.records))
+    if serving.models.loaded != asked.model:
+        job.tell("loading", model=asked.model)
+    kept = serving.models.use(asked.model)
+    with kept.lock, cancellable(kept, job):
+        prepared, cases = LoadedCases(loaded.cases).prepared(kept.backend, settings, what)
+        what.check(prepared[0].item)
+        check_answered(kept.backend, what, prepared)
+        n_cases = len(prepared)
+        with kept_parts(
+            *(kept.backend, what, "influence", settings, prepared, cases, serving.runs),
+            label=asked.name,
+            callbacks=Callbacks(),
+        ) as (directory, _, parts):
+            name = Path(directory.place).name
+            serving.extras.setdefault(_STARTED, {})[name] = Started(asked, job, owner)
+            job.tell("begun", run=name, of=n_cases)
+            for done, _ in enumerate(parts, 1):
+                job.tell("case", done=done, of=n_cases)
+                if done < n_cases:
+                    job.check()
+    return {"run": name}
+
+
+def _records(text: str, file: str) -> list[dict[str, Any]]:
+    """The cases of a file that a browser has read: JSON lines, a list in JSON, or comma-separated values.
+
+    Raises:
+        DataError: it is none of these, or has no case.
+    """
+    if file.lower().endswith((".csv", ".tsv")):
+        delimiter = "\t" if file.lower().endswith(".tsv") else ","
+        found: Any = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
+    else:
+        found = _json(text)
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise DataError("the file has to hold cases: an object with context and query a line, or a list of them")
+    if not found:
+        raise DataError("the file has no case")
+    return found
+
+
+def _json(text: str) -> Any:
+    if text.lstrip().startswith("["):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise DataError("the file is no JSON; give JSON lines, a list in JSON, or a .csv") from None
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                found.append(json.loads(line))
+            except (ValueError, RecursionError):
+                raise DataError(f"line {number} of the file is no JSON") from None
+    return found

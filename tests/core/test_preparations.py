@@ -1,0 +1,67 @@
+"""Cases that are prepared anew are those that were held."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from leakmeter.backends.toy import Toy
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import Origin
+from leakmeter.core.preparations import Preparations
+from leakmeter.errors import LeakmeterError
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.text.build import PromptSettings
+
+SETTINGS, MEASURE = PromptSettings().resolved(), Influence()
+ORIGINS = [
+    Origin(Case(f"c{i}", (Document("a", f"Anna sang {i} songs. Bo ate."),), "Who?", "Anna"), SETTINGS, MEASURE)
+    for i in range(9)
+]
+
+
+@pytest.mark.parametrize("held_tokens", [0, 100, 10_000])
+def test_they_are_the_same_however_many_are_held(held_tokens: int) -> None:
+    cases, every = Preparations(Toy(), held_tokens), [one.prepare(Toy()) for one in ORIGINS]
+    for origin in ORIGINS:
+        cases.append(origin)
+    assert len(cases) == 9
+    for number, one in enumerate(every):
+        again = cases[number]
+        assert (again.item.prompt, again.item.spans, again.item.response) == (
+            one.item.prompt,
+            one.item.spans,
+            one.item.response,
+        )
+        assert dict(again.item.cuts) == dict(one.item.cuts)
+        assert (cases.ids[number], cases.contexts[number]) == (one.item.id, one.context)
+    assert [one.item.id for one in cases] == [one.item.id for one in every]
+    assert [one.item.id for one in cases[2:20:3]] == ["c2", "c5", "c8"]
+    assert cases[-1].item.id == "c8"
+    with pytest.raises(IndexError):
+        cases[9]
+
+
+def test_few_stay_in_memory() -> None:
+    cases = Preparations(Toy(), 100)
+    for origin in ORIGINS:
+        cases.append(origin)
+    assert cases[0] is cases[0]
+    assert cases[8] is not cases[8]
+
+
+def test_one_that_cannot_be_prepared_is_not_among_them() -> None:
+    cases = Preparations(Toy())
+    bad = Origin(ORIGINS[0].case, replace(SETTINGS, template="chat"), MEASURE)
+    with pytest.raises(LeakmeterError):
+        cases.append(bad)
+    assert len(cases) == 0
+
+
+def test_what_is_in_memory_already_is_taken_as_it_is() -> None:
+    every = [one.prepare(Toy()) for one in ORIGINS[:2]]
+    cases = Preparations.of(every)
+    assert cases[1] is every[1]
+    assert cases.origins == list(ORIGINS[:2])
+    assert Preparations.of(cases) is cases

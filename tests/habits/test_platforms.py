@@ -1,0 +1,72 @@
+"""What is one platform's own stands in few places, which a page names; elsewhere it is left out."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from helpers.places import DOCS, ROOT
+from leakmeter.core import written
+
+SOURCE = ROOT / "src" / "leakmeter"
+OWN = re.compile(
+    r"os\.name\b|sys\.platform|\bplatform\.(?:system|machine|processor)|import (?:fcntl|resource|pwd|grp|ctypes)\b|"
+    r"\bsignal\.(?:SIG|signal)|os\.get(?:e)?uid|\.chmod\(|os\.fchmod|/proc/|cuda\.is_available|\"mps\""
+)
+
+
+def test_the_page_names_every_place_and_no_other() -> None:
+    places = {
+        str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py") if OWN.search(path.read_text(encoding="utf-8"))
+    }
+    table = (DOCS / "platforms.md").read_text(encoding="utf-8").split("## Where the code differs")[1]
+    assert set(re.findall(r"`([\w/]+\.py)`", table)) == places
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `core.written` sees of `os` where there are no owners, no modes and no links to be followed."""
+    without = {"fchmod", "geteuid", "getuid", "O_NOFOLLOW", "kill"}
+    seen = {name: value for name, value in vars(os).items() if name not in without}
+    monkeypatch.setattr(written, "os", SimpleNamespace(**{**seen, "name": "nt"}))
+
+
+@pytest.mark.usefixtures("windows")
+def test_files_are_written_whole_without_posix(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    written.make_private(folder)
+    written.write_whole(folder / "file", b"one")
+    written.write_whole(folder / "file", b"two")
+    assert (folder / "file").read_bytes() == b"two"
+    with written.replacing(folder / "file") as temporary:
+        temporary.write_bytes(b"three")
+    assert [path.name for path in folder.iterdir()] == ["file"]
+    os.close(written.open_private(folder / "file", os.O_RDWR))
+    assert written._is_alive(1)
+
+
+def test_what_is_linuxs_own_is_left_out_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.backends.hf import machine, memory
+    from leakmeter.cli import process
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert not process.keep_freed_memory()
+    assert memory._malloc_trim() is None
+    read_text = Path.read_text
+
+    def without_proc(path: Path, *given: object, **named: object) -> str:
+        if str(path).startswith("/proc/"):
+            raise FileNotFoundError(path)
+        return read_text(path, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "read_text", without_proc)
+    machine._processor.cache_clear()
+    try:
+        assert machine._processor().split(", ")[0]
+    finally:
+        machine._processor.cache_clear()

@@ -1,0 +1,251 @@
+"""Pages of runs: the list, one run, two compared, SQL; started, watched, cancelled and continued."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import leakmeter
+from helpers.serving import HEADERS, client, events, serving_of
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+CASES = [
+    {"id": f"c{i}", "context": f"Ana is {i}. She sings. {HOSTILE}", "query": "How old is Ana?", "response": f"{i}"}
+    for i in range(4)
+]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    folder = tmp_path_factory.mktemp("served")
+    first = leakmeter.influence("toy", CASES, out=folder / "runs", name="first")
+    second = leakmeter.influence("toy", CASES, unit="word", out=folder / "runs", name=HOSTILE)
+    return folder, first.path.name, second.path.name
+
+
+@pytest.fixture
+def made(runs: tuple[Path, str, str]) -> Iterator[Any]:
+    with client(serving_of(runs[0])) as one:
+        yield one
+
+
+def test_the_list_has_every_run_and_no_markup_of_theirs(made: Any, runs: tuple[Path, str, str]) -> None:
+    page = made.get("/runs").text
+    assert f"/runs/{runs[1]}" in page
+    assert "2 of 2 runs" in page
+    assert HOSTILE not in page
+    assert "&lt;img src=x" in page
+
+
+@pytest.mark.parametrize(
+    ("asked", "first"),
+    [("sort=name", 2), ("sort=-name", 1), ("sort=unit", 1), ("sort=-unit", 2), ("text=WORD", 2), ("sort=nothing", 2)],
+)
+def test_the_list_is_sorted_and_filtered(made: Any, runs: tuple[Path, str, str], asked: str, first: int) -> None:
+    page = made.get(f"/runs?{asked}").text
+    assert min((page.find(f"/runs/{name}") % 10**9, name) for name in runs[1:])[1] == runs[first]
+
+
+def test_filters_that_nothing_meets(made: Any) -> None:
+    assert "No run meets that." in made.get("/runs?measure=pii").text
+    assert "0 of 2 runs" in made.get("/runs?text=%25%25").text
+
+
+def test_what_a_run_found_comes_for_the_list(made: Any, runs: tuple[Path, str, str]) -> None:
+    told = made.get(f"/runs/{runs[1]}/found").json()
+    assert told["number"].startswith("influence.mean ")
+    assert told["floor"].endswith(" nats")
+    assert told["headline"] in made.get(f"/runs/{runs[1]}").text.replace("\xa0", "\xa0")
+    assert told["number"] in made.get("/runs").text
+
+
+def test_a_run_has_its_facts_its_report_and_what_to_copy(made: Any, runs: tuple[Path, str, str]) -> None:
+    page = made.get(f"/runs/{runs[2]}").text
+    assert "leakmeter.load_run(" in page
+    assert "select item, piece, nats from pieces" in page
+    assert HOSTILE not in page
+    report = made.get(f"/runs/{runs[2]}/report")
+    assert report.text == leakmeter.load_run(runs[0] / "runs" / runs[2]).render_page()
+    assert "default-src 'none'" in report.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("name", ["influence-0000", "%2e%2e%2fruns", "..%2fledger", "a" * 300, "runs"])
+@pytest.mark.parametrize("what", ["", "/report", "/progress"])
+def test_what_is_no_run_is_refused(made: Any, name: str, what: str) -> None:
+    answer = made.get(f"/runs/{name}{what}")
+    assert answer.status_code in (400, 404)
+    assert "Traceback" not in answer.text
+
+
+def test_a_run_gets_another_name(made: Any, runs: tuple[Path, str, str]) -> None:
+    path = f"/runs/{runs[1]}/rename"
+    finished = leakmeter.list_runs(runs[0] / "runs")[0].finished
+    assert made.post(path, json={"name": " new "}, headers=HEADERS).json() == {"name": "new"}
+    entry = next(one for one in leakmeter.list_runs(runs[0] / "runs") if one.name == runs[1])
+    assert (entry.given_name, entry.finished) == ("new", finished)
+    assert leakmeter.verify_run(runs[0] / "runs" / runs[1]).state == "whole"
+    for bad in ("x" * 200, "a\nb", 5):
+        assert made.post(path, json={"name": bad}, headers=HEADERS).status_code == 400
+    assert made.post(path, json={"name": "first"}).status_code == 403
+    assert made.post(path, json={"name": "first"}, headers=HEADERS).status_code == 200
+
+
+def test_two_runs_are_compared(made: Any, runs: tuple[Path, str, str]) -> None:
+    page = made.get(f"/runs/compare?run={runs[1]}&run={runs[2]}").text
+    assert "4 cases are in both" in page
+    assert "Set otherwise" in page
+    assert HOSTILE not in page
+    assert made.get(f"/runs/compare?run={runs[1]}").status_code == 400
+    assert made.get(f"/runs/compare?run={runs[1]}&run=other").status_code == 400
+
+
+def asked(made: Any, sql: Any, what: str = "rows") -> Any:
+    return made.post(f"/sql/{what}", json={"sql": sql}, headers=HEADERS)
+
+
+def test_runs_are_asked_in_sql(made: Any, runs: tuple[Path, str, str]) -> None:
+    told = asked(made, f"select '{HOSTILE}' as text, count(*) as n from runs").json()
+    assert told["said"] == "1 row"
+    assert "&lt;img" in told["html"]
+    assert HOSTILE not in told["html"]
+    many = asked(made, "select * from range(600)").json()
+    assert many["said"] == "The first 500 rows; the file has all."
+    answer = asked(made, "select range, 'a,b' as t from range(600)", "csv")
+    assert len(answer.text.splitlines()) == 601
+    assert answer.text.splitlines()[:2] == ['"range","t"', '0,"a,b"']
+    assert "attachment" in answer.headers["content-disposition"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from read_csv('/etc/passwd')", "select * from '/etc/passwd'",
+        "select * from read_text('/etc/passwd')",
+        "select * from glob('/*')", "copy (select 1) to '/tmp/x.csv'", "attach '/tmp/x.db'", "install httpfs",
+        "load httpfs", "set enable_external_access = true", "pragma database_list", "create table t as select 1",
+        "select getenv('HOME')", "select * from read_parquet('s3://a/b')", "select 1; select 2",
+        "export database '/tmp/y'",
+        "select", "", 5,
+    ],
+)  # fmt: skip
+def test_nothing_but_runs_can_be_asked_for(made: Any, sql: Any) -> None:
+    for what in ("rows", "csv"):
+        answer = asked(made, sql, what)
+        assert answer.status_code == 400, answer.text
+        assert answer.text.count("\n") == 1
+
+
+def test_a_query_that_takes_too_long_is_given_up(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakmeter.serve.sql._SECONDS", 0.3)
+    answer = asked(made, "select count(*) from range(100000) a, range(100000) b, range(1000) c")
+    assert (answer.status_code, "took over" in answer.text) == (400, True)
+
+
+def lines(cases: list[dict[str, Any]]) -> str:
+    return "\n".join(map(json.dumps, cases))
+
+
+def begin(made: Any, text: str, **fields: Any) -> list[tuple[str, dict[str, Any]]]:
+    body = {"file": "cases.jsonl", "text": text, **fields}
+    return events(made.post("/runs/measure", json=body, headers=HEADERS))
+
+
+def test_a_file_of_cases_is_measured_as_the_command_line_does(tmp_path: Path) -> None:
+    with client(serving_of(tmp_path)) as made:
+        told = begin(made, lines(CASES), unit="sentence", name="of a file")
+        assert [name for name, _ in told if name == "case"] == ["case"] * 4
+        assert told[-1][0] == "done"
+        name = told[-1][1]["run"]
+    (tmp_path / "cases.jsonl").write_text(lines(CASES))
+    alone = leakmeter.influence(
+        "toy", tmp_path / "cases.jsonl", unit="sentence", group=True, max_new_tokens=40, out=tmp_path / "alone"
+    )
+    assert alone.path.name == name
+    served = leakmeter.load_run(tmp_path / "runs" / name)
+    assert [one.whole_nats for one in served] == [one.whole_nats for one in alone]
+    assert (tmp_path / "runs").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"text": ""}, "no case"), ({"text": "{"}, "line 1 of the file is no JSON"),
+        ({"text": "[1]"}, "has to hold cases"),
+        ({"text": '{"a": 1}'}, ""), ({"unit": "moon"}, "unit on this page"), ({"model": "other"}, "model here"),
+        ({"max_new_tokens": 0}, "max-new-tokens is 0"), ({"name": "a\nb"}, "a run's name"), ({"text": 4}, "text"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_measured_is_refused(made: Any, fields: dict[str, Any], said: str) -> None:
+    answer = made.post("/runs/measure", json={"file": "c.jsonl", "text": lines(CASES), **fields}, headers=HEADERS)
+    assert said in answer.text
+    assert answer.status_code == 400 or events(answer)[-1][0] == "failed"
+
+
+def test_a_run_is_watched_cancelled_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second case waits, until the run was cancelled from another request."""
+    from leakmeter.backends.toy import Toy
+
+    serving = serving_of(tmp_path)
+    asked_for, may_go = threading.Event(), threading.Event()
+    n_calls = 0
+    score = Toy.score
+
+    def slow(self: Toy, chunk: Any) -> Any:
+        nonlocal n_calls
+        n_calls += 1
+        if (tmp_path / "runs").exists() and list((tmp_path / "runs").glob("*/measurements-*")) and not may_go.is_set():
+            asked_for.set()
+            may_go.wait(20)
+        return score(self, chunk)
+
+    monkeypatch.setattr(Toy, "score", slow)
+    with client(serving) as made:
+        told: list[Any] = []
+        thread = threading.Thread(target=lambda: told.extend(begin(made, lines(CASES), unit="sentence")))
+        thread.start()
+        assert asked_for.wait(20)
+        (path,) = (tmp_path / "runs").glob("influence-*")
+        shown = made.get(f"/runs/{path.name}/progress").json()
+        assert shown == {"state": "measuring", "done": 1, "of": 4}
+        assert 'data-state="measuring"' in made.get(f"/runs/{path.name}").text
+        assert made.post(f"/runs/{path.name}/continue", json={}, headers=HEADERS).status_code == 400
+        assert made.post(f"/runs/{path.name}/cancel", json={}, headers=HEADERS).status_code == 200
+        may_go.set()
+        thread.join(20)
+        assert told[-1][0] == "cancelled"
+        assert made.get(f"/runs/{path.name}/progress").json()["state"] == "unfinished"
+        assert made.post(f"/runs/{path.name}/cancel", json={}, headers=HEADERS).status_code == 400
+        again = events(made.post(f"/runs/{path.name}/continue", json={}, headers=HEADERS))
+        assert again[-1] == ("done", {"run": path.name})
+        assert made.get(f"/runs/{path.name}/progress").json() == {"state": "complete", "done": 4, "of": 4}
+
+
+def test_an_empty_directory_says_what_to_do(tmp_path: Path) -> None:
+    with client(serving_of(tmp_path)) as made:
+        assert "There is no run yet." in made.get("/runs").text
+        assert asked(made, "select count(*) from runs").json()["said"] == "1 row"
+
+
+def test_a_damaged_run_is_told_as_such(tmp_path: Path) -> None:
+    run = leakmeter.influence("toy", CASES[:1], out=tmp_path / "runs")
+    (run.path / "spec.json").write_text("{")
+    with client(serving_of(tmp_path)) as made:
+        assert "damaged" in made.get("/runs").text
+        assert "The run is damaged" in made.get(f"/runs/{run.path.name}").text
+
+
+def test_a_long_list_has_pages(tmp_path: Path) -> None:
+    for number in range(120):
+        (tmp_path / "runs" / f"influence-{number:016x}").mkdir(parents=True)
+        (tmp_path / "runs" / f"influence-{number:016x}" / "begun.json").write_text('{"measure": "influence"}')
+    with client(serving_of(tmp_path)) as made:
+        page = made.get("/runs?page=3&sort=name").text
+        assert "Page 3 of 3" in page
+        assert page.count('scope="row"') == 20
+        assert "Page 3 of 3" in made.get("/runs?page=99999").text
+        assert "Page 1 of 3" in made.get("/runs?page=x").text
