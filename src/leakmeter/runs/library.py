@@ -272,7 +272,7 @@ def rename_run(run: AnyRun, name: str | None, *, runs: str | Path = "runs") -> N
         StoreError: no such run, or another process writes it.
         UsageError: the name is no line of its length, or the run lies in an object store.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> with tempfile.TemporaryDirectory() as runs:
         ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}

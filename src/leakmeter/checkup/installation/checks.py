@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import re
 import shutil
 import stat
 import tempfile
@@ -179,8 +180,8 @@ def memory_bytes() -> int | None:
 
 def is_editable() -> bool:
     """Whether leakmeter runs from a checkout."""
-    told = metadata.distribution(_PACKAGE).read_text("direct_url.json") or ""
-    return '"editable": true' in told or '"editable":true' in told
+    told = [file for file in metadata.files(_PACKAGE) or () if file.name == "direct_url.json"]
+    return any(re.search(r'"editable":\s*true', file.read_text(encoding="utf-8")) for file in told)
 
 
 def variables() -> tuple[str, ...]:
