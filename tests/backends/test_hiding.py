@@ -173,7 +173,7 @@ def test_the_states_of_a_long_start_are_held_once_from_round_to_round() -> None:
         found = []
         for prompts in (PROMPTS[:4], (PROMPT.without("c0"),), (PROMPT.without("c3"), PROMPT.without("c1"))):
             _, scores = yield [kept, Request(prompts, RESPONSE, TargetLogProbs())]
-            ((_, _, state),) = backend._kept._sequences
+            ((_, _, state, _),) = backend._kept._sequences
             blocks.append((state.block, state.block.layers[0][0].data_ptr()))
             found.append(scores.values)
         return found

@@ -152,8 +152,8 @@ def test_states_of_two_rounds_are_within_the_limit_together(memory_bytes: int, m
     held: list[int] = []
     add = Kept.add
 
-    def watched(self: Kept, *given: Any, beside: dict[int, int]) -> None:
-        add(self, *given, beside=beside)
+    def watched(self: Kept, *given: Any, beside: dict[int, int], **named: Any) -> None:
+        add(self, *given, beside=beside, **named)
         held.append(sum({**beside, **self._block_bytes}.values()))
 
     monkeypatch.setattr(Kept, "add", watched)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, localcontext
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from hypothesis import assume, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.exact_bounds import exact_loss_is_within
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.privacy import bounded
 from leakmeter.privacy.bounded import Mixture, bounded_mixture, mixture
@@ -284,33 +283,6 @@ def test_under_a_bound_a_token_is_drawn_by_bits_and_nothing_less() -> None:
         NextTokenSampleWithLoss(Decoding(1.0, 1.0, 0.3), 0.5)
     with pytest.raises(TypeError, match="by a number in"):
         NextTokenSampleWithLoss(Decoding(), SystemBits())
-
-
-def at_most(bound: float) -> Fraction:
-    """A fraction that e^bound is not below, and not above by more than 1e-50 of it."""
-    if bound == 0.0:
-        return Fraction(1)
-    with localcontext() as context:
-        context.prec = 60
-        return Fraction(Decimal(bound).exp().next_minus())
-
-
-def whole(weights: Any) -> list[int]:
-    """The whole numbers that float64 numbers are multiples of 2^-1074 by."""
-    return [int(Fraction(float(weight)) * 2**1074) for weight in np.asarray(weights)]
-
-
-def exact_loss_is_within(weights: Any, bare_weights: Any, bound: float) -> bool:
-    ours, bare = whole(weights), whole(bare_weights)
-    assert [p == 0 for p in ours] == [q == 0 for q in bare]
-    limit = at_most(bound)
-    # p / Σp ≤ e^bound · q / Σq, and the other way round, as whole numbers.
-    of_ours, of_bare = (sum(ours), sum(bare))
-    up, down = limit.numerator, limit.denominator
-    return all(
-        down * p * of_bare <= up * q * of_ours and down * q * of_ours <= up * p * of_bare
-        for p, q in zip(ours, bare, strict=True)
-    )
 
 
 @seed(24)

@@ -60,7 +60,7 @@ def test_voting_without_a_row_is_voting_of_the_others(library: Any) -> None:
         voting = Aggregation(3.0, 5, 0.7, normalise_by)
         rule = ClippedLogitAggregation(voting)
         np.testing.assert_array_equal(rule.vote(library(rows)).log_probs, rule.log_probs(library(rows)))
-        each = without_each(average(clipped(rows, 3.0), voting))
+        each = without_each(average(clipped(rows, voting.applied_clip), voting))
         for i in range(5):
             left = rule.log_probs(library(np.delete(rows, i, axis=0)))
             np.testing.assert_allclose(left, each[i], rtol=0, atol=1e-14)

@@ -1,33 +1,117 @@
-"""The page of the doctor."""
+"""The Doctor page: its blocks are those of `leakmeter doctor`, its checks are told of, and it can be ended."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
 
 import leakmeter
+from helpers.model_server import VLLM, ModelServer
 from helpers.serving import HEADERS, client, events, serving_of
+from leakmeter.checkup.checks import CHECKS
+from leakmeter.checkup.report import report
+from leakmeter.report import html
+from leakmeter.serve import doctor
+from leakmeter.serve.queue import Cancelled
 
 
-def test_a_model_is_examined(tmp_path: Path) -> None:
-    with client(serving_of(tmp_path)) as made:
-        assert "<option>toy</option>" in made.get("/doctor").text
-        told = events(made.post("/doctor/examine", json={"model": "toy"}, headers=HEADERS))
-    assert [name for name, _ in told if name not in ("queued", "started")] == ["loading", "examining", "done"]
-    assert told[-1][1]["sound"]
-    found = leakmeter.doctor("toy")
-    assert found.verdict in told[-1][1]["html"].replace("&#39;", "'")
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[TestClient]:
+    with client(serving_of(tmp_path)) as opened:
+        yield opened
 
 
-def test_another_model_than_the_servers_is_refused(tmp_path: Path) -> None:
-    with client(serving_of(tmp_path)) as made:
-        answer = made.post("/doctor/examine", json={"model": "vllm:http://10.0.0.1#x"}, headers=HEADERS)
-        assert answer.status_code == 400
-        assert made.post("/doctor/examine", json={"model": "toy"}).status_code == 403
+def examined(made: TestClient, **fields: Any) -> list[tuple[str, dict[str, Any]]]:
+    return events(made.post("/doctor/run", json=fields, headers=HEADERS))
 
 
-def test_what_is_wrong_is_told_in_a_line(tmp_path: Path) -> None:
+def test_checks_are_told_of_and_the_page_is_that_of_the_doctor(made: TestClient) -> None:
+    assert "Examine" in made.get("/doctor").text
+    told = examined(made, model="toy")
+    assert [data["name"] for name, data in told if name == "check"] == [name for _, name, _ in CHECKS]
+    name, done = told[-1]
+    assert (name, done["is_sound"]) == ("done", True)
+    expected = html.fragment(report([leakmeter.doctor("toy")]).blocks)
+    assert _without_speed(done["html"]) == _without_speed(expected)
+    assert done["html"] in made.get("/doctor").text, "what was found last is there for who comes again"
+
+
+def test_a_served_model_is_examined_with_its_faults(tmp_path: Path) -> None:
+    with ModelServer(VLLM, faults=["missing_rows"]) as server:
+        serving = serving_of(tmp_path, models=(server.model,))
+        serving.models._options |= {"tokenizer": "toy", "allow_remote": False}
+        with client(serving) as made:
+            done = examined(made)[-1][1]
+    assert not done["is_sound"]
+    assert "Rows of log-probabilities are missing" in done["html"]
+
+
+def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    with ModelServer(VLLM) as server:
+        model = server.model
+    serving = serving_of(tmp_path, models=(model,))
+    serving.models._options["tokenizer"] = "toy"
+    with client(serving) as made:
+        name, data = examined(made)[-1]
+    assert name == "failed"
+    assert "cannot be reached" in data["error"]
+    assert "\n" not in data["error"]
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_a_cancelled_examination_ends_before_its_next_request(tmp_path: Path, *, is_served: bool) -> None:
+    with ModelServer(VLLM) as server:
+        serving = serving_of(tmp_path, models=(server.model if is_served else "toy",))
+        serving.models._options["tokenizer"] = "toy" if is_served else None
+        ended = threading.Event()
+
+        def work(job: Any) -> dict[str, Any]:
+            tell = job.tell
+
+            def telling(name: str, /, **data: Any) -> None:
+                tell(name, **data)
+                if name == "check" and data["number"] == 2:
+                    job.cancel()
+
+            job.tell = telling
+            try:
+                return doctor._examined(serving, serving.models.names[0], job)
+            except Cancelled:
+                ended.set()
+                raise
+
+        job = serving.queue.submit(work, "someone")
+        assert ended.wait(10)
+        assert sum(one.name == "check" for one in job.events) == 2
+        serving.queue.close()
+        serving.queue.join(5)
+        assert job.state == "cancelled"
+        assert doctor._LAST not in serving.extras
+
+
+def test_a_served_model_without_its_tokenizer_is_one_line(tmp_path: Path) -> None:
     with client(serving_of(tmp_path, models=("vllm:http://127.0.0.1:9#x",))) as made:
-        told = events(made.post("/doctor/examine", json={}, headers=HEADERS))
-    assert told[-1][0] == "failed"
-    assert "tokenizer" in told[-1][1]["error"]
-    assert "\n" not in told[-1][1]["error"]
+        name, data = examined(made)[-1]
+    assert name == "failed"
+    assert "tokenizer" in data["error"]
+    assert "\n" not in data["error"]
+
+
+def test_what_is_refused(made: TestClient) -> None:
+    for fields in ({"model": "<b>other</b>"}, {"model": 3}):
+        answer = made.post("/doctor/run", json=fields, headers=HEADERS)
+        assert answer.status_code == 400
+        assert answer.text.count("\n") == 1
+    assert made.post("/doctor/run", json={}).status_code == 403, "only the page's own script may ask"
+    assert made.post("/doctor/run", content=b"[]", headers=HEADERS).status_code == 400
+
+
+def _without_speed(page: str) -> str:
+    """Without the check whose seconds differ from one time to the next."""
+    lines = page.splitlines()
+    return "\n".join(line for line in lines if "Speed" not in line)

@@ -1,103 +1,237 @@
-"""Pages of the ledger: what commands say of it, live."""
+"""The pages of a ledger: its numbers are those of `leakmeter ledger`, people have no names, and texts stay texts."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import re
+import threading
+from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
-import leakmeter.runs.loading
-from helpers.logged_answers import ChatToy
+from helpers.logged_answers import ChatToy, logged
 from helpers.serving import client, serving_of
+from leakmeter.ledger.budgets import PER
+from leakmeter.ledger.forget import forget
+from leakmeter.ledger.keys import shown
+from leakmeter.ledger.measuring import Measuring, add
+from leakmeter.ledger.report import BY
+from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.totals import Book
+from leakmeter.report.scale import nats_text
+from leakmeter.runs.loading import KeptModel
+from leakmeter.serve import ledger as pages
 
-HOSTILE = "<img src=x onerror=alert(1)>"
-SECRET = "Ms Ana Alvi came. She said 4471."
+HOSTILE = '<img src=x onerror=alert(1)>"/../{{7*7}}\u202e</script>'
+SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
+NAMES = ("Alvi", "Elm Street", "202-555-0143", "reader-")
+
+
+def answers(first: int = 0, last: int = 6) -> list[Any]:
+    made = []
+    for n in range(first, last):
+        documents = {"weather-0": "It rains at the coast.", **({HOSTILE: SECRET} if n % 3 == 2 else {})}
+        told = {"trace_id": f"{HOSTILE}{n}"} if n == 2 else {}
+        made.append(logged(n, documents, "Ana Alvi" if n % 3 == 2 else "Rain", recipient=f"reader-{n % 2}", **told))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+
+
+def written(folder: Path, of: list[Any], *, keep_texts: bool = False) -> Ledger:
+    ledger = Ledger.of_user(folder / "ledger")
+    add(ledger, of, KeptModel(ChatToy()), Measuring(keep_texts=keep_texts))
+    return ledger
 
 
 @pytest.fixture
-def add(cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", lambda *given, **options: ChatToy())
-
-    def added(day: str) -> None:
-        call = {
-            "schema": "leakmeter-answer/1",
-            "trace_id": f"t{day}",
-            "span_id": "1",
-            "time": f"2026-03-{day}T08:00:00Z",
-            "recipient": "anna",
-            "model": "toy",
-            "sampling": {"temperature": 1.0},
-            "messages": [{"role": "user", "content": f"{SECRET}\n\nWho came?"}],
-            "answer": "Ana Alvi",
-            "documents": [{"id": f"file {HOSTILE}", "text": SECRET}],
-        }
-        (tmp_path / "log.jsonl").write_text(json.dumps(call) + "\n", encoding="utf-8")
-        assert cli("ledger", "add", tmp_path / "log.jsonl", "--model", "toy", "--ledger", tmp_path / "ledger").code == 0
-
-    return added
+def ledger(tmp_path: Path) -> Ledger:
+    return written(tmp_path, answers(), keep_texts=True)
 
 
-def test_it_is_read_again_where_it_changed(add: Callable[[str], None], tmp_path: Path) -> None:
-    serving = serving_of(tmp_path)
-    with client(serving) as made:
-        assert "There is no ledger yet." in made.get("/ledger").text
-        assert made.get("/ledger/report").status_code == 400
-        add("04")
-        page = made.get("/ledger").text
-        assert "1 answer," in page
-        assert HOSTILE not in page
-        add("05")
-        assert "2 answers," in made.get("/ledger").text
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[TestClient]:
+    with client(serving_of(tmp_path)) as opened:
+        yield opened
 
 
-def test_every_view_says_what_the_command_does(add: Callable[[str], None], tmp_path: Path) -> None:
-    add("04")
-    serving = serving_of(tmp_path)
-    with client(serving) as made:
-        for by in ("document", "subject", "recipient", "day"):
-            page = made.get(f"/ledger?by={by}").text
-            assert f'href="/ledger?by={by}" aria-current="page"' in page
-            assert HOSTILE not in page
-            assert "Ana Alvi" not in page
-        assert made.get("/ledger?by=name").status_code == 400
-        report = made.get("/ledger/report")
-        assert "default-src 'none'" in report.headers["content-security-policy"]
-        assert HOSTILE not in report.text
-        listed = [one.split('"')[0] for one in made.get("/ledger").text.split('<option value="')[1:]]
-        people = [
-            one for one in listed if one not in ("document", "document,recipient", "subject", "subject,recipient")
-        ]
-        assert people
-        told = made.get("/ledger/subject", params={"id": people[0]})
-        assert told.status_code == 200
-        assert "Told to whom" in told.text
-        for bad in ("", "nobody", HOSTILE):
-            answer = made.get("/ledger/subject", params={"id": bad})
-            assert answer.status_code == 400
-            assert HOSTILE not in answer.text
+def links(page: str) -> set[str]:
+    return {unescape(one) for one in re.findall(r'href="(/ledger[^"]*)"', page)}
 
 
-def test_a_budget_is_held_against_what_was_told(add: Callable[[str], None], tmp_path: Path) -> None:
-    add("04")
-    with client(serving_of(tmp_path)) as made:
-        broken = made.get("/ledger/check", params={"budget": "0.01", "per": "document,recipient"}).text
-        held = made.get("/ledger/check", params={"budget": "10000", "per": "document,recipient"}).text
-        assert "which 1 of 1 are over" in broken
-        assert "the budget is" in held
-        assert "are over" not in held
-        assert HOSTILE not in broken
-        for bad in ({"budget": "-1"}, {"budget": "x"}, {"budget": "nan"}, {"budget": "5", "per": "moon"}):
-            assert made.get("/ledger/check", params=bad).status_code == 400
+def test_without_a_ledger_the_page_says_how_to_make_one(made: TestClient, tmp_path: Path) -> None:
+    for address in ("/ledger", "/ledger/by/day", "/ledger/budgets?budget=3"):
+        page = made.get(address)
+        assert page.status_code == 200
+        assert "leakmeter ledger add TRACES --ledger" in page.text
+        assert str(tmp_path / "ledger") in page.text
+    assert list(tmp_path.iterdir()) == [], "looking makes nothing, not even the key of pseudonyms"
 
 
-def test_a_ledger_that_cannot_be_read_says_why(tmp_path: Path) -> None:
-    (tmp_path / "ledger").mkdir()
-    (tmp_path / "ledger" / "ledger.json").write_text("{")
-    with client(serving_of(tmp_path)) as made:
-        answer = made.get("/ledger")
+def test_every_page_is_reached_and_has_the_numbers_of_the_ledger(ledger: Ledger, made: TestClient) -> None:
+    book = Book(ledger)
+    seen: dict[str, str] = {}
+    todo = {"/ledger"}
+    while todo - set(seen):
+        address = min(todo - set(seen))
+        answer = made.get(address)
+        assert answer.status_code == 200, address
+        seen[address] = answer.text
+        if "texts" not in address:
+            todo |= links(answer.text)
+    kinds = {one.split("?")[0].removeprefix("/ledger/") for one in seen}
+    assert kinds >= {"document", "subject", "recipient", "day", "answer", "texts", "budgets", *(f"by/{x}" for x in BY)}
+    worst = book.told("document", by_recipient=True)[0]
+    for address in ("/ledger", "/ledger/by/document"):
+        assert nats_text(worst.total.largest_running_nats) in seen[address]
+    for one in book.told("subject", by_recipient=True):
+        page = seen[pages.address("subject", one.thing.id)]
+        assert nats_text(one.total.largest_running_nats) in page
+        assert shown(one.recipient) in page
+    for event in book.events:
+        assert pages.address("answer", event["event"]) in seen
+    for address, page in seen.items():
+        if not address.startswith("/ledger/texts"):
+            assert not any(name in page for name in NAMES), address
+        for wrong in ("<img", "\u202e", "alert(1)>", "</script>&#34;"):
+            assert wrong not in page, address
+
+
+def test_heat_maps_are_of_kept_texts_only(ledger: Ledger, made: TestClient, tmp_path: Path) -> None:
+    kept = pages.address("answer", Book(ledger).events[2]["event"])
+    (heat_map,) = (one for one in links(made.get(kept).text) if one.startswith("/ledger/texts"))
+    answer = made.get(heat_map)
+    assert "Alvi" in answer.text
+    assert "script-src 'self'" not in answer.headers["content-security-policy"]
+    add(ledger, [logged(9, {"file-8": "The bus is late."}, "Late")], KeptModel(ChatToy()), Measuring())
+    new = pages.address("answer", Book(ledger).events[-1]["event"])
+    page = made.get(new).text
+    assert "/ledger/texts" not in page
+    assert made.get(new.replace("/answer", "/texts")).status_code == 404
+
+
+def test_a_change_is_seen_and_what_was_forgotten_is_gone(ledger: Ledger, made: TestClient) -> None:
+    before = made.get("/ledger").text
+    assert "6 answers" in before
+    assert made.get("/ledger").text == before
+    add(ledger, answers(6, 8), KeptModel(ChatToy()), Measuring())
+    assert "8 answers" in made.get("/ledger").text
+    where = pages.address("document", HOSTILE)
+    assert made.get(where).status_code == 200
+    forget(ledger, HOSTILE, "document")
+    answer = made.get(where)
+    assert answer.status_code == 404
+    assert "img" not in answer.text
+    reader = pages.reader_of(made.app.app.state.serving)  # type: ignore[attr-defined]
+    assert reader._ledger is not None
+    assert set(reader._ledger._kept) == {name for part in ledger.state().parts for name in part.files}
+
+
+def test_a_ledger_is_read_once_until_it_changes(
+    ledger: Ledger, made: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.get("/ledger")
+    made.get("/ledger/by/day")
+    monkeypatch.setattr(pages, "Book", lambda *_: pytest.fail("read again"))
+    monkeypatch.setattr(pages, "_shown", lambda *_: "made again")
+    assert "made again" not in made.get("/ledger").text
+    assert "made again" in made.get("/ledger/by/subject").text
+
+
+def test_the_whole_report_is_that_of_the_command(ledger: Ledger, made: TestClient) -> None:
+    answer = made.get("/ledger/report")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "The answers, ranked" in answer.text or "Answers that leaked most" in answer.text
+    assert "<img" not in answer.text.split("<main>")[1].replace('<img src="data:', "")
+
+
+def test_a_person_is_found_by_name_where_names_are_kept(ledger: Ledger, made: TestClient) -> None:
+    page = made.get("/ledger/subject", params={"id": "Ana Alvi"})
+    assert page.status_code == 200
+    assert "Told to whom" in page.text
+    assert "Alvi" not in page.text
+    for bad in ("", "nobody", HOSTILE):
+        answer = made.get("/ledger/subject", params={"id": bad})
+        assert answer.status_code == 404
+        assert "<img" not in answer.text
+
+
+def test_budgets_are_held_as_the_command_line_holds_them(ledger: Ledger, made: TestClient) -> None:
+    book = Book(ledger)
+    for per in PER:
+        kind, by_recipient = per.split(",")[0], "recipient" in per
+        told = book.told(kind, by_recipient=by_recipient)
+        most = told[0].total.largest_running_nats
+        page = made.get("/ledger/budgets", params={"budget": most * 0.999, "per": per}).text
+        assert "Over the budget" in page
+        assert "which 1 of" in page or most == told[1].total.largest_running_nats
+        assert "Over the budget" not in made.get("/ledger/budgets", params={"budget": most * 1.001, "per": per}).text
+    for budget, per in (("x", PER[0]), ("-1", PER[0]), ("nan", PER[0]), ("3", "day"), ("3", "<b>")):
+        answer = made.get("/ledger/budgets", params={"budget": budget, "per": per})
         assert answer.status_code == 400
-        assert "cannot be read" in answer.text
+        assert 'role="alert"' in answer.text
+        assert "<b>'" not in answer.text
+
+
+def test_what_there_is_not_is_one_line(ledger: Ledger, made: TestClient) -> None:
+    for address in (
+        "/ledger/by/x",
+        "/ledger/x?id=1",
+        "/ledger/document",
+        "/ledger/document?id=../../etc/passwd",
+        "/ledger/subject?id=weather-0",
+        "/ledger/answer?id=%00",
+        "/ledger/day?id=2026-99-99",
+        "/ledger/recipient?id=",
+        f"/ledger/document?id={'x' * 5_000}",
+        "/ledger/texts?id=1",
+    ):
+        answer = made.get(address)
+        assert answer.status_code == 404, address
+        assert answer.text.count("\n") == 1
+        assert "passwd" not in answer.text
+
+
+def test_a_damaged_ledger_is_said_on_the_page(ledger: Ledger, made: TestClient) -> None:
+    next(ledger.path.glob("scores-*.parquet")).write_bytes(b"no")
+    answer = made.get("/ledger")
+    assert answer.status_code == 400
+    assert "cannot be read" in answer.text
+    assert 'role="alert"' in answer.text
+    (ledger.path / "ledger.json").write_text("{")
+    assert "cannot be read" in made.get("/ledger").text
+
+
+def test_a_ledger_too_large_for_pages_is_refused_before_it_is_read(
+    ledger: Ledger, made: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_ROWS", 10)
+    monkeypatch.setattr(pages, "Book", lambda *_: pytest.fail("read"))
+    assert "leakmeter ledger query" in made.get("/ledger").text
+
+
+def test_other_pages_answer_while_a_ledger_is_read(
+    ledger: Ledger, made: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(book: Any, names: Any) -> list[Any]:
+        began.set()
+        assert go_on.wait(10)
+        return []
+
+    monkeypatch.setattr(pages.said, "overview", slow)
+    asking = [threading.Thread(target=made.get, args=("/ledger",)) for _ in range(3)]
+    for one in asking:
+        one.start()
+    assert began.wait(10)
+    assert made.get("/").status_code == 200
+    go_on.set()
+    for one in asking:
+        one.join(10)

@@ -43,6 +43,27 @@ def doctor(model: Any = DEFAULT_MODEL, *, against: Any = None, **options: Any) -
         >>> found.is_sound, found.noise.floor_nats
         (True, 0.0)
     """
+    return examined(model, against=against, **options)
+
+
+def examined(
+    model: Any,
+    *,
+    against: Any = None,
+    on_check: Callable[[str], None] = lambda name: None,
+    on_loaded: Callable[[Subject], None] = lambda subject: None,
+    **options: Any,
+) -> DoctorResult:
+    """What `doctor` finds, for whoever looks on.
+
+    Args:
+        model, against, options: see `doctor`.
+        on_check: told the name of each check before it is made.
+        on_loaded: told the model before the first.
+
+    Raises:
+        LeakmeterError: see `doctor`.
+    """
     is_named = isinstance(model, str | Path)
     name = str(model) if is_named else getattr(model, "name", type(model).__name__)
     is_served = is_named and names_a_server(name)
@@ -55,7 +76,9 @@ def doctor(model: Any = DEFAULT_MODEL, *, against: Any = None, **options: Any) -
         return not_examined(name, name.partition(":")[0], error)
     other = None if against is None else _local(against)
     told = "" if other is None else str(against) if isinstance(against, str | Path) else other.name
-    return examine(Subject.of(backend), name, against=other, against_name=told)
+    subject = Subject.of(backend)
+    on_loaded(subject)
+    return examine(subject, name, against=other, against_name=told, on_check=on_check)
 
 
 def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) -> Backend:

@@ -43,6 +43,7 @@ def examine(
     against: Subject | None = None,
     against_name: str = "",
     probes: Probes | None = None,
+    on_check: Callable[[str], None] = lambda name: None,
 ) -> DoctorResult:
     """Make all checks.
 
@@ -52,6 +53,7 @@ def examine(
         against: a model in this process to compare with.
         against_name: as it was given.
         probes: what is asked about; the doctor's own by default.
+        on_check: told the name of each check before it is made.
     """
     examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
     found: dict[int, Found] = {}
@@ -68,7 +70,8 @@ def examine(
     try:
         steady_at_first(examined)
         taken = fingerprint(subject.dialect, subject.tokenizer).sha256
-        for number, _, check in CHECKS:
+        for number, name, check in CHECKS:
+            on_check(name)
             _make(number, check, examined, found)
     except LeakmeterError as error:
         _put(found, _ROWS, error)

@@ -186,8 +186,9 @@ class PlanningBackend:
             work.n_tokens += n_new
             work.n_seen += sum(cost.n_seen(start, len(run.ids)) for run, start in zip(level, starts, strict=True))
             # Long sequences have a pass each, short ones share passes.
+            n_apart = sum(run.apart for run in level)
             full = -(-n_new // self.size.n_pass_tokens) if self.size is not None else len(level)
-            work.n_passes += min(full, len(level)) if self.sharing == "prefixes" else len(level)
+            work.n_passes += min(full + n_apart, len(level)) if self.sharing == "prefixes" else len(level)
         parents = {run.parent for run in chunk.runs}
         lasting = (len(run.ids) for i, run in enumerate(chunk.runs) if kept[i] or i in parents)
         alive = sum(lasting) + sum(len(run.ids) for run in self._kept.values())
@@ -311,10 +312,12 @@ def _generations(chunk: Chunk) -> list[list[Run]]:
 
 
 def _n_shared(run: Run, other: Run, most: int) -> int:
+    if run.apart != other.apart:
+        return 0
     n = min(len(other.ids), most)
     same = (other.ids[:n] == run.ids[:n]) & (other.positions[:n] == run.positions[:n])
     return n if same.all() else int(np.argmin(same))
 
 
 def _key(run: Run, most: int | None = None) -> bytes:
-    return run.ids[:most].tobytes() + run.positions[:most].tobytes()
+    return bytes([run.apart]) + run.ids[:most].tobytes() + run.positions[:most].tobytes()

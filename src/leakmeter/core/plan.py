@@ -10,6 +10,9 @@ and the others fork from it where they part:
 A prompt that hides pieces has the states of its context from the prompt that hides none:
 
     a hidden                    q q y y    run 3, forks from run 0 after 9, and does not attend to a
+
+Where a guarantee is held against the first prompt of a request, that prompt is run apart: it forks from no other run
+and none forks from it. What is run of it, and beside what, then follows from itself alone.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ import numpy.typing as npt
 from leakmeter.core.gradient import GradientRequest, tokens_of
 from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.reductions import PromptStates
-from leakmeter.core.request import Request
+from leakmeter.core.request import Request, bare_first
 from leakmeter.errors import UsageError
 
 Keys = npt.NDArray[np.uint64]
@@ -48,6 +51,8 @@ class Run:
     """Where in the chunk's rows each of them goes, (row,)."""
     hidden: Ranges = ()
     """Ranges [start, end) of leading tokens, all before `fork`, that no token of this run attends to."""
+    apart: bool = False
+    """Whether nothing of another run may be in its passes, nor states of one that is not apart be its start."""
 
     @property
     def n_tail(self) -> int:
@@ -114,14 +119,17 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
     """Build the runs that answer the requests of a round. The order depends on the requests alone."""
     sequences: list[tuple[IntArray, IntArray]] = []
     keys: list[Keys] = []
-    seen: dict[bytes, int] = {}
+    seen: dict[tuple[bytes, bool], int] = {}
+    apart: set[int] = set()  # sequences that share nothing with the others
 
-    def number_of(ids: IntArray, positions: IntArray) -> int:
+    def number_of(ids: IntArray, positions: IntArray, *, is_apart: bool = False) -> int:
         key = (positions.astype(np.uint64) << np.uint64(32)) | ids.astype(np.uint64)
-        index = seen.setdefault(key.tobytes(), len(sequences))
+        index = seen.setdefault((key.tobytes(), is_apart), len(sequences))
         if index == len(sequences):
             sequences.append((ids, positions))
             keys.append(key)
+            if is_apart:
+                apart.add(index)
         return index
 
     members: list[list[int]] = []  # request -> prompt -> sequence
@@ -132,7 +140,7 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
         n_rows = request.reduction.rows(len(request.response)).stop
         if not n_rows:
             raise UsageError("a response without tokens has nothing to score; give it at least one")
-        for prompt in request.prompts:
+        for at, prompt in enumerate(request.prompts):
             # Prompts that hide different pieces of one context have its ids in one array.
             context = (id(prompt.ids), id(prompt.positions), number)
             if prompt.hidden_tokens:
@@ -140,11 +148,12 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
                     begun[context] = number_of(*_sequence(prompt, request.response, n_rows))
                 members[-1].append(begun[context])
             else:
-                members[-1].append(number_of(*_sequence(prompt, request.response, n_rows)))
+                is_apart = at == 0 and bare_first(request.reduction)
+                members[-1].append(number_of(*_sequence(prompt, request.response, n_rows), is_apart=is_apart))
                 if request.reduction.continues:
                     lasting.add(members[-1][-1])
 
-    branches, branch_of = _decompose(keys, lasting)
+    branches, branch_of = _decompose(keys, lasting, apart)
     hiding: dict[tuple[int, Ranges, int], int] = {}
     slots: list[IntArray] = []
     n_slots = 0
@@ -174,6 +183,7 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
             row_tokens=np.fromiter(branch.wanted.keys(), dtype=np.int64),
             row_slots=np.fromiter(branch.wanted.values(), dtype=np.int64),
             hidden=branch.hidden,
+            apart=branch.sequence in apart,
         )
         for branch in branches
     )
@@ -213,15 +223,17 @@ def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[I
     return ids, np.concatenate([prompt.positions, after])
 
 
-def _decompose(keys: Sequence[Keys], lasting: Set[int]) -> tuple[list[_Branch], list[int]]:
+def _decompose(keys: Sequence[Keys], lasting: Set[int], apart: Set[int]) -> tuple[list[_Branch], list[int]]:
     """Cut the tree of sequences into branches; returns them, parents first, and each sequence's branch.
 
     Of sequences that begin alike, those that last are run first, so that their states are held once; else the longest.
     """
     # Big-endian bytes sort as the numbers do, and compare in C.
-    order = sorted(range(len(keys)), key=lambda i: keys[i].astype(">u8").tobytes())
-    branches: list[_Branch] = []
+    order = sorted(set(range(len(keys))) - apart, key=lambda i: keys[i].astype(">u8").tobytes())
+    branches = [_Branch(i, -1, 0) for i in sorted(apart)]
     branch_of = [0] * len(keys)
+    for here, branch in enumerate(branches):
+        branch_of[branch.sequence] = here
     todo = [(group, -1, 0) for group in _split(keys, order, 0)]
     todo.reverse()
     while todo:

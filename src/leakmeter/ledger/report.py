@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, Final
@@ -14,17 +14,20 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.ledger.flags import SENTENCES
-from leakmeter.ledger.keys import shown
+from leakmeter.ledger.keys import RECIPIENT, shown
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Look, Told
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text, percent
 
-BY: Final = (DOCUMENT, SUBJECT, "recipient", "day")
+ANSWER: Final = "answer"
+BY: Final = (DOCUMENT, SUBJECT, RECIPIENT, "day")
 _ID: Final = 60
 _MOST_ANSWERS: Final = 20
 _MOST_HEAT_MAPS: Final = 10
 _MOST_ROWS, _MOST_COLUMNS = 40, 24
 """Of the matrix."""
+_LETTER_INCHES: Final = 0.075
+"""Width of a letter beside it."""
 _MOST_LINES: Final = 5
 _WHAT: Final = {
     DOCUMENT: "What was told of each document, to whom; nats",
@@ -39,15 +42,18 @@ _MOST_HOURS: Final = 72
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How people are called.
+    """How people are called, and where more is said of them.
 
     Args:
         book: the ledger.
         in_clear: by their names, which are there where texts are kept.
+        address: kind and id of a document, a subject, a recipient, a day or an answer to where its page is; "" where
+            there is none.
     """
 
     book: Book
     in_clear: bool = False
+    address: Callable[[str, str], str] = lambda kind, id_: ""
 
     def __post_init__(self) -> None:
         """Refuse names that the ledger does not have."""
@@ -62,6 +68,10 @@ class Names:
     def of_thing(self, one: Told | Look) -> b.Phrase:
         """A document by its id, a subject as a person."""
         return self.of(one.thing.id) if one.thing.kind == SUBJECT else b.Untrusted(one.thing.id, _ID)
+
+    def to(self, one: Told | Look) -> str:
+        """Where the page of a document or a subject is."""
+        return self.address(one.thing.kind, one.thing.id)
 
 
 def record(one: Told, book: Book) -> JsonObject:
@@ -104,8 +114,39 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
         UsageError: names are asked for that are not kept.
     """
     names = Names(book, show_names)
-    table = _told_table(book, by, names) if by in (DOCUMENT, SUBJECT) else _worst_table(book, by, names)
-    return b.Report("Ledger", "ledger", [_headline(book, names), table, *_notes(book)])
+    return b.Report("Ledger", "ledger", [_headline(book, names), rows_table(book, by, names), *_notes(book)])
+
+
+def rows_table(book: Book, by: str, names: Names) -> b.Table:
+    """One row for each of `by` in `BY`."""
+    return _told_table(book, by, names) if by in (DOCUMENT, SUBJECT) else _worst_table(book, by, names)
+
+
+def overview(book: Book, names: Names) -> list[b.Block]:
+    """Documents and recipients as a matrix, a timeline, and the answers that leaked most."""
+    told = book.told(DOCUMENT, by_recipient=True)
+    worst = _worst_answers(book)[:_MOST_ANSWERS]
+    rows = [
+        b.Row(
+            (
+                b.Untrusted(look.event["trace"], _ID), _day(look.event), names.of(look.event["recipient"]),
+                names.of_thing(look), look.signed_nats,
+            ),
+            to=names.address(ANSWER, look.event["event"]),
+        )
+        for look in worst
+    ]  # fmt: skip
+    columns = (
+        b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
+        b.Column("Told", "signed_nats", "nats", shade=True),
+    )  # fmt: skip
+    return [
+        _headline(book, names),
+        *_warnings(told),
+        *_charts(told, names),
+        *([b.Table(columns, rows, "Answers that leaked most, by the document that they told most of")] if rows else []),
+        *_notes(book),
+    ]
 
 
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
@@ -119,7 +160,11 @@ def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Repor
     Raises:
         UsageError: names are asked for that are not kept.
     """
-    names = Names(book, show_names)
+    return b.Report("Subject of the ledger", "ledger", subject_blocks(book, subject, Names(book, show_names)))
+
+
+def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
+    """The blocks of `of_subject`."""
     found = [one for one in book.told(SUBJECT, by_recipient=True) if one.thing.id == subject]
     contents = book.contents_of(subject)
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
@@ -135,21 +180,133 @@ def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Repor
         )
     documents = b.Table(
         (b.Column("Document"), b.Column("Mentions", "count")),
-        [b.Row((b.Untrusted(doc, _ID), n)) for doc, n in mentioned.most_common()],
+        [b.Row((b.Untrusted(doc, _ID), n), to=names.address(DOCUMENT, doc)) for doc, n in mentioned.most_common()],
         "Documents that mention it",
+        rest=("document", "documents"),
     )
     looks = [look for one in found for look in one.looks]
-    return b.Report(
-        "Subject of the ledger",
-        "ledger",
+    return [
+        b.Headline(headline),
+        _to_whom(found, names),
+        _answers_table(book, sorted(looks, key=lambda look: look.event["order"]), names, "Told when"),
+        documents,
+        *_notes(book),
+    ]
+
+
+def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
+    """All that was told of one document, in all its versions: to whom, in which answers, and whom it mentions."""
+    found = [one for one in book.told(DOCUMENT, by_recipient=True) if one.thing.id == document]
+    contents = {content for id_, content in book.documents if id_ == document}
+    shown_id = b.Untrusted(document, _ID)
+    headline: b.Phrase = ("No answer was measured that had ", shown_id, " in its prompt.")
+    if found:
+        told = nats_text(found[0].total.largest_running_nats)
+        headline = (shown_id, f": {told} nats were told to ", *b.parts(names.of(found[0].recipient)), ".")
+    versions = b.Text(f"The ledger has {len(contents)} versions of it, each with rows of its own.", "soft")
+    mentioned: Counter[str] = Counter()
+    for row in book.mentions:
+        if row["content"] in contents and (subject := book.subject_of.get(row["entity"])) is not None:
+            mentioned[subject] += row["n_mentions"]
+    subjects = b.Table(
+        (b.Column("Subject"), b.Column("Type"), b.Column("Mentions", "count")),
         [
-            b.Headline(headline),
-            b.Table(_columns("Recipient"), [_told_row(names.of(one.recipient), one) for one in found], "Told to whom"),
-            _answers_table(book, sorted(looks, key=lambda look: look.event["order"]), names, "Told when"),
-            documents,
-            *_notes(book),
+            b.Row((names.of(one), b.Untrusted(book.kinds.get(one, "")), n), to=names.address(SUBJECT, one))
+            for one, n in mentioned.most_common()
         ],
+        "People, and other personal data, that it mentions",
+        rest=("subject", "subjects"),
     )
+    return [
+        b.Headline(headline),
+        *([versions] if len(contents) > 1 else []),
+        _to_whom(found, names),
+        *_charts_of_one(found, names),
+        _looks_table([look for one in found for look in one.looks], names, "Told when"),
+        *([subjects] if mentioned else []),
+        *_notes(book),
+    ]
+
+
+def recipient_blocks(book: Book, recipient: str | None, names: Names) -> list[b.Block]:
+    """All that one recipient was told, of documents and of people.
+
+    Args:
+        book: the ledger.
+        recipient: a pseudonym; None for answers whose recipient was not logged.
+        names: how people are called.
+    """
+    return _told_in(book, names.of(recipient), [one for one in book.events if one["recipient"] == recipient], names)
+
+
+def day_blocks(book: Book, day: date | None, names: Names) -> list[b.Block]:
+    """All that was told on one day.
+
+    Args:
+        book: the ledger.
+        day: None for answers without a time.
+        names: how people are called.
+    """
+    called = "No day is logged" if day is None else day.isoformat()
+    return _told_in(book, called, [one for one in book.events if one["day"] == day], names)
+
+
+def _told_in(book: Book, called: b.Phrase, events: Sequence[Mapping[str, Any]], names: Names) -> list[b.Block]:
+    """What some answers told of documents and subjects."""
+    headline = (*b.parts(called), f": {_answers(len(events))}")
+    tables: list[b.Block] = []
+    looks = {kind: [look for event in events for look in book.looks_of(event, kind)] for kind in (DOCUMENT, SUBJECT)}
+    for kind, of in looks.items():
+        told = book.totals(of, by_recipient=True)
+        if told and not tables:
+            nats = nats_text(told[0].total.largest_running_nats)
+            headline = (*headline, ". Most was told of ", *b.parts(names.of_thing(told[0])), f": {nats} nats")
+        tables += [_pairs_table(book, kind, told, names)] if told else []
+    answers = _looks_table(looks[DOCUMENT], names, "Answers and documents")
+    return [b.Headline((*headline, ".")), *tables, answers, *_notes(book)]
+
+
+def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.Block]:
+    """What one answer told of each piece of its prompt."""
+    looks = [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)]
+    worst = max(looks, key=lambda look: look.told_nats, default=None)
+    headline: tuple[str | b.Untrusted, ...] = (
+        "Answer ",
+        b.Untrusted(event["trace"], _ID),
+        " to ",
+        *b.parts(names.of(event["recipient"])),
+    )
+    if worst is not None and worst.signed_nats is not None:
+        headline = (*headline, f": {nats_text(worst.signed_nats)} nats were told of ", *b.parts(names.of_thing(worst)))
+    else:
+        headline = (*headline, ": no number of a document")
+    when = "not logged" if event["time"] is None else f"{event['time']:%Y-%m-%d %H:%M:%S} UTC"
+    flags = {flag: SENTENCES.get(flag, "") for flag in event["flags"]}
+    return [
+        b.Headline((*headline, ".")),
+        _pieces_table(book, event, names),
+        b.Facts([("When", when), ("Recipient", names.of(event["recipient"]))], "The answer"),
+        *([b.Facts(list(flags.items()), "Why no posterior is shown")] if flags else []),
+    ]
+
+
+def over_blocks(
+    book: Book, over: Sequence[Told], unknown: Sequence[Told], names: Names, *, by_recipient: bool
+) -> list[b.Block]:
+    """What is over a budget, and of what nobody knows whether it is.
+
+    Args:
+        book: the ledger.
+        over, unknown: see `ledger.budgets`.
+        names: how people are called.
+        by_recipient: whether each recipient has a budget.
+    """
+    blocks: list[b.Block] = []
+    for found, caption in ((over, "Over the budget"), (unknown, "Not known whether within the budget")):
+        if found:
+            kind = found[0].thing.kind
+            blocks.append(_pairs_table(book, kind, found, names, caption, by_recipient=by_recipient))
+    return blocks
 
 
 def page(book: Book, *, show_names: bool = False) -> b.Report:
@@ -167,8 +324,7 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
         [
             _headline(book, names),
             *_warnings(told),
-            *([_matrix(told, names)] if told else []),
-            *([_timeline(told, names)] if any(look.event["time"] for one in told for look in one.looks) else []),
+            *_charts(told, names),
             _told_table(book, DOCUMENT, names),
             _told_table(book, SUBJECT, names),
             _worst_table(book, "recipient", names),
@@ -222,7 +378,7 @@ def _columns(*first: str) -> tuple[b.Column, ...]:
     )
 
 
-def _told_row(first: b.Phrase, one: Told, *more: b.Phrase) -> b.Row:
+def _told_row(first: b.Phrase, one: Told, *more: b.Phrase, to: str = "") -> b.Row:
     total = one.total
     posterior = one.posterior
     return b.Row(
@@ -238,35 +394,50 @@ def _told_row(first: b.Phrase, one: Told, *more: b.Phrase) -> b.Row:
             "scored by M" if posterior.probability is None and not one.is_exact else posterior.probability,
         ),
         quiet=total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0),
+        to=to,
     )
 
 
+def _to_whom(found: Sequence[Told], names: Names) -> b.Table:
+    rows = [_told_row(names.of(one.recipient), one, to=names.address(RECIPIENT, one.recipient or "")) for one in found]
+    return b.Table(_columns("Recipient"), rows, "Told to whom", rest=("recipient", "recipients"))
+
+
 def _told_table(book: Book, kind: str, names: Names) -> b.Table:
+    return _pairs_table(book, kind, book.told(kind, by_recipient=True), names)
+
+
+def _pairs_table(
+    book: Book, kind: str, told: Sequence[Told], names: Names, caption: str = "", *, by_recipient: bool = True
+) -> b.Table:
     rows = []
-    for one in book.told(kind, by_recipient=True):
-        what = (book.kinds.get(one.thing.id, ""),) if kind == SUBJECT else ()
-        rows.append(_told_row(names.of_thing(one), one, *(b.Untrusted(w) for w in what), names.of(one.recipient)))
-    heads = ("Subject", "Type", "Recipient") if kind == SUBJECT else ("Document", "Recipient")
-    caption = _WHAT[kind]
-    return b.Table(_columns(*heads), rows, caption, rest=("pair", "pairs"), sortable=True, filterable=True)
+    for one in told:
+        what = (b.Untrusted(book.kinds.get(one.thing.id, "")),) if kind == SUBJECT else ()
+        who = (names.of(one.recipient),) if by_recipient else ()
+        rows.append(_told_row(names.of_thing(one), one, *what, *who, to=names.to(one)))
+    heads = [*(("Subject", "Type") if kind == SUBJECT else ("Document",)), *(("Recipient",) if by_recipient else ())]
+    return b.Table(
+        _columns(*heads), rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True
+    )
 
 
 def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Told | None]]:
     """Of each recipient or day: answers, documents in their prompts, and what was told most of."""
     counts: Counter[Any] = Counter(event[by] for event in book.events)
-    documents: dict[Any, set[Any]] = defaultdict(set)
+    looks: dict[Any, list[Look]] = defaultdict(list)
     for look in book.looks(DOCUMENT):
-        documents[look.event[by]].add(look.thing)
+        looks[look.event[by]].append(look)
+    documents = {key: {look.thing for look in of} for key, of in looks.items()}
     if by == "day":
         for day in sorted(counts, key=lambda day: (day is None, day or date.min)):
-            told = book.told(DOCUMENT, by_recipient=True, day=day) if day is not None else []
-            yield day, counts[day], len(documents[day]), told[0] if told else None
+            told = book.totals(looks[day], by_recipient=True) if day is not None else []
+            yield day, counts[day], len(documents.get(day, ())), told[0] if told else None
         return
     worst: dict[Any, Told] = {}
     for one in book.told(DOCUMENT, by_recipient=True):
         worst.setdefault(one.recipient, one)
     for recipient in sorted(counts, key=lambda r: -worst[r].total.largest_running_nats if r in worst else 0.0):
-        yield recipient, counts[recipient], len(documents[recipient]), worst.get(recipient)
+        yield recipient, counts[recipient], len(documents.get(recipient, ())), worst.get(recipient)
 
 
 def _worst_table(book: Book, by: str, names: Names) -> b.Table:
@@ -284,8 +455,17 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
         cells.append("" if one is None else names.of_thing(one))
         cells += ["" if one is None else names.of(one.recipient)] if other else []
         cells += [None, None] if one is None else [one.total.largest_running_nats, one.total.largest_answer_nats]
-        rows.append(b.Row(cells))
+        rows.append(b.Row(cells, to=names.address(by, "" if key is None else str(key))))
     return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
+
+
+def _charts(told: Sequence[Told], names: Names) -> list[b.Chart]:
+    return [_matrix(told, names), *_charts_of_one(told, names)] if told else []
+
+
+def _charts_of_one(told: Sequence[Told], names: Names) -> list[b.Chart]:
+    is_timed = any(look.event["time"] is not None for one in told for look in one.looks)
+    return [_timeline(told, names)] if is_timed else []
 
 
 def _matrix(told: Sequence[Told], names: Names) -> b.Chart:
@@ -297,13 +477,14 @@ def _matrix(told: Sequence[Told], names: Names) -> b.Chart:
         if one.thing in documents and one.recipient in recipients:
             at = documents.index(one.thing), recipients.index(one.recipient)
             nats[at] = min(one.total.largest_running_nats, np.finfo(float).max)
-    of_thing = {one.thing: names.of_thing(one) for one in reversed(told)}
+    of_thing = {one.thing: names.of_thing(one) for one in told if one.thing in documents}
     panel = b.Panel(
         b.Axis("Recipient", names=[names.of(one) for one in recipients]),
         b.Axis("Document", names=[of_thing[one] for one in documents]),
         grid=b.Grid(nats.tolist()),
     )
-    inches = (2.4 + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
+    letters = max(len(b.plain(one)) for one in of_thing.values())
+    inches = (max(2.4, 1.2 + _LETTER_INCHES * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
     left_out = len({one.thing for one in told}) - len(documents)
     footer = f"{left_out} documents of which less was told are left out." if left_out > 0 else ""
     return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
@@ -368,27 +549,34 @@ def _worst_answers(book: Book) -> list[Look]:
 
 def _section(book: Book, look: Look, names: Names) -> b.Section:
     event = look.event
-    pieces = [*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)]
-    rows = [
-        b.Row(
-            (number, piece.thing.kind, names.of_thing(piece), piece.signed_nats, piece.size_nats, piece.placebo_nats),
-            quiet=(piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
+    day = "" if event["day"] is None else event["day"].isoformat()
+    cells = (day, names.of(event["recipient"]), names.of_thing(look), look.signed_nats)
+    blocks = [_pieces_table(book, event, names)]
+    return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
+
+
+def _pieces_table(book: Book, event: Mapping[str, Any], names: Names) -> b.Table:
+    """What one answer tells of each piece of its prompt."""
+    linked = bool(names.address(DOCUMENT, ""))
+    rows = []
+    for number, piece in enumerate([*book.looks_of(event, DOCUMENT), *book.looks_of(event, SUBJECT)], 1):
+        which, kind = names.of_thing(piece), piece.thing.kind
+        # A page leads on from what stands first.
+        first: tuple[b.Cell, ...] = (which, kind) if linked else (number, kind, which)
+        rows.append(
+            b.Row(
+                (*first, piece.signed_nats, piece.size_nats, piece.placebo_nats),
+                quiet=(piece.size_nats or 0.0) <= max(piece.noise_nats, abs(piece.placebo_nats or 0.0)),
+                to=names.to(piece),
+            )
         )
-        for number, piece in enumerate(pieces, 1)
-    ]
+    heads = ("Which", "Kind") if linked else ("Piece", "Kind", "Which")
     columns = (
-        b.Column("Piece", "count"), b.Column("Kind"), b.Column("Which"), b.Column("Told", "signed_nats", "nats"),
+        *(b.Column(head, "count" if head == "Piece" else "text") for head in heads),
+        b.Column("Told", "signed_nats", "nats"),
         b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column("Placebo", "signed_nats", "nats"),
     )  # fmt: skip
-    blocks = [b.Table(columns, rows, "What the answer tells of each piece of its prompt")]
-    day = "" if event["day"] is None else event["day"].isoformat()
-    cells = (
-        day,
-        names.of(event["recipient"]),
-        names.of_thing(look),
-        look.signed_nats,
-    )
-    return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
+    return b.Table(columns, rows, "What the answer tells of each piece of its prompt")
 
 
 def heat_map(book: Book, score: str) -> b.Report:
@@ -403,30 +591,41 @@ def heat_map(book: Book, score: str) -> b.Report:
 
 
 def _answers_table(book: Book, looks: Sequence[Look], names: Names, caption: str) -> b.Table:
-    columns = (
-        b.Column("Day"), b.Column("Recipient"), b.Column("Answer"), b.Column("Told", "signed_nats", "nats"),
-        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column("Documents"),
-    )  # fmt: skip
+    mentioned: dict[str, set[str]] = defaultdict(set)
+    for row in book.mentions:
+        mentioned[row["entity"]].add(row["content"])
     rows = []
     for look in looks:
-        event = look.event
-        mentioned = {row["content"] for row in book.mentions if row["entity"] in look.entities}
-        ids = [row["document"] for row in book.retrieved(event) if row["present"] and row["content"] in mentioned]
-        day = "not logged" if event["day"] is None else event["day"].isoformat()
-        trace = b.Untrusted(event["trace"], _ID)
-        rows.append(
-            b.Row(
-                (
-                    day,
-                    names.of(event["recipient"]),
-                    trace,
-                    look.signed_nats,
-                    look.size_nats,
-                    b.Untrusted(", ".join(ids), _ID),
-                )
-            )
-        )
+        contents = set().union(*(mentioned[one] for one in look.entities))
+        held = [row for row in book.retrieved(look.event) if row["present"] and row["content"] in contents]
+        ids = b.Untrusted(", ".join(row["document"] for row in held), _ID)
+        rows.append(_answer_row(look, ids, names))
+    return _answers_of(rows, "Documents", caption)
+
+
+def _looks_table(looks: Sequence[Look], names: Names, caption: str) -> b.Table:
+    """Answers in the order of time, each with a document that its prompt had."""
+    ordered = sorted(looks, key=lambda look: look.event["order"])
+    return _answers_of([_answer_row(look, names.of_thing(look), names) for look in ordered], "Document", caption)
+
+
+def _answer_row(look: Look, last: b.Phrase, names: Names) -> b.Row:
+    event = look.event
+    trace, who = b.Untrusted(event["trace"], _ID), names.of(event["recipient"])
+    cells = (trace, _day(event), who, look.signed_nats, look.size_nats, last)
+    return b.Row(cells, to=names.address(ANSWER, event["event"]))
+
+
+def _answers_of(rows: Sequence[b.Row], last: str, caption: str) -> b.Table:
+    columns = (
+        b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Told", "signed_nats", "nats"),
+        b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column(last),
+    )  # fmt: skip
     return b.Table(columns, rows, caption, rest=("answer", "answers"))
+
+
+def _day(event: Mapping[str, Any]) -> str:
+    return "not logged" if event["day"] is None else str(event["day"].isoformat())
 
 
 def _warnings(told: Sequence[Told]) -> Iterator[b.Warning]:

@@ -205,6 +205,9 @@ class Ledger:
         # A forgetting beside us removes files of the state that we have read: then there is a newer one.
         for _ in range(_READ_AGAIN):
             state = self.state()
+            # What was rewritten, without what was forgotten, is not kept in memory as it was.
+            named = {name for part in state.parts for name in part.files}
+            self._kept = {name: rows for name, rows in self._kept.items() if name in named}
             try:
                 return state, {table: self.rows(table, state) for table in tables or TABLES}
             except StoreError:

@@ -152,6 +152,7 @@ class Book:
         self._looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in rows["looks"]:
             self._looks[row["event"]].append(row)
+        self._told_of: dict[tuple[str, bool], list[Told]] = {}
         self._hidden = Counter(row["recipient"] for row in events if HIDDEN_CALLS in row["flags"])
 
     @cached_property
@@ -231,10 +232,23 @@ class Book:
             by_recipient: to each recipient apart; otherwise over all, as if they compared what they were told.
             day: of answers of this day alone.
         """
+        if day is not None:
+            looks = (look for look in self.looks(kind) if look.event["day"] == day)
+            return self.totals(looks, by_recipient=by_recipient)
+        if (kind, by_recipient) not in self._told_of:
+            self._told_of[kind, by_recipient] = self.totals(self.looks(kind), by_recipient=by_recipient)
+        return list(self._told_of[kind, by_recipient])
+
+    def totals(self, looks: Iterable[Look], *, by_recipient: bool) -> list[Told]:
+        """What some answers told of each thing, what told most first.
+
+        Args:
+            looks: in the order of time.
+            by_recipient: see `told`.
+        """
         groups: dict[tuple[Thing, str | None], list[Look]] = defaultdict(list)
-        for look in self.looks(kind):
-            if day is None or look.event["day"] == day:
-                groups[look.thing, look.event["recipient"] if by_recipient else None].append(look)
+        for look in looks:
+            groups[look.thing, look.event["recipient"] if by_recipient else None].append(look)
         found = [self._told(thing, recipient, looks) for (thing, recipient), looks in groups.items()]
         return sorted(found, key=lambda one: (-one.total.largest_running_nats, one.thing, one.recipient or ""))
 

@@ -13,6 +13,11 @@ Without exemplar i the sum lacks its own clipped row, so that the two distributi
     log p(v) − log p_{∖i}(v) = clip_c(z_i)_v / (s τ) + a number that all tokens share,
 
 and every leave-one-out is as cheap as the rows: nothing of exemplar × vocabulary × exemplar is ever made.
+
+The theorem bounds real numbers, and tokens are drawn by float64 weights. With η the most by which rounding moves the
+logarithm of a weight, up to a number that all tokens share, the logarithms of the fractions that tokens are drawn by
+differ between neighbours by a range of at most 2 (Δ + 2η) in place of 2Δ. So rows are clipped at `applied_clip`, a c′
+below c whose Δ′ + 2η is at most Δ: the bound of c then holds for what is drawn, rounding included, and needs no δ.
 """
 
 from __future__ import annotations
@@ -30,6 +35,13 @@ NormaliseBy = Literal["fixed", "present"]
 """What a sum is divided by where an exemplar is missing: still s, as the theorem has it, or those present."""
 _WIDEST: Final = 1e9
 """The largest clip: far beyond any logit, and far below what overflows."""
+_ROUNDING: Final = 2.0**-53
+"""Most that one operation in float64 takes off or adds, of its result."""
+_SHARED: Final = 32.0
+"""Roundings beside those of the votes: a logarithm of at most 2^20 tokens, and 8 units of the last digit for e^x."""
+_LIFTED: Final = 340.0
+"""c / τ beyond which the least weight may be lifted (`exact_draw.LOG_LEAST`), and the logarithm of Σ W matters too."""
+_MOST_TOKENS: Final = 2.0**20
 Adjacency = Literal["add-remove", "replace-one"]
 """Which sets of exemplars are neighbours: one has an exemplar more; or one exemplar is another."""
 
@@ -66,6 +78,27 @@ class Aggregation:
         """
         once = self.clip / (self.subset_size * self.temperature)
         return once if adjacency == "add-remove" and self.normalise_by == "fixed" else 2.0 * once
+
+    @property
+    def rounding(self) -> float:
+        """η, nats: most that rounding moves the logarithm of a token's weight, but for what all tokens share.
+
+        With m = c / τ, in units of 2^-53: a sum of s votes in any order is off by s m; two quotients, and two
+        differences of numbers up to 2 m, by 6 m together; log ΣW of 2^20 tokens by 14; e^x by 16. Two m are left for
+        the arithmetic of `applied_clip`.
+        """
+        widest = self.clip / self.temperature
+        lifted = 2.0 * _MOST_TOKENS if widest > _LIFTED else 0.0
+        return _ROUNDING * ((self.subset_size + 8) * widest + _SHARED + lifted)
+
+    @property
+    def applied_clip(self) -> float:
+        """c′, nats: what rows are clipped at, so that the weights, as rounded, keep the bound of c.
+
+        Below c by 1e-12 of it with 50 exemplars. It is 0, and every token as likely as any other, where Δ is so small
+        that rounding could exceed it.
+        """
+        return max(0.0, self.clip - 2.0 * self.rounding * self.subset_size * self.temperature)
 
 
 class Vote(NamedTuple):

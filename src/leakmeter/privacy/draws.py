@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Final, TypedDict
 
 SEED_WARNING: Final = "a seeded run carries no guarantee unless the seed stays secret"
-_SEEDED: Final = "It holds for whoever does not know the seed, from which the draws can be repeated."
+_SEEDED: Final = (
+    "It holds for whoever does not know the seed, from which the draws can be repeated, and cannot find it by trying: "
+    "a seed such as 0 gives no guarantee."
+)
 _EXACT: Final = (
     "Every token had exactly the probability that was computed for it, a fraction of whole numbers, and none was drawn "
     "otherwise: drawing adds no δ to the guarantee."

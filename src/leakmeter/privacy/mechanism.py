@@ -64,7 +64,11 @@ class QuickMechanism(Mechanism, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClippedLogitAggregation:
-    """Private token generation (Li et al., Algorithm 1), and the smaller bound of Appendix C.3.1."""
+    """Private token generation (Li et al., Algorithm 1), and the smaller bound of Appendix C.3.1.
+
+    Rows are clipped at `Aggregation.applied_clip`, so that the bound of c holds for the weights that tokens are drawn
+    by, rounding included.
+    """
 
     aggregation: Aggregation
 
@@ -75,13 +79,13 @@ class ClippedLogitAggregation:
         """Clip and average; where those present are counted, as many as there are, whatever the bound is for."""
         present = self.aggregation.normalise_by == "present"
         own = replace(self.aggregation, subset_size=rows.shape[0]) if present else self.aggregation
-        return average(clipped(rows, own.clip), own)
+        return average(clipped(rows, self.aggregation.applied_clip), own)
 
     def log_probs(self, rows: Any) -> Any:
         """log softmax(z̄ / τ) of the exemplars that are there."""
         divisor = self.aggregation.subset_size if self.aggregation.normalise_by == "fixed" else rows.shape[0]
         fixed = replace(self.aggregation, subset_size=divisor, normalise_by="fixed")
-        return average(clipped(rows, fixed.clip), fixed).log_probs
+        return average(clipped(rows, self.aggregation.applied_clip), fixed).log_probs
 
     def bound(self, orders: Sequence[float]) -> FloatArray:
         """See `rdp.bound`."""

@@ -171,7 +171,7 @@ class Row:
     quiet: bool = False
     """Not a finding: no colour."""
     to: str = ""
-    """The `anchor` of the embedded report that its first cell leads to."""
+    """The `anchor` of the embedded report that its first cell leads to; or the path of a page of the same server."""
     strong: bool = False
     """Meets what was asked for: in bold."""
 

@@ -11,6 +11,7 @@ import io
 import math
 import re
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -56,6 +57,7 @@ _FEWEST: Final = 5  # numbers that a density is drawn of
 _SVG: Final = "http://www.w3.org/2000/svg"
 _HREF: Final = "{http://www.w3.org/1999/xlink}href"
 _NUMBER: Final = re.compile(r"-?\d+\.\d{2,}")
+_DRAWING: Final = threading.RLock()
 
 
 def figure(chart: b.Chart) -> Figure:
@@ -130,8 +132,9 @@ def _settings() -> Iterator[None]:
         import matplotlib as mpl
     except ImportError:
         raise UsageError("charts need matplotlib, which is not installed: pip install matplotlib") from None
+    # Settings and typefaces of matplotlib are of the whole process, and pages are drawn in several threads.
     # Without the salt, ids in the SVG differ from one time to the next.
-    with mpl.rc_context({
+    with _DRAWING, mpl.rc_context({
         "svg.hashsalt": "leakmeter", "svg.fonttype": "none", "font.size": 9, "text.parse_math": False,
         "text.color": _INK, "axes.edgecolor": _SOFT, "axes.labelcolor": _INK, "xtick.color": _SOFT,
         "ytick.color": _SOFT, "axes.spines.top": False, "axes.spines.right": False, "font.family": _FACE,

@@ -95,17 +95,20 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     return whole() + "\n"
 
 
-def fragment(blocks: Sequence[b.Block], *, level: int = 2, scripted: bool = True) -> Markup:
+def fragment(
+    blocks: Sequence[b.Block], *, level: int = 2, scripted: bool = True, held_by: str = "the run holds all"
+) -> Markup:
     """Blocks as a part of a page that has the style sheet and the script of reports, what was found first.
 
     Args:
         blocks: other reports are none of them.
         level: of the headings of what was found.
         scripted: whether the page has the script, which opens long tables.
+        held_by: where what a table leaves out is found.
     """
     order = b.arranged(blocks)
     terms = dict(glossary.placed([*order.found, *order.rest], set()))
-    report = b.Report("", "", blocks)
+    report = b.Report("", "", blocks, held_by=held_by)
     context = {
         "report": report,
         "chart": lambda one: Markup(charts.inline_svg(one)),

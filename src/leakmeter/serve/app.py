@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from leakmeter.errors import LeakmeterError
-from leakmeter.serve import book, browse, examining, live, sql
+from leakmeter.serve import browse, doctor, ledger, live, sql
 from leakmeter.serve.access import BodyTooLargeError, Guard, refusal
 from leakmeter.serve.pages import asset, on_error, show
 from leakmeter.serve.queue import BusyError
@@ -45,8 +45,8 @@ def make_app(serving: Serving, more: Sequence[BaseRoute] = ()) -> ASGIApp:
         *live.ROUTES,
         *browse.ROUTES,
         *sql.ROUTES,
-        *book.ROUTES,
-        *examining.ROUTES,
+        *ledger.ROUTES,
+        *doctor.ROUTES,
         *more,
     ]
     app = Starlette(

@@ -219,7 +219,7 @@ class HfBackend:
                     if state is not None and index in parents:
                         states[index] = state
                     if state is not None and continues[index]:
-                        self._kept.add(run.ids, run.positions, state, beside=before.blocks)
+                        self._kept.add(run.ids, run.positions, state, beside=before.blocks, apart=run.apart)
                     state = None
                 self._surplus.give_back()
         assert features is not None
@@ -229,7 +229,7 @@ class HfBackend:
         """The longest start of a run whose states the round before left, if it is longer than what the parent's has."""
         # At least the first wanted row has to be run again; what pieces are hidden from no other run has run.
         most = run.fork if run.hidden else int(run.row_tokens.min()) if len(run.row_tokens) else len(run.ids) - 1
-        start = self._kept.start(run.ids, run.positions, most)
+        start = self._kept.start(run.ids, run.positions, most, apart=run.apart)
         return start if start.n_tokens > max(run.fork, 0) else None
 
     def _begun(self, run: Run, start: Start, continues: bool, until: torch.nn.Module | None) -> Start:

@@ -188,7 +188,7 @@ def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
     add(identity, earlier, _bytes([chunk.n_slots, len(chunk.runs)]))
     for run in chunk.runs:
         lasts = not continued.isdisjoint(run.row_slots.tolist())
-        add(_bytes([run.parent, run.fork, int(lasts)]))
+        add(_bytes([run.parent, run.fork, int(lasts), int(run.apart)]))
         add(_bytes(run.ids), _bytes(run.positions), _bytes(run.row_tokens), _bytes(run.row_slots), _bytes(run.hidden))
     return digest.digest()
 

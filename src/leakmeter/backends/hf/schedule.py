@@ -304,7 +304,7 @@ def passes_of(
     limits: Limits,
     forward: Forward,
 ) -> list[list[list[int]]]:
-    """Runs in passes of batches.
+    """Runs in passes of batches; those that are apart come first, each in a pass of its own.
 
     Args:
         chunk: has the runs.
@@ -316,9 +316,10 @@ def passes_of(
         forward: what runs them.
     """
     joins = forward.joins_segments
+    alone = [[[i]] for i in runs if chunk.runs[i].apart]
     cut = batches(
         chunk,
-        runs,
+        [i for i in runs if not chunk.runs[i].apart],
         starts,
         lasting,
         limits,
@@ -328,7 +329,7 @@ def passes_of(
         views=forward.hides_in_view,
     )
     if not joins:
-        return [[batch] for batch in cut]
+        return [*alone, *([batch] for batch in cut)]
 
     def state_bytes(batch: list[int]) -> int:
         if all(forward.hides_in_view(chunk.runs[i]) for i in batch):
@@ -344,7 +345,7 @@ def passes_of(
         n_columns += SPARE_COLUMNS if any(continues[i] for i in batch) else 0
         return len(batch) * n_columns * forward.bytes_per_token
 
-    return list(together(cut, chunk, starts, limits, state_bytes))
+    return [*alone, *together(cut, chunk, starts, limits, state_bytes)]
 
 
 def halves(group: Sequence[Sequence[int]]) -> list[list[list[int]]]:

@@ -233,15 +233,23 @@ class Kept:
     """
 
     most_bytes: int
-    _sequences: list[tuple[IntArray, IntArray, State]] = field(default_factory=list)
-    _whole: dict[bytes, int] = field(default_factory=dict)
+    _sequences: list[tuple[IntArray, IntArray, State, bool]] = field(default_factory=list)
+    _whole: dict[tuple[bytes, bool], int] = field(default_factory=dict)
     _lengths: set[int] = field(default_factory=set)
     _block_bytes: dict[int, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._sequences)
 
-    def add(self, ids: IntArray, positions: IntArray, state: State, *, beside: Mapping[int, int] | None = None) -> None:
+    def add(
+        self,
+        ids: IntArray,
+        positions: IntArray,
+        state: State,
+        *,
+        beside: Mapping[int, int] | None = None,
+        apart: bool = False,
+    ) -> None:
         """Keep the states of a sequence, if the block they stand in is kept already or fits.
 
         Args:
@@ -249,15 +257,16 @@ class Kept:
             positions: likewise.
             state: of all its tokens.
             beside: other blocks that are still held, with their bytes; some may be among those that are kept.
+            apart: whether they were run apart (see `Run`).
         """
         if id(state.block) not in self._block_bytes:
             held = {**(beside or {}), **self._block_bytes, id(state.block): state.block.n_bytes}
             if sum(held.values()) > self.most_bytes:
                 return
             self._block_bytes[id(state.block)] = state.block.n_bytes
-        self._whole[_key(ids, positions)] = len(self._sequences)
+        self._whole[_key(ids, positions), apart] = len(self._sequences)
         self._lengths.add(len(ids))
-        self._sequences.append((ids, positions, state))
+        self._sequences.append((ids, positions, state, apart))
 
     def clear(self) -> None:
         """Forget all."""
@@ -266,13 +275,16 @@ class Kept:
         self._lengths.clear()
         self._block_bytes.clear()
 
-    def start(self, ids: IntArray, positions: IntArray, most: int) -> Start:
-        """The longest start of a sequence, `most` tokens at most, whose states are at hand."""
+    def start(self, ids: IntArray, positions: IntArray, most: int, *, apart: bool = False) -> Start:
+        """The longest start of a sequence, `most` tokens at most, whose states are at hand, run apart or not."""
         # A sequence that was drawn further begins with all of one that was kept: no need to compare with each.
-        if most in self._lengths and (found := self._whole.get(_key(ids[:most], positions[:most]))) is not None:
+        key = (_key(ids[:most], positions[:most]), apart)
+        if most in self._lengths and (found := self._whole.get(key)) is not None:
             return Start(self._sequences[found][2], most)
         best = Start(None, 0)
-        for other_ids, other_positions, state in self._sequences:
+        for other_ids, other_positions, state, is_apart in self._sequences:
+            if is_apart != apart:
+                continue
             n = min(len(other_ids), most)
             same = (other_ids[:n] == ids[:n]) & (other_positions[:n] == positions[:n])
             shared = n if same.all() else int(np.argmin(same))

@@ -88,6 +88,8 @@ class Connection:
         self.concurrency = concurrency
         self.n_requests = 0
         """Requests sent so far, repeated ones counted each time."""
+        self.on_request: Callable[[], None] = lambda: None
+        """Called before each try of a request, in its thread; what it raises ends the request."""
         self.faults: Counter[str] = Counter()
         """What requests had to be repeated for, how often."""
         self._seconds, self._patience, self.notify = seconds, patience, notify
@@ -155,6 +157,7 @@ class Connection:
         n_seconds, tries = 0.0, 0
         while True:
             tries += 1
+            self.on_request()
             told_wait: float | None = None
             try:
                 status, content, told_wait = self._once(method, path, body)

@@ -54,6 +54,11 @@ class LeaveOneOutVote(NextToken):
         return True
 
     @property
+    def bare_first(self) -> bool:
+        """Where the rule has a public row: its bound is held against it."""
+        return self.mechanism.public_first
+
+    @property
     def continues(self) -> bool:
         """The next round extends the sample by the token drawn."""
         return self.token is None

@@ -1,0 +1,84 @@
+"""The page of the doctor: a model of the server is examined, each check is told of, and what was found is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from leakmeter.backends.served import names_a_server
+from leakmeter.checkup.api import examined
+from leakmeter.checkup.checks import CHECKS
+from leakmeter.checkup.examine import examine
+from leakmeter.checkup.report import report
+from leakmeter.checkup.result import DoctorResult
+from leakmeter.checkup.subject import Subject
+from leakmeter.errors import UsageError
+from leakmeter.report import html
+from leakmeter.serve.bodies import json_object
+from leakmeter.serve.pages import show
+from leakmeter.serve.queue import Job
+from leakmeter.serve.serving import Serving, serving_of, session_of
+from leakmeter.serve.watching import cancellable
+
+_LAST: Final = "doctor"
+
+
+async def page(request: Request) -> Response:
+    """The models, and what was found last."""
+    serving = serving_of(request)
+    return show(request, "doctor.html.j2", models=serving.models.names, found=serving.extras.get(_LAST, ""))
+
+
+async def run(request: Request) -> Response:
+    """Examine a model; the events tell each check before it is made."""
+    serving = serving_of(request)
+    given = await json_object(request)
+    name = given.get("model", "")
+    if not isinstance(name, str):
+        raise UsageError("model has to be the name of one of the server's models")
+    model = serving.models.checked(name[:200])
+    job = serving.queue.submit(lambda job: _examined(serving, model, job), session_of(request))
+    return StreamingResponse(job.stream(), media_type="text/event-stream")
+
+
+def _examined(serving: Serving, model: str, job: Job) -> dict[str, Any]:
+    numbers = {name: number for number, (_, name, _) in enumerate(CHECKS, 1)}
+
+    def on_check(name: str) -> None:
+        job.check()
+        job.tell("check", name=name, number=numbers[name], of=len(numbers))
+
+    result = _of_server(serving, model, job, on_check) if names_a_server(model) else _own(serving, model, job, on_check)
+    # Texts of the doctor's own were examined, so that every browser of the server may see what was found.
+    serving.extras[_LAST] = html.fragment(report([result]).blocks)
+    return {"html": serving.extras[_LAST], "is_sound": result.is_sound}
+
+
+def _own(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:
+    """A model in this process."""
+    if serving.models.loaded != model:
+        job.tell("loading", model=model)
+    kept = serving.models.use(model)
+    with cancellable(kept, job):
+        return examine(Subject.of(kept.backend), model, on_check=on_check)
+
+
+def _of_server(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:
+    """A model behind a server, which need not be one that can be measured; requests end when the job is cancelled."""
+
+    def on_loaded(subject: Subject) -> None:
+        if subject.connection is not None:
+            subject.connection.on_request = job.check
+
+    options = serving.models.served_options
+    return examined(model, on_check=on_check, on_loaded=on_loaded, notify=lambda line: None, **options)
+
+
+ROUTES: Final[tuple[BaseRoute, ...]] = (
+    Route("/doctor", page),
+    Route("/doctor/run", run, methods=["POST"]),
+)

@@ -1,0 +1,333 @@
+"""The pages of a ledger: what `leakmeter ledger` shows, over the directory as it is at the moment.
+
+The directory is only read. Pages are made one at a time in a thread, and kept until the ledger changes; requests that
+wait for one hold no thread. People are called by their pseudonyms.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
+
+import anyio
+import pyarrow.parquet as pq
+from anyio import to_thread
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from leakmeter.errors import LeakmeterError, StoreError, UsageError
+from leakmeter.ledger import budgets
+from leakmeter.ledger import report as said
+from leakmeter.ledger.budgets import Budget
+from leakmeter.ledger.forget import find
+from leakmeter.ledger.keys import RECIPIENT
+from leakmeter.ledger.store import INDEX, SUBJECTS, Ledger
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
+from leakmeter.report import blocks as b
+from leakmeter.report import html
+from leakmeter.serve.access import refusal
+from leakmeter.serve.pages import show, whole_report
+from leakmeter.serve.serving import Serving, serving_of
+
+T = TypeVar("T")
+MOST_ROWS: Final = 100_000
+"""Rows of a ledger that is shown, of all its tables."""
+MOST_ID: Final = 2_000
+"""Characters of an id."""
+_PAGES: Final = 32
+"""That are kept."""
+_HELD_BY: Final = "leakmeter ledger show and query have all"
+_VIEWS: Final = (
+    ("/ledger", "Overview"),
+    *((f"/ledger/by/{by}", f"By {by}") for by in said.BY),
+    ("/ledger/budgets", "Budgets"),
+)
+DAY: Final = "day"
+_OPENED: Final = (DOCUMENT, SUBJECT, RECIPIENT, DAY, said.ANSWER)
+_BUDGET_NATS: Final = "20"
+
+
+class TooLargeError(StoreError):
+    """A ledger has more rows than a page is made of."""
+
+
+class NotFoundError(UsageError):
+    """The ledger does not have what an address names."""
+
+
+@dataclass(eq=False)
+class Reader:
+    """A ledger's directory, read again when it has changed.
+
+    Args:
+        path: the directory, which need not be there.
+    """
+
+    path: Path
+    _state: object = None
+    _ledger: Ledger | None = None
+    _book: Book | None = None
+    _pages: OrderedDict[object, Any] = field(default_factory=OrderedDict)
+    _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+
+    async def made(self, key: object, make: Callable[[Book], T]) -> T | None:
+        """What is made of the ledger as it is, in a thread, after what was asked for before; None without a ledger.
+
+        Args:
+            key: names it, so that it is made once.
+            make: of the whole ledger.
+
+        Raises:
+            LeakmeterError: the ledger cannot be read, or `make` refuses.
+        """
+        return await to_thread.run_sync(lambda: self._made(key, make), limiter=self._one)
+
+    def _made(self, key: object, make: Callable[[Book], T]) -> T | None:
+        book = self._present()
+        if book is None:
+            return None
+        if key not in self._pages:
+            self._pages[key] = make(book)
+        self._pages.move_to_end(key)
+        while len(self._pages) > _PAGES:
+            self._pages.popitem(last=False)
+        found: T = self._pages[key]
+        return found
+
+    def _present(self) -> Book | None:
+        state = tuple(_stamp(self.path / name) for name in (INDEX, SUBJECTS))
+        if state == self._state:
+            return self._book
+        # What was read is let go before what is there now is read.
+        self._state, self._book = None, None
+        self._pages.clear()
+        book = None
+        if (self.path / INDEX).exists():
+            self._ledger = self._ledger or Ledger.of_user(self.path)
+            _check_size(self._ledger)
+            book = Book(self._ledger)
+            book = book if book.events else None
+        else:
+            self._ledger = None
+        self._state, self._book = state, book
+        return book
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Differs where a file was replaced or written."""
+    try:
+        there = path.stat()
+    except OSError:
+        return ()
+    return there.st_mtime_ns, there.st_ino, there.st_size
+
+
+def _check_size(ledger: Ledger) -> None:
+    """Refuse what would take too much memory.
+
+    Raises:
+        TooLargeError: the ledger has more than `MOST_ROWS`.
+        StoreError: it cannot be read.
+    """
+    n_rows = 0
+    for part in ledger.state().parts:
+        for name in part.files:
+            try:
+                n_rows += pq.read_metadata(ledger.path / name).num_rows
+            except (OSError, ValueError):
+                continue  # reading the rows says what is wrong
+        if n_rows > MOST_ROWS:
+            raise TooLargeError(
+                f"the ledger has more than the {MOST_ROWS:,} rows that pages are made of; ask it with `leakmeter "
+                "ledger query`"
+            )
+
+
+def reader_of(serving: Serving) -> Reader:
+    """The reader of a server's ledger."""
+    made: Reader = serving.extras.setdefault("ledger", Reader(serving.ledger))
+    return made
+
+
+def address(kind: str, id_: str) -> str:
+    """Where the page of something is."""
+    return f"/ledger/{kind}?{urlencode({'id': id_})}"
+
+
+def _names(book: Book) -> said.Names:
+    return said.Names(book, address=address)
+
+
+def _shown(blocks: Sequence[b.Block]) -> Markup:
+    return html.fragment(blocks, held_by=_HELD_BY)
+
+
+async def _page(
+    request: Request, title: str, key: object, make: Callable[[Book], tuple[Markup, Mapping[str, Any]]], **more: Any
+) -> Response:
+    """A page made of the ledger, or how to make a ledger."""
+    serving = serving_of(request)
+    problem, status = "", 200
+    try:
+        found = await reader_of(serving).made(key, make)
+    except NotFoundError as error:
+        return refusal(404, str(error))
+    except LeakmeterError as error:
+        problem, status, found = str(error), 400, (Markup(""), {})
+    context: dict[str, Any] = {"blocks": "", "texts": "", "per": "", "budget": "", "pers": (), **more}
+    if found is not None:
+        context |= {"blocks": found[0], **found[1]}
+    page = show(
+        request,
+        "ledger.html.j2",
+        title=title,
+        views=_VIEWS,
+        problem=problem,
+        is_there=found is not None,
+        folder=str(serving.ledger),
+        command=_command(serving),
+        **context,
+    )
+    page.status_code = status
+    return page
+
+
+def _command(serving: Serving) -> str:
+    """The command line that makes a ledger where the server looks for one."""
+    folder, model = shlex.quote(str(serving.ledger)), shlex.quote(serving.models.names[0])
+    return f"leakmeter ledger add TRACES --ledger {folder} --model {model}"
+
+
+async def page(request: Request) -> Response:
+    """Documents and recipients as a matrix, a timeline, and the answers that leaked most."""
+    return await _page(request, "Ledger", "overview", lambda book: (_shown(said.overview(book, _names(book))), {}))
+
+
+async def by(request: Request) -> Response:
+    """One row for each document, subject, recipient or day."""
+    of = request.path_params["by"]
+    if of not in said.BY:
+        return refusal(404, f"a ledger is shown by {', '.join(said.BY)}")
+    return await _page(
+        request, f"Ledger by {of}", ("by", of), lambda book: (_shown([said.rows_table(book, of, _names(book))]), {})
+    )
+
+
+async def opened(request: Request) -> Response:
+    """One document, subject, recipient, day or answer."""
+    kind, id_ = request.path_params["kind"], request.query_params.get("id", "")
+    if kind not in _OPENED or len(id_) > MOST_ID:
+        return refusal(404, "the ledger has no such page")
+
+    def make(book: Book) -> tuple[Markup, Mapping[str, Any]]:
+        blocks, kept = _opened(book, kind, id_)
+        texts = f"/ledger/texts?{urlencode({'id': id_})}" if kept else ""
+        return _shown(blocks), {"texts": texts}
+
+    return await _page(request, f"Ledger: one {kind}", (kind, id_), make)
+
+
+def _opened(book: Book, kind: str, id_: str) -> tuple[list[b.Block], bool]:
+    """Its blocks, and whether a heat map can be made of it.
+
+    Raises:
+        NotFoundError: the ledger does not have it.
+    """
+    names = _names(book)
+    if kind == DOCUMENT and any(id_ == one for one, _ in book.documents):
+        return said.document_blocks(book, id_, names), False
+    if kind == SUBJECT:
+        return said.subject_blocks(book, _subject(book, id_.strip()), names), False
+    if kind == RECIPIENT and (id_ or None) in book.recipients:
+        return said.recipient_blocks(book, id_ or None, names), False
+    if kind == DAY and any(id_ == ("" if one["day"] is None else one["day"].isoformat()) for one in book.events):
+        return said.day_blocks(book, date.fromisoformat(id_) if id_ else None, names), False
+    if kind == said.ANSWER:
+        event = _event(book, id_)
+        return said.answer_blocks(book, event, names), event["by_document"] in book.kept
+    raise NotFoundError(f"the ledger has no such {kind}; its pages lead to those that it has")
+
+
+def _subject(book: Book, id_: str) -> str:
+    """A subject by its pseudonym, the first digits of it, or a name; names are known where texts are kept."""
+    try:
+        return find(book, id_, SUBJECT)[1]
+    except UsageError:
+        raise NotFoundError("the ledger has no such subject, or several; give a pseudonym of its table") from None
+
+
+def _event(book: Book, id_: str) -> Mapping[str, Any]:
+    for event in book.events:
+        if event["event"] == id_:
+            return event
+    raise NotFoundError("the ledger has no such answer; its pages lead to those that it has")
+
+
+async def report(request: Request) -> Response:
+    """The page that `leakmeter ledger report` writes."""
+    found = await reader_of(serving_of(request)).made("report", lambda book: whole_report(said.page(book)))
+    return found or refusal(404, "there is no ledger; `leakmeter ledger add` makes one")
+
+
+async def texts(request: Request) -> Response:
+    """The heat map of an answer whose texts are kept."""
+    id_ = request.query_params.get("id", "")
+
+    def make(book: Book) -> Response:
+        score = _event(book, id_)["by_document"]
+        if score not in book.kept:
+            raise NotFoundError("the texts of this answer are not kept; `leakmeter ledger add --keep-texts` keeps them")
+        return whole_report(said.heat_map(book, score))
+
+    try:
+        found = await reader_of(serving_of(request)).made(("texts", id_), make)
+    except NotFoundError as error:
+        return refusal(404, str(error))
+    return found or refusal(404, "there is no ledger")
+
+
+async def checked(request: Request) -> Response:
+    """A budget that was typed, held against what was told."""
+    typed, per = request.query_params.get("budget", "")[:40], request.query_params.get("per", "")[:40]
+    fields = {"budget": typed or _BUDGET_NATS, "per": per or budgets.PER[1], "pers": budgets.PER}
+
+    def make(book: Book) -> tuple[Markup, Mapping[str, Any]]:
+        if not typed and not per:
+            return Markup(""), {}
+        limit = Budget(_number(typed), per or budgets.PER[1])
+        over, found = budgets.check(book, limit)
+        unknown = [one for one in budgets.unknown(book, limit) if one not in over]
+        blocks = [
+            b.Headline(found.explained, "good" if found.holds else "bad"),
+            *said.over_blocks(book, over, unknown, _names(book), by_recipient=limit.by_recipient),
+            b.Text(found.about, "soft"),
+        ]
+        return _shown(blocks), {}
+
+    return await _page(request, "Budgets", ("budget", typed, per), make, **fields)
+
+
+def _number(typed: str) -> float:
+    try:
+        return float(typed)
+    except ValueError:
+        return math.nan
+
+
+ROUTES: Final[tuple[BaseRoute, ...]] = (
+    Route("/ledger", page),
+    Route("/ledger/by/{by}", by),
+    Route("/ledger/budgets", checked),
+    Route("/ledger/texts", texts),
+    Route("/ledger/report", report),
+    Route("/ledger/{kind}", opened),
+)

@@ -1,0 +1,250 @@
+"""What is drawn under two neighbouring inputs, enumerated exactly and audited from draws, keeps the guaranteed ε."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import generation_items as generation
+from helpers.enumerated import distribution
+from helpers.exact_bounds import at_most
+from helpers.measure_items import make_item, readings_of
+from helpers.privacy_audit import least_epsilon
+from leakmeter.backends.toy import Toy
+from leakmeter.core.drive import drive
+from leakmeter.core.item import ContextItem
+from leakmeter.core.plan import Chunk
+from leakmeter.core.prompt import IntArray, Piece, Prompt
+from leakmeter.core.request import FloatArray
+from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.generation import vote
+from leakmeter.instruments.generation.measure import PrivateGeneration
+from leakmeter.privacy import bounded
+from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation, Mechanism
+from leakmeter.stats import exact_draw
+
+N_VOCAB = 4
+STOP = 3
+CONFIDENCE = 0.9999
+FRAME, QUERY = Piece("open", "frame", (0, 1)), Piece("query", "query", (2,))
+
+
+class Parted(Toy):
+    """Contexts of token 1 and of token 0 want opposite things, by far; without context nothing is wanted much."""
+
+    def logits(self, ids: IntArray, positions: IntArray) -> FloatArray:
+        told = 9.0 * (np.count_nonzero(ids[2:] == 1) - np.count_nonzero(ids[2:] == 0)) / max(1, len(ids) - 3)
+        return np.asarray([-told, told, 0.1, 0.2 * told]) + 0.01 * len(ids) * np.asarray([0.0, 1.0, 0.0, 1.0])
+
+
+TOY = Parted(N_VOCAB)
+
+
+def case(*context: int) -> ContextItem:
+    prompt = Prompt((FRAME, Piece("a", "context", context), QUERY))
+    return make_item(prompt, None, stop_ids=(STOP,))
+
+
+CONTEXTS = {"one": case(1, 1), "two": case(0, 0, 0, 0, 0, 0)}
+EXEMPLARS = {
+    "more": generation.batch([(1, 1), (0,), (1, 2)], stop_ids=(STOP,)),
+    "fewer": generation.batch([(0,), (1, 2)], stop_ids=(STOP,)),
+}
+SINGLE = {
+    "one": generation.batch([(1, 1)], stop_ids=(STOP,)),
+    "two": generation.batch([(0, 0, 0)], stop_ids=(STOP,)),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A measure that draws, two neighbouring inputs, and the ε of a token between the two."""
+
+    measure: Any
+    inputs: dict[str, ContextItem]
+    epsilon: float
+
+    def drawing(self, n: int, **more: Any) -> Any:
+        """The measure, drawing so many responses."""
+        name = "samples" if isinstance(self.measure, Decode) else "sequences"
+        return replace(self.measure, **{name: n}, **more)
+
+
+def private(rule: Mechanism, inputs: dict[str, ContextItem], epsilon: float) -> Kind:
+    return Kind(PrivateGeneration(mechanism=rule, max_new_tokens=2), inputs, epsilon)
+
+
+FIXED, PRESENT = Aggregation(0.6, 3, 0.5), Aggregation(0.3, 3, 0.5, "present")
+ALL = {
+    "decode": Kind(Decode(epsilon=0.8, lambda_max=3.0, max_new_tokens=2), CONTEXTS, 0.8),
+    "bounded cid": private(BoundedCid(0.8, 1.0, 3.0), SINGLE, 0.8),
+    # The pure loss of a token is 2Δ.
+    "clipped, fixed": private(ClippedLogitAggregation(FIXED), EXEMPLARS, 2.0 * FIXED.sensitivity()),
+    "clipped, present": private(ClippedLogitAggregation(PRESENT), EXEMPLARS, 2.0 * PRESENT.sensitivity()),
+}
+every = pytest.mark.parametrize("kind", ALL.values(), ids=ALL)
+
+
+@every
+@pytest.mark.parametrize("least", [0, 1, 2])
+def test_stop_tokens_and_shortest_lengths_are_inside_the_bound(
+    kind: Kind, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All responses of up to three tokens: P(y) ≤ e^(nε) P′(y) for each, of n tokens with the one that ends it."""
+    measure = kind.drawing(1, min_new_tokens=least, max_new_tokens=3, nonce=1)
+    one, other = (
+        distribution(
+            TOY,
+            lambda item=item: measure.trial(item),  # type: ignore[misc]
+            n_vocab=N_VOCAB,
+            stops=(STOP,),
+            longest=3,
+            monkeypatch=monkeypatch,
+        )
+        for item in kind.inputs.values()
+    )
+    assert sum(one.values()) == sum(other.values()) == 1
+    assert one.keys() == other.keys()
+    assert {len(y) for y in one} == set(range(least + 1, 4))
+    assert not any(STOP in y[: max(least, len(y) - 1)] for y in one if len(y) > least)
+    for y, probability in one.items():
+        limit = at_most(len(y) * kind.epsilon)
+        assert probability <= limit * other[y]
+        assert other[y] <= limit * probability
+    # The inputs part by a good share of the bound.
+    first = [
+        {v: sum((p for y, p in of.items() if y[0] == v), start=Fraction(0)) for v in range(N_VOCAB)}
+        for of in (one, other)
+    ]
+    reached = max(abs(math.log(first[0][v] / first[1][v])) for v in range(N_VOCAB) if first[0][v])
+    assert reached > 0.25 * kind.epsilon
+
+
+def responses(kind: Kind, name: str, n: int) -> list[tuple[int, ...]]:
+    """Drawn by the measure as it is, with the operating system's random numbers."""
+    measure, item = kind.drawing(n).seeded(), kind.inputs[name]
+    assert measure.nonce is not None
+    series = readings_of(TOY, measure, item)
+    return [tuple(series[i, "token", ""].astype(int).tolist()) for i in range(n)]
+
+
+def audited(kind: Kind, n: int) -> tuple[float, float]:
+    """Measured lower bounds on ε, of the first token and of the response, nats."""
+    one, other = (responses(kind, name, n) for name in kind.inputs)
+    first = least_epsilon([y[:1] for y in one], [y[:1] for y in other], CONFIDENCE)
+    return first, least_epsilon(one, other, CONFIDENCE)
+
+
+def remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distributions are made once for each input: they are the same each time, and only draws differ."""
+
+    def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+        known: dict[Any, Any] = {}
+
+        def ask(*given: Any) -> Any:
+            key = tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in given)
+            if key not in known:
+                known[key] = function(*given)
+            return known[key]
+
+        return ask
+
+    monkeypatch.setattr(bounded, "bounded_mixture", remembered(bounded.bounded_mixture))
+    monkeypatch.setattr(vote, "measured", remembered(vote.measured))
+
+
+@every
+def test_an_audit_of_a_few_draws_finds_no_more_than_the_guarantee(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(monkeypatch)
+    first, whole = audited(kind, 400)
+    assert first <= kind.epsilon
+    assert whole <= 2 * kind.epsilon
+
+
+@pytest.mark.long
+@every
+def test_an_audit_of_100_000_draws_finds_no_more_than_the_guarantee(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    remember(monkeypatch)
+    first, whole = audited(kind, 100_000)
+    record_property("least_epsilon", [first, whole])
+    assert 0.2 * kind.epsilon < first <= kind.epsilon
+    assert whole <= 2 * kind.epsilon
+
+
+def test_an_audit_catches_a_decoder_without_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a decoder would be whose search for λ forgot the bound."""
+    kind = ALL["decode"]
+
+    def unbounded(full: Any, bare: Any, bound_nats: float, temperature: float, max_weight: float) -> Any:
+        made = bounded.mixture(full, bare, 1.0, temperature)
+        weights = [exact_draw.weights_of(of) for of in (made.log_probs, made.bare_log_probs)]
+        return made._replace(weights=weights[0], bare_weights=weights[1])
+
+    monkeypatch.setattr(bounded, "bounded_mixture", unbounded)
+    first, _ = audited(kind, 400)
+    assert first > kind.epsilon
+
+
+def test_the_audit_s_lower_bound_by_hand() -> None:
+    """Of 100 draws 90 to 10: Clopper–Pearson at 1/8 of what may go wrong, each way and for each of two outcomes."""
+    from scipy.stats import binom
+
+    one, other = ["a"] * 90 + ["b"] * 10, ["a"] * 10 + ["b"] * 90
+    found = least_epsilon(one, other, 0.95)
+    assert 0.0 < found < math.log(9)
+    # The bounds are the shares at which as many hits, or more, are as unlikely as what may go wrong.
+    miss = 0.05 / 8
+    shares = np.linspace(0, 1, 200_001)
+    lower = shares[np.searchsorted(binom.sf(89, 100, shares), miss)]
+    upper = shares[-np.searchsorted(binom.cdf(10, 100, shares)[::-1], miss) - 1]
+    assert found == pytest.approx(math.log(lower / upper), abs=1e-3)
+    assert least_epsilon(one, one, 0.95) == 0.0
+    assert least_epsilon(["a"] * 50, ["b"] * 50, 0.95) > 1.0
+
+
+class Counting(Parted):
+    """Counts what it is asked."""
+
+    n_passes = 0
+
+    def logits(self, ids: IntArray, positions: IntArray) -> FloatArray:
+        self.n_passes += 1
+        return super().logits(ids, positions)
+
+
+@every
+@pytest.mark.parametrize("tokens", [(0, 0), (1, STOP), (STOP,)])
+def test_the_calls_of_the_model_follow_from_the_tokens_alone(
+    kind: Kind, tokens: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two contexts, one three times as long, and the same tokens drawn: the same rounds, prompts and rows."""
+    told = []
+    for name, item in (*CONTEXTS.items(), *SINGLE.items()):
+        if ("a" in item.prompt.names()) != isinstance(kind.measure, Decode):
+            continue
+        if len(kind.inputs) == 2 and kind.inputs is EXEMPLARS:
+            # The number of exemplars is public: one of them is replaced.
+            item = generation.batch([(1, 1), (0,), (1,) * (5 if name == "one" else 9)], stop_ids=(STOP,))
+        backend, rounds, at = Counting(N_VOCAB), list[Any](), iter(tokens)
+
+        def draw(weights: Any, bits: Any, at: Any = at) -> Any:
+            return np.full((len(weights), 1), next(at))
+
+        def seen(chunk: Chunk, rounds: list[Any] = rounds) -> None:
+            rounds.append([(type(r.reduction), len(r.prompts), r.response) for r in chunk.requests])
+
+        monkeypatch.setattr(exact_draw, "draw", draw)
+        measure = kind.drawing(1, nonce=1)
+        drive(backend, [measure.trial(item)], on_plan=seen)
+        told.append((rounds, backend.n_passes))
+    assert len(told) == 2
+    assert told[0] == told[1]
