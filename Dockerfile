@@ -8,17 +8,17 @@ FROM python:${PYTHON}-slim AS build
 ARG DEVICE=cpu
 WORKDIR /source
 RUN python -m venv /opt/leakmeter
-COPY constraints.txt ./
-RUN torch=$(sed -n 's/^torch==//p' constraints.txt) && \
-    case "$DEVICE" in \
-      cpu) set -- "torch==$torch+cpu" --extra-index-url https://download.pytorch.org/whl/cpu ;; \
-      cuda) set -- "torch==$torch" ;; \
+COPY locks ./locks
+RUN case "$DEVICE" in \
+      cpu) set -- -r locks/torch-cpu.txt --extra-index-url https://download.pytorch.org/whl/cpu ;; \
+      cuda) set -- -r locks/base.txt -r locks/cuda.txt ;; \
       *) echo "DEVICE is '$DEVICE'; it has to be cpu or cuda" >&2; exit 1 ;; \
     esac && \
-    /opt/leakmeter/bin/pip install --no-cache-dir -c constraints.txt "$@"
+    /opt/leakmeter/bin/pip install --no-cache-dir --no-deps --require-hashes "$@"
+RUN /opt/leakmeter/bin/pip install --no-cache-dir --no-deps --require-hashes -r locks/build.txt -r locks/base.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
-RUN /opt/leakmeter/bin/pip install --no-cache-dir -c constraints.txt .
+RUN /opt/leakmeter/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/leakmeter /opt/leakmeter

@@ -1,4 +1,4 @@
-# Everything happens in .venv, from locked versions. A stamp file is made only after its step succeeded, so that an
+# Everything happens in .venv, from locked versions with hashes. A stamp file is made only after its step succeeded, so that an
 # interrupted run goes on where it stopped. Written for POSIX sh and GNU make from 3.81 on.
 
 SHELL := /bin/sh
@@ -8,10 +8,15 @@ BIN := $(VENV)/bin
 MODEL := smollm2-135m
 FUZZ_SECONDS := 1200
 FUZZ_SEED :=
-LOCK := constraints.txt
-TORCH := $(shell sed -n 's/^torch==//p' $(LOCK))
+LOCKS := locks
+TORCH := $(shell sed -n 's/^torch==//p' constraints.txt)
 CPU_INDEX := https://download.pytorch.org/whl/cpu
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+# Dependencies of what is locked are locked too, so that pip has nothing to resolve. Modules are compiled when they are
+# first imported: most never are, and all of them would take 430 MB.
+LOCKED := $(PIP) install --no-deps --no-compile --require-hashes
+OURSELVES := $(PIP) install --no-deps --no-build-isolation -e .
+TAKES := du -sk $(VENV) | awk '{ printf "== installed: $(VENV) takes %.2f GB (`make clean` removes it)\n", $$1 / 1048576 }'
 # pip says nothing until it is done, which may take minutes: a dot every two seconds meanwhile, and a line's end.
 DOTS = parent=$$$$; dotted() { \
 	  ( trap 'exit 0' TERM; while sleep 2 >/dev/null 2>&1 && kill -0 $$parent 2>/dev/null; do \
@@ -64,7 +69,7 @@ check: $(VENV)/.installed-dev ## lint, format check and types
 
 docs: $(VENV)/.installed-dev ## build the documentation as pages, site/index.html
 	@echo "== docs: site/index.html"
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove the environment and what tools left behind; cached models and runs stay
 	@echo "== clean: $(VENV), build, dist, site, tool caches, report.html"
@@ -76,35 +81,40 @@ model: $(VENV)/.installed-test
 	@echo "== model: $(MODEL)"
 	@$(BIN)/leakmeter models pull $(MODEL) || echo "$(MODEL) could not be fetched; the tests that need it will be skipped"
 
-$(VENV)/.installed-demo: $(VENV)/.torch pyproject.toml $(LOCK)
-	@echo "== install: leakmeter and what it needs, versions of $(LOCK)"
-	@$(DOTS) dotted $(PIP) install -c $(LOCK) -e .
+$(VENV)/.installed-demo: $(VENV)/.torch pyproject.toml $(LOCKS)/build.txt $(LOCKS)/base.txt
+	@echo "== install: leakmeter and $$(grep -c '^[a-z]' $(LOCKS)/base.txt) packages that it needs, with the hashes of $(LOCKS)/"
+	@$(DOTS) dotted $(LOCKED) -r $(LOCKS)/build.txt -r $(LOCKS)/base.txt $$(cat $(VENV)/.torch)
+	@$(DOTS) dotted $(OURSELVES)
+	@$(TAKES)
 	@touch $@
 
-$(VENV)/.installed-test: $(VENV)/.torch pyproject.toml $(LOCK)
-	@echo "== install: leakmeter with what its tests need, versions of $(LOCK)"
-	@$(DOTS) dotted $(PIP) install -c $(LOCK) -e '.[test]'
+$(VENV)/.installed-test: $(VENV)/.installed-demo $(LOCKS)/test.txt
+	@echo "== install: $$(grep -c '^[a-z]' $(LOCKS)/test.txt) packages that its tests need"
+	@$(DOTS) dotted $(LOCKED) -r $(LOCKS)/test.txt
+	@$(TAKES)
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed-test
-	@echo "== install: development tools too, versions of $(LOCK)"
-	@$(DOTS) dotted $(PIP) install -c $(LOCK) -e '.[dev]'
+$(VENV)/.installed-dev: $(VENV)/.installed-test $(LOCKS)/dev.txt
+	@echo "== install: $$(grep -c '^[a-z]' $(LOCKS)/dev.txt) packages of development tools"
+	@$(DOTS) dotted $(LOCKED) -r $(LOCKS)/dev.txt
+	@$(TAKES)
 	@touch $@
 
-$(VENV)/.torch: $(VENV)/.made $(LOCK)
-	@$(DOTS) plain() { dotted $(PIP) install -c $(LOCK) "torch==$(TORCH)"; }; \
-	quiet() { "$$@" 2>/dev/null; }; \
-	cpu() { dotted quiet $(PIP) install $(BRIEF) -c $(LOCK) "torch==$(TORCH)+cpu" "$$@"; }; \
+# The stamp says what else torch of PyPI needs. torch of its own index is smaller, and needs nothing else.
+$(VENV)/.torch: $(VENV)/.made $(LOCKS)/torch-cpu.txt
+	@$(DOTS) quiet() { "$$@" 2>/dev/null; }; \
+	cpu() { dotted quiet $(LOCKED) $(BRIEF) -r $(LOCKS)/torch-cpu.txt "$$@"; }; \
+	plain="-r $(LOCKS)/cuda.txt"; \
 	if nvidia-smi >/dev/null 2>&1; then \
-	  echo "== torch $(TORCH): NVIDIA driver found, with CUDA (gigabytes)"; plain; \
+	  echo "== torch $(TORCH): NVIDIA driver found, with CUDA (gigabytes)"; \
 	elif [ "$$(uname -s)" = Darwin ]; then \
-	  echo "== torch $(TORCH)"; plain; \
+	  echo "== torch $(TORCH)"; plain=; \
 	else \
 	  echo "== torch $(TORCH): no NVIDIA driver, CPU build"; \
-	  cpu || cpu --extra-index-url $(CPU_INDEX) || { \
-	    echo "no CPU build within reach (tried $(CPU_INDEX)); taking the larger plain torch"; plain; }; \
-	fi
-	@touch $@
+	  if cpu || cpu --extra-index-url $(CPU_INDEX); then plain=; \
+	  else echo "no CPU build within reach (tried $(CPU_INDEX)); taking the larger plain torch"; fi; \
+	fi; \
+	echo "$$plain" > $@
 
 $(VENV)/.made: $(if $(VENV_WORKS),,FORCE)
 	@bare=; for python in $(PYTHON) python3.13 python3.12 python3.11 python3; do \

@@ -32,7 +32,7 @@ class Meter(MeterMethods):
     Raises:
         UnknownNameError: an option that there is not.
 
-    Example:
+    Examples:
         >>> meter = Meter("toy")
         >>> result = meter.influence(context="Ana is 41.", query="How old is Ana?", response="41")
         >>> result.id

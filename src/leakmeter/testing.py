@@ -55,7 +55,7 @@ def assert_leakage(
         UsageError: no bound, or one that lies below the noise floor, where a measurement cannot tell it from chance; or
             no piece is above a bound, but a search did not score all of them: nothing is known of the others.
 
-    Example:
+    Examples:
         >>> from leakmeter.testing import assert_leakage
         >>> case = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
         >>> found = assert_leakage(case, max_nats=100, model="toy")

@@ -35,6 +35,7 @@ def test_from_a_clone_to_a_gate(tmp_path: Path) -> None:
     if "No matching distribution found" in demo.stderr or "Could not fetch URL" in demo.stderr:
         pytest.skip("no package registry is within reach")
     assert demo.returncode == 0, demo.stderr
+    assert ".venv takes" in demo.stdout
     assert (clone / "report.html").stat().st_size > 10_000
 
     lines = [json.dumps({**case, "response": said}) for case, said in zip(CASES, RESPONSES, strict=True)]

@@ -37,7 +37,7 @@ def doctor(model: Any = DEFAULT_MODEL, *, against: Any = None, **options: Any) -
     Raises:
         LeakmeterError: there is no such model, or the server does not answer at all.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> found = leakmeter.doctor("toy")
         >>> found.is_sound, found.noise.floor_nats

@@ -29,7 +29,8 @@ _COMMANDS: Final = {
     "ledger": "Keep account of what logged answers told of documents and people, to whom, and how much.",
     "gate": "Check finished runs against bounds and a baseline; exit with 1 if one is broken.",
     "tokens": "Show the prompts that cases are measured with: text, token ids, and the piece of each token.",
-    "doctor": "Examine whether a model, served or local, gives the log-probabilities that measurements need.",
+    "doctor": "Examine this installation; with --model whether a model gives the log-probabilities that measurements "
+    "need.",
     "demo": "Measure an invented clinic note: how much does each sentence influence an answer?",
     "serve": "Show on a local page what a model leaks as you type, and browse what was measured.",
     "models": "List known models, and fetch them.",

@@ -1,24 +1,24 @@
-"""`leakmeter doctor`: whether a model's numbers can be measured with."""
+"""`leakmeter doctor`: whether leakmeter works here, or whether a model's numbers can be measured with."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import Flag
-from leakmeter.models import DEFAULT_MODEL
+from leakmeter.errors import UsageError
 
 _UNSOUND: Final = 1
 
 
 def doctor(
     *,
-    model: str = DEFAULT_MODEL,
+    model: str | None = None,
     against: str | None = None,
     tokenizer: str | None = None,
     allow_remote: Flag = False,
@@ -29,9 +29,11 @@ def doctor(
     report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
     json: Flag = False,
 ) -> None:
-    """Examine whether a model, served or local, gives the log-probabilities that measurements need.
+    """Examine this installation; with --model whether a model gives the log-probabilities that measurements need.
 
-    Sends a few hundred short texts of its own, none of yours. Exits with 1 if a measurement would be wrong.
+    Without --model: versions, threads, cache, permissions, and a parity test of the engine; what it prints can be
+    pasted into a bug report, with no path and no name of yours. With --model: sends a few hundred short texts of its
+    own, none of yours. Exits with 1 if a measurement would be wrong.
 
     Parameters
     ----------
@@ -56,8 +58,6 @@ def doctor(
     json
         Print one JSON object instead.
     """
-    from leakmeter.checkup.api import doctor as examined
-
     if report is not None:
         output.check_writable(report, "report", model, against)
     options = {
@@ -68,7 +68,18 @@ def doctor(
         "device": device,
         "memory": memory,
     }
-    result = examined(model, against=against, notify=output.tell, **options)
+    result: Any
+    if model is None:
+        given = [name for name, value in {"against": against, **options}.items() if value]
+        if given:
+            raise UsageError(f"--{given[0].replace('_', '-')} is about a model; give --model too")
+        from leakmeter.checkup.installation.api import check_installation
+
+        result = check_installation()
+    else:
+        from leakmeter.checkup.api import doctor as examined
+
+        result = examined(model, against=against, notify=output.tell, **options)
     if report is not None:
         line = command_line(sys.argv[1:], without=[report])
         output.save_page(report, result.render_page([result], command=line, run=None), public=True)

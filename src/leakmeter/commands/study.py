@@ -84,7 +84,7 @@ def study(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> leakmeter.study("no-such-study")
         Traceback (most recent call last):
@@ -105,7 +105,7 @@ def list_studies() -> list[JsonObject]:
     Returns:
         One object a study: name, title, measure, data sets, and cells and records of each size.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> {"name", "title", "measure"} <= leakmeter.list_studies()[0].keys()
         True

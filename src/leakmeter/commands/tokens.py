@@ -60,7 +60,7 @@ def tokens(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> one = leakmeter.tokens("toy", context="Ana is 41. She sings.", query="Who?", template="{context} {query}")
         >>> one.rendered

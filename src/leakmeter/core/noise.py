@@ -72,7 +72,7 @@ def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) 
         model_nats: most that a log-probability of the model moves.
         reduction: what is kept of the logits.
 
-    Example:
+    Examples:
         >>> of_contrast(0.01, TargetLogProbs())
         0.02
     """

@@ -20,7 +20,11 @@ from leakmeter.errors import UnknownNameError
 
 _INSTRUMENTS = "leakmeter.instruments"
 _BACKENDS = "leakmeter.backends"
-_DOCTOR = "doctor"
+_OF_DOCTOR = {
+    "doctor": ("leakmeter.checkup", "DoctorResult"),
+    "installation": ("leakmeter.checkup.installation", "InstallationResult"),
+}
+"""Package and class of what `--json` of the doctor prints: of a model, and of an installation."""
 
 
 def instruments() -> list[str]:
@@ -50,15 +54,16 @@ def printed(name: str) -> tuple[Any, str]:
     Raises:
         UnknownNameError: none of that name; says which there are.
     """
-    if name == _DOCTOR:
-        return importlib.import_module("leakmeter.checkup.result").DoctorResult, "leakmeter.checkup"
+    if name in _OF_DOCTOR:
+        package, kind = _OF_DOCTOR[name]
+        return getattr(importlib.import_module(f"{package}.result"), kind), package
     found = instrument(name)
     return found.result, found.package
 
 
 def all_printed() -> list[str]:
     """Names for `printed`."""
-    return sorted((*instruments(), _DOCTOR))
+    return sorted((*instruments(), *_OF_DOCTOR))
 
 
 def backends() -> list[str]:

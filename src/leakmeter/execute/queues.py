@@ -17,7 +17,7 @@ class Queues:
         keys: of each task; equal ones, one behind another, begin with one worker.
         n_workers: 1 or more.
 
-    Example:
+    Examples:
         >>> queues = Queues(range(6), "aabbcc", 2)
         >>> [queues.take(0), queues.take(1), queues.take(0), queues.take(0), queues.take(0)]
         [0, 4, 1, 2, 3]

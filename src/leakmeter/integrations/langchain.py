@@ -30,7 +30,7 @@ class LangChainCallback(Recorder):
     Give it as `config={"callbacks": [callback], "metadata": {"recipient": "desk 4"}}`. One callback serves a whole
     program, in any number of threads and tasks.
 
-    Example:
+    Examples:
         >>> callback = LangChainCallback("answers.jsonl")
         >>> callback.raise_error
         False

@@ -47,7 +47,7 @@ class LlamaIndexCallback(Recorder):
     With `get_dispatcher` of `llama_index.core.instrumentation`: `get_dispatcher().add_event_handler(callback)` and
     `get_dispatcher().add_span_handler(callback)`. LlamaIndex drops what a handler raises: a strict log is no use here.
 
-    Example:
+    Examples:
         >>> LlamaIndexCallback("answers.jsonl").class_name()
         'LlamaIndexCallback'
     """

@@ -98,7 +98,7 @@ class AnswerLog:
 
     The file holds prompts, documents and answers in full. It has mode 0600.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from pathlib import Path
         >>> log = AnswerLog(Path(tempfile.mkdtemp()) / "answers.jsonl")

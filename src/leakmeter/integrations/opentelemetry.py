@@ -54,7 +54,7 @@ class AnswerSpanProcessor(Recorder):
 
     It sees spans when they end, before any exporter does, and sends nothing.
 
-    Example:
+    Examples:
         >>> AnswerSpanProcessor("answers.jsonl").force_flush()
         True
     """

@@ -217,7 +217,7 @@ def answering(recipient: object = None, *, documents: Any = (), trace_id: object
     Raises:
         UsageError: `documents` are no documents.
 
-    Example:
+    Examples:
         >>> with answering("desk 4", documents={"call-1": "Anna Ek called at nine."}, trace_id="question-1") as trace:
         ...     print(trace)
         question-1

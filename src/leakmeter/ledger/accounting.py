@@ -80,7 +80,7 @@ def total(
         times: of each, ascending; None, anywhere among them, of one whose place is not known. By default all came one
             after the other.
 
-    Example:
+    Examples:
         >>> found = total(np.array([3.0, -5.0, 3.0]), np.zeros(3), np.zeros(3), ["a", "b", "a"], [True] * 3)
         >>> found.signed_nats, found.largest_running_nats, found.n_answers, found.n_repeats
         (-2.0, 3.0, 2, 1)

@@ -135,7 +135,7 @@ class Guard:
         UsageError: the budget is no amount.
         StoreError: the ledger cannot be read.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> guard = leakmeter.Guard(leakmeter.Meter("toy"), budget=20.0)
         >>> guard.budget.nats

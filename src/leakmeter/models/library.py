@@ -28,7 +28,7 @@ def list_models() -> list[ListedModel]:
     Returns:
         One entry a model, those that are not on this machine too.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> "smollm2-135m" in [model.name for model in leakmeter.list_models()]
         True

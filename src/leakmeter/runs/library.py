@@ -65,7 +65,7 @@ def query(sql: str, runs: str | Path = "runs") -> pd.DataFrame:
         StoreError: no finished run is there.
         UsageError: the query cannot be answered; says why.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> with tempfile.TemporaryDirectory() as runs:
         ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
@@ -112,7 +112,7 @@ def gate(
         UsageError: no run, nothing to hold it against, or a bound of a quantity that there is not.
         StoreError: no such run, or it is damaged.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> with tempfile.TemporaryDirectory() as runs:
         ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
@@ -155,7 +155,7 @@ def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (
     Raises:
         StoreError: no such run, it is damaged, or the file lies in a run.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> from pathlib import Path
         >>> with tempfile.TemporaryDirectory() as runs:
@@ -187,7 +187,7 @@ def list_runs(runs: str | Path = "runs") -> list[Entry]:
     Returns:
         One entry a run or study.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> leakmeter.list_runs(".")
         []
@@ -218,7 +218,7 @@ def compare_runs(
         UsageError: the runs are of two measures, or share no case.
         StoreError: no such run, or it is damaged.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> with tempfile.TemporaryDirectory() as runs:
         ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
@@ -246,7 +246,7 @@ def verify_run(run: AnyRun, *, runs: str | Path = "runs") -> Verified:
     Raises:
         StoreError: no such run.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> with tempfile.TemporaryDirectory() as runs:
         ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
@@ -272,7 +272,7 @@ def rename_run(run: AnyRun, name: str | None, *, runs: str | Path = "runs") -> N
         StoreError: no such run, or another process writes it.
         UsageError: the name is no line of its length, or the run lies in an object store.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> with tempfile.TemporaryDirectory() as runs:
         ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
@@ -305,7 +305,7 @@ def export_run(run: AnyRun, out: str | Path, *, redact: bool = False, runs: str 
     Raises:
         StoreError: no such run, or it cannot be written.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> from pathlib import Path
         >>> with tempfile.TemporaryDirectory() as runs:
@@ -336,7 +336,7 @@ def save_report(path: str | Path, *run: AnyRun, runs: str | Path = "runs") -> Pa
     Raises:
         StoreError: no such run, or the file lies in a run.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> from pathlib import Path
         >>> with tempfile.TemporaryDirectory() as runs:
@@ -359,7 +359,7 @@ def schema(instrument: str) -> dict[str, Any]:
     """The JSON schema of a result of an instrument, which `to_dict` follows.
 
     Args:
-        instrument: its name, such as 'influence', or 'doctor'.
+        instrument: its name, such as 'influence', or 'doctor', or 'installation'.
 
     Returns:
         The schema as a plain object.
@@ -367,7 +367,7 @@ def schema(instrument: str) -> dict[str, Any]:
     Raises:
         UnknownNameError: there is none of that name.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> leakmeter.schema("influence")["properties"]["schema"]
         {'const': 'influence-1'}

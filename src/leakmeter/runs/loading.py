@@ -75,7 +75,7 @@ def load_backend(
     Raises:
         LeakmeterError: there is no such model, or it cannot be loaded so; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> backend = leakmeter.load_backend("toy")
         >>> leakmeter.influence(backend, context="Ana is 41.", query="How old is Ana?", response="41").model
@@ -220,7 +220,7 @@ def load_run(path: str | Path) -> Run:
     Raises:
         StoreError: no complete run is there; iterating raises it too, where a part is damaged.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> with tempfile.TemporaryDirectory() as runs:
         ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
@@ -333,7 +333,7 @@ def model_of(given: Any, **options: Any) -> KeptModel:
 def forget() -> None:
     """Free the model that functions such as `influence` loaded and keep for the next call.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> leakmeter.forget()
     """

@@ -44,7 +44,7 @@ class Results(Generic[R]):
         kind: their class; that of the first by default.
         problems: what was wrong with each case that was left out, a line each.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> cases = [{"id": name, "context": f"{name} is 41.", "query": "Who?"} for name in ("Ana", "Bo")]
         >>> many = leakmeter.influence("toy", cases, max_new_tokens=2)

@@ -37,7 +37,7 @@ class Run(Results[Any]):
         spec: all that it takes to run it again; with a guarantee of privacy it holds a seed or nonce, which is secret.
         results: texts and measurements to results; those of the measure by default.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> with tempfile.TemporaryDirectory() as runs:
         ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}

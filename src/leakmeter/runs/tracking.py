@@ -71,7 +71,7 @@ def log_run(run: Run | str | Path, to: Tracker, *, project: str = PROJECT, onlin
         UsageError: it is not installed, or `online` with MLflow.
         StoreError: the run is not complete, or damaged.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> leakmeter.log_run("runs/influence-0123456789abcdef", to="tensorboard")
         Traceback (most recent call last):

@@ -69,7 +69,7 @@ def mixed(
     Returns:
         Lower and upper bound; both are −∞ for a token that one of the rows rules out, which a mixture rules out too.
 
-    Example:
+    Examples:
         >>> low, high = mixed(0, {0: -0.5, 1: -1.0}, {0: -0.9, 1: -0.7}, 0.5, 1.0)
         >>> round(low, 3), round(high, 3)
         (-0.673, -0.621)

@@ -62,7 +62,7 @@ def decode(
         LeakmeterError: something cannot be used as given; the message says what to do. With `epsilon` half precision is
             refused.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> drawn = leakmeter.decode("toy", context="Ana is 41.", query="How old is Ana?", max_new_tokens=3)
         >>> len(drawn.response.tokens)
@@ -121,7 +121,7 @@ def frontier(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> cases = [{"context": "Ana is 41.", "query": "Age?", "reference": "41"} for _ in range(2)]
         >>> found = leakmeter.frontier("toy", cases, lambdas=[0, 1], max_new_tokens=2)

@@ -84,7 +84,7 @@ def audit(
     Raises:
         LeakmeterError: something cannot be used as given, or no setting has the epsilon; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> texts = ["The lake is calm.", "The wind is cold.", "The bread is warm."]
         >>> found = leakmeter.audit("toy", texts, epsilon=20, samples=1, max_new_tokens=2)
@@ -153,7 +153,7 @@ def calibrate(*, wanted: Wanted) -> Calibration:
     Raises:
         UsageError: a number is out of range or missing, or no setting has the guarantee.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> found = leakmeter.calibrate(epsilon=8, free="temperature", clip=10, subset_size=24)
         >>> found.guarantees["add-remove"].epsilon <= 8

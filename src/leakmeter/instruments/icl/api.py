@@ -77,7 +77,7 @@ def icl(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> shots = [{"review": "A delight.", "mood": "good"}, {"review": "Two hours lost.", "mood": "bad"}]
         >>> columns = {"text_column": "review", "label_column": "mood", "label_scoring": "whole-sequence"}
@@ -157,7 +157,7 @@ def icl_responses(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> shots = [{"input": "2 + 2", "output": "four"}, {"input": "3 + 3", "output": "six"}]
         >>> found = leakmeter.icl_responses("toy", [{"input": "1 + 1", "output": "two"}], exemplars=shots)
@@ -235,7 +235,7 @@ def icl_select(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> task = {"instruction": "Name the mood.", "fields": {"said": "Said"}, "labels": ["Glad", "Sad"]}
         >>> rows = [{"said": f"{one}.", "label": "Glad"} for one in ("Sun", "Wind", "Hail", "Snow")]

@@ -62,7 +62,7 @@ def influence(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> one = leakmeter.influence("toy", context="Ana is 41. She sings.", query="How old is Ana?", response="41")
         >>> [piece.text for piece in one.pieces]

@@ -75,7 +75,7 @@ def pii(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> people = [{"name": "Mara Ellsworth", "phone": "617-555-0134"}]
         >>> found = leakmeter.pii("toy", people, kinds=["twin"], decoys=50, prompts=1, beams=())
@@ -272,7 +272,7 @@ def pii_extract(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter, tempfile
         >>> from pathlib import Path
         >>> text = "Mara Ellsworth <mara@ellsworth.example>, 617-555-0134, 12 Elm Street, Springfield, IL 62704"

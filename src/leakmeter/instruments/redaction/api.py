@@ -55,7 +55,7 @@ def redaction(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> told = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
         >>> leakmeter.redaction("toy", **told, max_loss=100).reached

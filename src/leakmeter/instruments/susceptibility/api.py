@@ -57,7 +57,7 @@ def susceptibility(
     Raises:
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> contexts = ["Emma was written by Poe.", "It rains."]
         >>> found = leakmeter.susceptibility("toy", ["Who wrote Emma?"], contexts=contexts)
@@ -104,7 +104,7 @@ def fisher_susceptibility(
         CapabilityError: the model gives no gradients, or has no such layer.
         LeakmeterError: something cannot be used as given; the message says what to do.
 
-    Example:
+    Examples:
         >>> import leakmeter
         >>> leakmeter.fisher_susceptibility("toy", ["Who wrote Emma?"])
         Traceback (most recent call last):

@@ -1,0 +1,1 @@
+"""Whether leakmeter works where it is installed, without a model and without anything private."""
