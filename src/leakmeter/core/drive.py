@@ -118,12 +118,10 @@ def _hides(asked: Asked) -> bool:
 def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:
     if not requests:
         return []
-    n_before = backend.n_tokens_run
     found: list[Responses] = backend.draw(requests)
     n_drawn = sum(len(request.seeds) for request in requests)
     cost.n_drawn += n_drawn
     cost.n_prompts += n_drawn
-    cost.n_tokens_run += backend.n_tokens_run - n_before
     cost.n_full_pass_tokens += sum(len(request.seeds) * len(request.prompt.ids) for request in requests)
     return found
 

@@ -179,6 +179,7 @@ def test_what_is_drawn_by_the_server_is_predicted():
     assert not backend.dialect.asked  # type: ignore[attr-defined]
     _, cost = drive(backend, [Influence(max_new_tokens=5).trial(item(None))])
     assert found.n_tokens_run >= cost.n_tokens_run
+    assert cost.n_tokens_run == backend.n_tokens_run, "what is drawn counts once"
 
 
 def test_a_weight_is_not_drawn_by_the_server():
