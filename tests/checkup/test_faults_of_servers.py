@@ -148,6 +148,7 @@ def test_noise_is_measured_on_long_sequences_that_begin_alike() -> None:
     assert {len(one.prompt) % 4 for one in probes} == {0, 1, 2, 3}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_draws")
 def test_other_weights_are_told_from_the_same() -> None:
     with ModelServer(VLLM, toy=Toy(seed=1)) as server:

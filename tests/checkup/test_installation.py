@@ -31,6 +31,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's directories, without the default model, whose loading takes seconds."""
     for name in ("cache", "config", "scores"):
         monkeypatch.setenv(f"LEAKMETER_{name.upper()}", str(tmp_path / name))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     return tmp_path
 
 

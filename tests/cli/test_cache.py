@@ -117,6 +117,7 @@ def test_a_name_that_comes_too_late(byte_model: Any) -> None:
         leakmeter.influence(backend, template="plain", model_id="a", **CASE)
 
 
+@pytest.mark.long
 def test_a_directory_is_reused_by_its_weights(
     byte_model: Any, scores: Path, measure: Call, cli: Call, tmp_path: Path
 ) -> None:

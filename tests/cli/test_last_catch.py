@@ -199,6 +199,7 @@ def test_streams_that_are_closed_or_full(command: Callable[..., Any], tmp_path: 
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_an_interrupted_query_ends_at_once(measure: Callable[..., Any], tmp_path: Path) -> None:
     import sys

@@ -259,6 +259,7 @@ from leakmeter.cli import main; main()
 """
 
 
+@pytest.mark.long
 def test_processes_that_write_at_once_do_no_harm(cli: Call, run: Path, data: Path) -> None:
     def start(*more: str) -> subprocess.Popen[str]:
         words = [sys.executable, "-c", SLOWLY, "influence", *options(data, "shared"), *more]

@@ -150,6 +150,7 @@ def test_a_run_is_written_and_asked_for(run: Call) -> None:
     assert [row["rows_found"] for row in queries] == [4, 8 * 4, 4 * 5]
 
 
+@pytest.mark.long
 def test_people_are_found_in_documents(run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """In this process and without workers: starting programs is what would take the time."""
     from leakmeter.cli import main, process

@@ -145,6 +145,7 @@ def test_scripts_are_bash() -> None:
             subprocess.run(["shellcheck", "-s", "bash", "-"], input=script, text=True, check=True)
 
 
+@pytest.mark.long
 @needs_bash
 def test_the_action_measures_and_gates(environment: dict[str, str]) -> None:
     options = "--unit=word\n--max-new-tokens=4\n"
@@ -165,6 +166,7 @@ def test_the_action_measures_and_gates(environment: dict[str, str]) -> None:
     assert not Path("harmed").exists()
 
 
+@pytest.mark.long
 @needs_bash
 def test_the_hooks_gate(environment: dict[str, str]) -> None:
     hooks = {hook["id"]: hook for hook in loaded(HOOKS)}

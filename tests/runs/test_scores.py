@@ -328,6 +328,7 @@ def write_many(place: str, first: int) -> None:
     cache.close()
 
 
+@pytest.mark.long
 def test_several_processes_at_once(make: Make, place: Path) -> None:
     context = multiprocessing.get_context("spawn")
     workers = [context.Process(target=write_many, args=(str(place), first)) for first in (0, 30, 60)]

@@ -68,6 +68,7 @@ def test_quantities_are_those_of_the_run(runs: list[Path]) -> None:
         assert (row["low"], row["high"]) == (number.interval or (None, None))
 
 
+@pytest.mark.long
 def test_the_views_of_a_measure_are_its_records(runs: list[Path]) -> None:
     for run in map(leakmeter.load_run, runs):
         where = f"run = '{run.path.name}'"

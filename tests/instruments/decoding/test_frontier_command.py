@@ -131,6 +131,7 @@ def test_lambda_nought_tells_nothing(cli: Call, cases: Path) -> None:
     assert told["settings"][2]["nats"] > told["settings"][1]["nats"] > 0.0
 
 
+@pytest.mark.long
 def test_the_same_command_gives_the_same_bytes(cli: Call, cases: Path) -> None:
     for out in ("one", "two"):
         assert cli(*words_of(cases, "lambda", "--out", out)).code == 0

@@ -276,6 +276,7 @@ def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPat
         assert (run / name).stat().st_mtime_ns == stamps[name]
 
 
+@pytest.mark.long
 def test_another_question_has_another_nonce(audit: Call) -> None:
     for more in ({}, {"max_new_tokens": 61}):
         objects_of(audit("--json", **more))

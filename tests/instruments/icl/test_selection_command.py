@@ -122,6 +122,7 @@ def test_what_is_shown_fits_80_columns_and_is_no_markup(cli: Call, words: list[o
     assert " ".join(ended.out.split()).startswith(" ".join(table.splitlines()[2].strip("*").split()))
 
 
+@pytest.mark.long
 def test_the_new_exemplars_can_be_given_again(cli: Call, words: list[object]) -> None:
     assert cli(*words).code == 0
     found = selection_in(Path("runs")) / "exemplars.jsonl"

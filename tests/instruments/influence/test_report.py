@@ -251,6 +251,7 @@ def test_numbers_that_are_none_or_not_finite_still_make_a_page() -> None:
     assert json.loads(data)["t"][0] == [None] * 5
 
 
+@pytest.mark.long
 def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None:
     cases = [small(number) for number in range(1000)]
     page = page_of(*cases)

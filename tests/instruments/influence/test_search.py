@@ -95,6 +95,7 @@ def test_a_screen_that_is_exact_finds_the_strongest() -> None:
     assert some.search.threshold_nats == pytest.approx(strongest[-1].nats)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_what_the_audit_says_is_what_the_draw_gives(seed: int) -> None:
     full, some = both("toy", documents(seed=seed), search="top:3:4", audit="0.9:10%", audit_rounds=2, seed=seed)
@@ -339,6 +340,7 @@ def test_a_searched_run_that_was_killed_goes_on_and_says_the_same(tmp_path: Path
     assert [one.search for one in again] == [one.search for one in whole]
 
 
+@pytest.mark.long
 def test_a_served_model_is_searched_by_removal() -> None:
     with ModelServer(VLLM, window=None) as server:
         backend = leakmeter.load_backend(server.model, tokenizer="toy")

@@ -38,6 +38,7 @@ def ps_of(backend: HfBackend, subjects: Sequence[Subject]) -> list[float]:
     return [result.p_value for result in PiiResult.from_run(parts, asdict(measure))]
 
 
+@pytest.mark.long
 def test_a_model_that_was_fine_tuned_on_canaries_ranks_each_ones_number_first_and_nobody_elses(tmp_path: Path) -> None:
     everyone = canaries_of(24, seed=5)
     taught, unseen = everyone[:4], everyone[4:]

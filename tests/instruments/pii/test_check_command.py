@@ -71,6 +71,7 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
     assert again.out == ended.out
 
 
+@pytest.mark.long
 def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Path, tmp_path: Path) -> None:
     everyone = canaries_of(9, seed=2)
     for name, some in (("some", everyone[:6]), ("others", everyone[6:])):

@@ -436,6 +436,7 @@ def test_a_model_that_rules_a_value_out_is_shown_too() -> None:
     assert "None" not in "".join(render(of([unknown])) for render in RENDERERS)
 
 
+@pytest.mark.long
 def test_a_page_of_many_subjects_is_under_2_megabytes() -> None:
     cases = [asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(1002)]
     page = page_of(cases)

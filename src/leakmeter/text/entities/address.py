@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -106,9 +107,11 @@ def _fold(text: str) -> tuple[str, list[int]]:
 
 @functools.cache
 def _parser(region: str) -> Any:
-    from pyap.parser import AddressParser
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the library's own source, where Python compiles it now
+        from pyap.parser import AddressParser
 
-    return AddressParser(region)  # type: ignore[arg-type]
+        return AddressParser(region)  # type: ignore[arg-type]
 
 
 def _mention(text: str, start: int, end: int) -> Mention:
