@@ -5,7 +5,8 @@ that count are printed, one JSON object a peer. A peer that is not installed is 
 times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
-fleets of workers. `--tiny` makes any of them as small as it can be and still do all that it does, to see that it runs.
+fleets of workers. `pages` asks a server for its pages. `--tiny` makes any of them as small as it can be and still do
+all that it does, to see that it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import base, extraction, ledger_day, scale, scenarios, store, traces
+from benchmarks import base, extraction, ledger_day, pages, scale, scenarios, store, traces
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
 from leakmeter.cli.process import keep_freed_memory
@@ -29,7 +30,7 @@ from leakmeter.cli.process import keep_freed_memory
 _TINY_RUN = (8, 4, 5)  # cases, pieces, tokens
 _TINY_TEXT = 20_000  # bytes
 _TINY_TRAFFIC = (5, 20)  # traces, words
-_OWN = (store.NAME, extraction.NAME, traces.NAME, ledger_day.NAME, scale.NAME)
+_OWN = (store.NAME, extraction.NAME, traces.NAME, ledger_day.NAME, scale.NAME, pages.NAME)
 
 
 def main() -> None:
@@ -98,6 +99,8 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         return store.rows(*_TINY_RUN) if options.tiny else store.rows()
     if options.scenario == traces.NAME:
         return traces.rows(*_TINY_TRAFFIC) if options.tiny else traces.rows()
+    if options.scenario == pages.NAME:
+        return pages.rows(*pages.TINY) if options.tiny else pages.rows()
     if options.scenario == ledger_day.NAME:
         if options.data is None or options.out is None:
             raise SystemExit(f"{options.scenario} needs --data, a directory of texts, and --out, where its files go")

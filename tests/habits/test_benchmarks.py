@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as program
-from benchmarks import base, estimates, extraction, fisher, linear, machine, scale, scenarios, store, traces
+from benchmarks import base, estimates, extraction, fisher, linear, machine, pages, scale, scenarios, store, traces
 from benchmarks.random_models import random_backend
 
 import leakmeter
@@ -91,6 +91,13 @@ def test_fleets_of_workers_are_simulated(run: Call, tmp_path: Path) -> None:
     assert (tmp_path / "scale.png").is_file()
     again = run(scale.NAME, "--out", str(tmp_path))
     assert again[0]["write_cpu_s"] == pytest.approx(rows[0]["write_cpu_s"], rel=1e-3)
+
+
+@pytest.mark.long
+def test_pages_are_asked_for_under_load(run: Call) -> None:
+    rows = run(pages.NAME)
+    assert rows[-1]["requests"] == 2 * (len(rows) - 1)
+    assert all(row["p50_ms"] <= row["p95_ms"] <= row["p100_ms"] for row in rows)
 
 
 @pytest.mark.filterwarnings("ignore")  # the packages' own

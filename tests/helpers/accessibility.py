@@ -29,3 +29,17 @@ def violations(browser: Browser, *, dark: bool, width: int) -> list[Any]:
     )
     listed: list[Any] = json.loads(found["result"]["value"])
     return listed
+
+
+def check_page(browser: Browser) -> None:
+    """Accessible on a desk and on a telephone, in the light and in the dark, and no wider than its window."""
+    assert AXE is not None
+    browser.call("Runtime.evaluate", expression=AXE.read_text(encoding="utf-8"))
+    for dark in (False, True):
+        for width in (1280, 390):
+            assert violations(browser, dark=dark, width=width) == []
+            assert browser.run("document.documentElement.scrollWidth <= innerWidth"), (
+                width,
+                browser.run("location.href"),
+            )
+    browser.call("Emulation.clearDeviceMetricsOverride")

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -77,6 +78,14 @@ class Browser:
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
+
+    def until(self, condition: str, seconds: float = 30.0) -> None:
+        """Wait until an expression in the page is true."""
+        end = time.monotonic() + seconds
+        while not self.run(condition):
+            if time.monotonic() > end:
+                raise AssertionError(f"{condition}: {self.run('document.body.innerText')[-600:]}")
+            time.sleep(0.02)
 
     @contextmanager
     def frame(self, number: int) -> Iterator[None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import leakmeter
-from helpers.accessibility import AXE, violations
+from helpers.accessibility import check_page
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.serving import CASE, listening
 from leakmeter.report import scale
@@ -22,7 +21,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
 ]
-_SECONDS = 30.0
 _DONE = "document.getElementById('status').textContent === 'Done.'"
 
 
@@ -30,14 +28,6 @@ _DONE = "document.getElementById('status').textContent === 'Done.'"
 def serving(tmp_path: Path) -> Iterator[Serving]:
     with listening(tmp_path) as made:
         yield made
-
-
-def until(browser: Browser, condition: str) -> None:
-    end = time.monotonic() + _SECONDS
-    while not browser.run(condition):
-        if time.monotonic() > end:
-            raise AssertionError(f"{condition}: {browser.run('document.body.innerText')[-600:]}")
-        time.sleep(0.02)
 
 
 def fill(browser: Browser, **fields: str) -> None:
@@ -48,7 +38,7 @@ def fill(browser: Browser, **fields: str) -> None:
 def measure(browser: Browser, **fields: str) -> None:
     fill(browser, **fields)
     browser.run("document.querySelector('.primary').click()")
-    until(browser, _DONE)
+    browser.until(_DONE)
 
 
 def text(browser: Browser, selector: str) -> str:
@@ -73,14 +63,14 @@ def test_from_a_text_to_a_run(serving: Serving) -> None:
             "box.dispatchEvent(new DragEvent('drop', {dataTransfer: held, bubbles: true, cancelable: true})); })"
             "(document.querySelector('[name=context]'))"
         )
-        until(browser, "document.querySelector('[name=context]').value === 'Dropped <b>text</b>.'")
+        browser.until("document.querySelector('[name=context]').value === 'Dropped <b>text</b>.'")
 
         # By keyboard: to the third piece, and it is cut.
         browser.run("document.querySelector('#context .s').focus()")
         browser.press("ArrowRight")
         browser.press("ArrowRight")
         browser.press("Enter")
-        until(browser, "document.querySelector('#after .pair') !== null")
+        browser.until("document.querySelector('#after .pair') !== null")
         assert text(browser, "#after del") == "Call 555-010-2231."
         rest = leakmeter.influence(
             "toy", context="Ana is 41. She sings.", query=CASE["query"], response=CASE["response"], unit="whole"
@@ -90,37 +80,32 @@ def test_from_a_text_to_a_run(serving: Serving) -> None:
 
         browser.run("document.querySelector('#edit [value=swap]').click()")
         browser.run("document.querySelectorAll('#context .s')[2].click()")
-        until(browser, "(document.querySelector('#after h2') || {innerText: ''}).innerText.includes('surrogates')")
+        browser.until("(document.querySelector('#after h2') || {innerText: ''}).innerText.includes('surrogates')")
         browser.run("document.querySelector('#edit [value=cut]').click()")
         browser.run("for (const one of [...document.querySelectorAll('#context .s')].slice(0, 2)) one.click()")
-        until(browser, "document.querySelectorAll('#after del').length === 3")
+        browser.until("document.querySelectorAll('#after del').length === 3")
         assert browser.run("document.querySelectorAll('#context .gone').length") == 2
         browser.run("document.getElementById('back').click()")
-        until(browser, "document.querySelectorAll('#context .gone, #context .swapped').length === 0")
+        browser.until("document.querySelectorAll('#context .gone, #context .swapped').length === 0")
 
         browser.run("document.querySelector('#redact [name=max_loss]').value = 3")
         browser.run("document.querySelector('#redact button').click()")
-        until(browser, "document.querySelector('#plan del') !== null")
+        browser.until("document.querySelector('#plan del') !== null")
         browser.run("document.querySelector('#mix button').click()")
-        until(browser, "!document.getElementById('mixture').hidden")
+        browser.until("!document.getElementById('mixture').hidden")
         before = text(browser, "#cost")
         browser.run("(s => { s.value = 0; s.dispatchEvent(new Event('input')); })(document.getElementById('epsilon'))")
         assert text(browser, "#cost") != before
 
         browser.run("document.querySelector('#keep [name=name]').value = 'phone'")
         browser.run("document.querySelector('#keep button').click()")
-        until(browser, "document.querySelector('#kept a') !== null")
+        browser.until("document.querySelector('#kept a') !== null")
         (run,) = serving.runs.iterdir()
         assert run.name.startswith(text(browser, "#kept a").removeprefix("run "))
         assert leakmeter.load_run(run)[0].whole_nats == expected.whole_nats
 
         browser.run("document.getElementById('numbers').open = true")
-        assert AXE is not None
-        browser.call("Runtime.evaluate", expression=AXE.read_text(encoding="utf-8"))
-        for dark in (False, True):
-            for width in (1280, 390):
-                assert violations(browser, dark=dark, width=width) == []
-                assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        check_page(browser)
         assert browser.complaints == []
         assert all(one.startswith((serving.access.origin, "data:")) for one in browser.requests)
 
@@ -132,7 +117,7 @@ def test_hostile_texts_stay_texts_in_a_browser(serving: Serving) -> None:
         title = browser.run("document.title")
         measure(browser, context=hostile, query=hostile, response=hostile)
         browser.run("document.querySelector('#context .s').click()")
-        until(browser, "document.querySelector('#after .pair') !== null")
+        browser.until("document.querySelector('#after .pair') !== null")
         assert browser.run("document.querySelectorAll('#result img, #result script:not([type])').length") == 0
         assert browser.run("document.title") == title
         assert browser.complaints == []
@@ -147,11 +132,11 @@ def test_two_browsers_at_once_and_one_that_goes(serving: Serving) -> None:
             one.open(link)
             fill(one, **long)
             one.run("document.querySelector('.primary').click()")
-            until(one, "document.querySelectorAll('#context .s').length > 0")
+            one.until("document.querySelectorAll('#context .s').length > 0")
             fill(other, **CASE)
             other.run("document.querySelector('.primary').click()")
-            until(other, "document.getElementById('status').textContent.includes('in the queue')")
-        until(other, _DONE)
+            other.until("document.getElementById('status').textContent.includes('in the queue')")
+        other.until(_DONE)
         assert "3.84" in text(other, "#found h2")
         other.open(link)
         assert "the link was used" not in text(other, "body"), "a browser that is signed in stays so"
@@ -164,9 +149,9 @@ def test_cancel_ends_the_work(serving: Serving) -> None:
         browser.open(serving.access.new_link())
         fill(browser, **long)
         browser.run("document.querySelector('.primary').click()")
-        until(browser, "document.querySelectorAll('#context .s').length > 0")
+        browser.until("document.querySelectorAll('#context .s').length > 0")
         browser.run("document.getElementById('cancel').click()")
-        until(browser, "document.getElementById('status').textContent === 'Cancelled.'")
+        browser.until("document.getElementById('status').textContent === 'Cancelled.'")
         measure(browser, **CASE, unit="sentence")
 
 
@@ -215,15 +200,6 @@ def test_a_page_of_another_origin_reaches_nothing(serving: Serving) -> None:
         other.server_close()
 
 
-def accessible(browser: Browser) -> None:
-    assert AXE is not None
-    browser.call("Runtime.evaluate", expression=AXE.read_text(encoding="utf-8"))
-    for dark in (False, True):
-        for width in (1280, 390):
-            assert violations(browser, dark=dark, width=width) == []
-            assert browser.run("document.documentElement.scrollWidth <= innerWidth")
-
-
 def test_from_a_kept_run_to_sql(serving: Serving) -> None:
     """Keep two runs, find them in the list, name one, compare both, and ask for them in SQL."""
     with Browser() as browser:
@@ -232,34 +208,34 @@ def test_from_a_kept_run_to_sql(serving: Serving) -> None:
             measure(browser, **CASE, unit=unit)
             browser.run(f"document.querySelector('#keep [name=name]').value = '{unit}s'")
             browser.run("document.querySelector('#keep button').click()")
-            until(browser, "document.querySelector('#kept a') !== null")
+            browser.until("document.querySelector('#kept a') !== null")
         browser.run("document.querySelector('#kept a').click()")
-        until(browser, "document.readyState === 'complete' && document.getElementById('called') !== null")
+        browser.until("document.readyState === 'complete' && document.getElementById('called') !== null")
         assert text(browser, "h1") == "words"
-        accessible(browser)
+        check_page(browser)
         browser.run("document.querySelector('#rename input').value = 'words <b>again</b>'")
         browser.run("document.querySelector('#rename button').click()")
-        until(browser, "document.getElementById('called').textContent === 'words <b>again</b>'")
+        browser.until("document.getElementById('called').textContent === 'words <b>again</b>'")
 
         browser.open(f"{serving.access.origin}/runs")
-        until(browser, "![...document.querySelectorAll('[data-found]')].some(one => one.textContent === '…')")
+        browser.until("![...document.querySelectorAll('[data-found]')].some(one => one.textContent === '…')")
         assert "3.84" in text(browser, "tbody")
         assert browser.run("document.getElementById('compare').disabled")
-        accessible(browser)
+        check_page(browser)
         browser.run("for (const one of document.querySelectorAll('[name=run]')) one.click()")
         browser.run("document.getElementById('compare').click()")
-        until(browser, "document.title.startsWith('Two runs')")
+        browser.until("document.title.startsWith('Two runs')")
         assert "prompts.unit" in text(browser, "main")
-        accessible(browser)
+        check_page(browser)
 
         browser.open(f"{serving.access.origin}/sql")
         browser.run("document.querySelector('#sql button').click()")
-        until(browser, "document.getElementById('status').textContent.includes('row')")
+        browser.until("document.getElementById('status').textContent.includes('row')")
         assert "s3" in text(browser, "#answer")
-        accessible(browser)
+        check_page(browser)
         browser.run("document.querySelector('[name=sql]').value = 'select * from \"/etc/passwd\"'")
         browser.run("document.querySelector('#sql button').click()")
-        until(browser, "document.querySelector('#status.wrong') !== null")
+        browser.until("document.querySelector('#status.wrong') !== null")
         assert all("status of 400" in one for one in browser.complaints)  # the query that was refused
         assert all(one.startswith((serving.access.origin, "data:", "blob:")) for one in browser.requests)
 
@@ -269,15 +245,15 @@ def test_a_file_is_measured(serving: Serving) -> None:
     with Browser() as browser:
         browser.open(serving.access.new_link())
         browser.open(f"{serving.access.origin}/runs")
-        accessible(browser)
+        check_page(browser)
         browser.run(
             "(form => { const held = new DataTransfer(); held.items.add(new File"
             f"([{json.dumps(lines)}.replaceAll('\\\\n', '\\n')], 'cases.jsonl')); form.file.files = held.files; "
             "form.querySelector('.primary').click(); })(document.getElementById('measure'))"
         )
-        until(browser, "document.querySelector('.finding') !== null")
+        browser.until("document.querySelector('.finding') !== null")
         (run,) = serving.runs.iterdir()
         assert len(leakmeter.load_run(run)) == 3
         browser.run("document.querySelector('a.primary').click()")
-        until(browser, "document.readyState === 'complete' && location.pathname.endsWith('/report')")
+        browser.until("document.readyState === 'complete' && location.pathname.endsWith('/report')")
         assert browser.complaints == []

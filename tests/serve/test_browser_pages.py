@@ -3,13 +3,12 @@ hostile texts."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from helpers.accessibility import AXE, violations
+from helpers.accessibility import check_page
 from helpers.logged_answers import ChatToy, logged
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.serving import listening
@@ -22,7 +21,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here"),
 ]
-_SECONDS = 30.0
 _HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>\u202e'
 _SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
 
@@ -31,28 +29,6 @@ _SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
 def serving(tmp_path: Path) -> Iterator[Serving]:
     with listening(tmp_path) as made:
         yield made
-
-
-def until(browser: Browser, condition: str) -> None:
-    end = time.monotonic() + _SECONDS
-    while not browser.run(condition):
-        if time.monotonic() > end:
-            raise AssertionError(f"{condition}: {browser.run('document.body.innerText')[-600:]}")
-        time.sleep(0.02)
-
-
-def check_page(browser: Browser) -> None:
-    """Accessible on a desk and on a telephone, in the light and in the dark, and no wider than its window."""
-    assert AXE is not None
-    browser.call("Runtime.evaluate", expression=AXE.read_text(encoding="utf-8"))
-    for dark in (False, True):
-        for width in (1280, 390):
-            assert violations(browser, dark=dark, width=width) == []
-            assert browser.run("document.documentElement.scrollWidth <= innerWidth"), (
-                width,
-                browser.run("location.href"),
-            )
-    browser.call("Emulation.clearDeviceMetricsOverride")
 
 
 def test_the_ledger_from_its_matrix_to_one_answer(
@@ -79,7 +55,7 @@ def test_the_ledger_from_its_matrix_to_one_answer(
             browser.run("document.querySelector('tbody a').focus()")
             before = browser.run("location.href")
             browser.press("Enter")
-            until(browser, f"location.href !== '{before}' && document.readyState === 'complete'")
+            browser.until(f"location.href !== '{before}' && document.readyState === 'complete'")
             check_page(browser)
         for page in ("by/document", "by/subject", "by/recipient", "by/day", "budgets?budget=1&per=document"):
             browser.open(f"{serving.access.origin}/ledger/{page}")
@@ -102,7 +78,7 @@ def test_the_doctor_by_keyboard(serving: Serving) -> None:
         check_page(browser)
         browser.run("document.querySelector('#doctor .primary').focus()")
         browser.press("Enter")
-        until(browser, "document.getElementById('status').textContent === 'Done.'")
+        browser.until("document.getElementById('status').textContent === 'Done.'")
         assert "Sound" in browser.run("document.querySelector('#examined h2').innerText")
         assert browser.run("document.activeElement.id") == "examined"
         check_page(browser)

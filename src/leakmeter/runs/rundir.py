@@ -75,13 +75,6 @@ class RunDirectory:
         """The run's directory under `root`; see `opened`."""
         return cls(root / spec.id).opened(spec)
 
-    @classmethod
-    def open_slice(
-        cls, root: Path, spec: RunSpec, number: int, of: int, n_parts: int
-    ) -> AbstractContextManager[RunDirectory]:
-        """The run's directory under `root` for a slice; see `opened_slice`."""
-        return cls(root / spec.id).opened_slice(spec, number, of, n_parts)
-
     @contextmanager
     def opened(self, spec: RunSpec) -> Iterator[RunDirectory]:
         """The directory, made if need be, and locked against other processes meanwhile.

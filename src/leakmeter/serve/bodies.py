@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from starlette.requests import Request
 
-from leakmeter.errors import DataError
+from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
+from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 
 async def json_object(request: Request) -> dict[str, Any]:
@@ -23,3 +25,52 @@ async def json_object(request: Request) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise DataError("the body has to be a JSON object")
     return given
+
+
+def texts(given: Mapping[str, Any], *names: str, most: int) -> dict[str, str]:
+    """Fields that are texts; "" where one was not sent.
+
+    Raises:
+        UsageError: one is no text, or longer than `most` characters.
+    """
+    found = {name: given.get(name, "") for name in names}
+    for name, value in found.items():
+        if not isinstance(value, str) or len(value) > most:
+            raise UsageError(f"{name} has to be a text of {most:,} characters at most")
+    return found
+
+
+def choice(value: str, what: str, known: Collection[str], default: str | None) -> str | None:
+    """One of the values that the page offers; the default where none was chosen.
+
+    Raises:
+        UnknownNameError: it is another.
+    """
+    if value and value not in known:
+        raise UnknownNameError(what, value[:40], known)
+    return value or default
+
+
+def whole(given: Mapping[str, Any], name: str, default: int) -> int:
+    """A field that is a whole number.
+
+    Raises:
+        UsageError: it is none.
+    """
+    value = given.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(f"{name} has to be a whole number")
+    return value
+
+
+def new_tokens(given: Mapping[str, Any]) -> int:
+    """Most tokens of an answer that is drawn.
+
+    Raises:
+        UsageError: as many are not drawn.
+    """
+    n_tokens = whole(given, "max_new_tokens", 40)
+    good, name, value, expected = bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS)
+    if not good:
+        raise UsageError(f"{name} is {value}; it has to be {expected}")
+    return n_tokens

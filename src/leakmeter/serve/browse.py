@@ -7,7 +7,7 @@ import re
 import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
@@ -30,6 +30,7 @@ from leakmeter.runs.spec import MOST_NAME, checked_name
 from leakmeter.serve import measuring
 from leakmeter.serve.access import refusal
 from leakmeter.serve.bodies import json_object
+from leakmeter.serve.live import TEMPLATES
 from leakmeter.serve.pages import show, whole_report
 from leakmeter.serve.serving import Serving, serving_of
 
@@ -195,7 +196,7 @@ async def page(request: Request) -> Response:
         behind=address(page=str(number + 1)),
         loaded=serving_of(request).models.names,
         units=measuring.UNITS,
-        templates=measuring.TEMPLATES,
+        templates=TEMPLATES,
         most_tokens=MOST_NEW_TOKENS,
         most_name=MOST_NAME,
     )
@@ -233,16 +234,16 @@ async def one(request: Request) -> Response:
     entry = shelf.entry(name)
     others: list[Entry] = []
     told: Found | None = None
-    problem = ""
     facts: list[tuple[str, str]] = []
-    if entry.state == "damaged":
-        problem = "The run is damaged; leakmeter runs verify says where."
-    else:
-        summary = await run_in_threadpool(_summary, path)
-        problem = summary[1]
-        facts = summary[0]
+    problem = "The run is damaged; leakmeter runs verify says where."
+    if entry.state != "damaged":
+        facts, problem = await run_in_threadpool(_summary, path)
         every = await run_in_threadpool(shelf.entries)
-        others = [x for x in every if x.measure == entry.measure and x.state == "complete" and x.name != name]
+        others = [
+            other
+            for other in every
+            if (other.measure, other.state) == (entry.measure, "complete") and other.name != name
+        ]
         if entry.state == "complete" and not problem:
             try:
                 told = await run_in_threadpool(shelf.found, name)
@@ -358,8 +359,6 @@ def _compared(paths: Sequence[Path]) -> list[b.Block]:
 
 
 def _without_links(table: b.Table) -> b.Table:
-    from dataclasses import replace
-
     return replace(table, rows=[replace(row, to="") for row in table.rows])
 
 

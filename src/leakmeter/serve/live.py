@@ -15,11 +15,10 @@ from starlette.routing import BaseRoute, Route
 
 from leakmeter.core.case import Case
 from leakmeter.core.item import Prepared
-from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE
 from leakmeter.core.plain import visible
-from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
@@ -32,8 +31,7 @@ from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.report import blocks as b
 from leakmeter.report import html, scale
 from leakmeter.runs.loading import KeptModel
-from leakmeter.serve import edits, mixtures
-from leakmeter.serve.bodies import json_object
+from leakmeter.serve import bodies, edits, mixtures
 from leakmeter.serve.pages import show
 from leakmeter.serve.queue import Job
 from leakmeter.serve.serving import Serving, serving_of, session_of
@@ -75,27 +73,18 @@ class Typed:
         Raises:
             UsageError: one of them cannot be used.
         """
-        texts = {name: given.get(name, "") for name in _TEXTS}
-        for name, value in texts.items():
-            if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
-                raise UsageError(f"{name} has to be a text of {MOST_CHARACTERS:,} characters at most")
-        if (template := texts["template"]) and template not in TEMPLATES:
-            raise UnknownNameError("template", template[:40], TEMPLATES)
-        if (unit := texts["unit"] or UNITS[0]) not in UNITS:
-            raise UnknownNameError("unit on this page", unit[:40], UNITS)
-        n_tokens, seed = _whole(given, "max_new_tokens", 40), _whole(given, "seed", 0)
-        for good, name, value, expected in (
-            bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS),
-            (seed >= 0, "seed", seed, "0 or more"),
-        ):
-            if not good:
-                raise UsageError(f"{name} is {value}; it has to be {expected}")
+        texts = bodies.texts(given, *_TEXTS, most=MOST_CHARACTERS)
+        template = bodies.choice(texts["template"], "template", TEMPLATES, None)
+        unit = bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0]
+        n_tokens, seed = bodies.new_tokens(given), bodies.whole(given, "seed", 0)
+        if seed < 0:
+            raise UsageError(f"seed is {seed}; it has to be 0 or more")
         search = texts["search"] or None
         if search is not None:
             Search.parse(search)
         response = texts["response"] if texts["response"].strip() else None
         model = serving.models.checked(texts["model"])
-        return cls(model, texts["context"], texts["query"], response, unit, template or None, n_tokens, seed, search)
+        return cls(model, texts["context"], texts["query"], response, unit, template, n_tokens, seed, search)
 
     @property
     def case(self) -> Case:
@@ -173,7 +162,7 @@ def _streamed(
     """
 
     async def handler(request: Request) -> Response:
-        serving, given = serving_of(request), await json_object(request)
+        serving, given = serving_of(request), await bodies.json_object(request)
         typed = Typed.of(given, serving)
         job = serving.queue.submit(lambda job: work(serving, typed, given, job), session_of(request))
         return StreamingResponse(job.stream(and_cancel=not to_the_end), media_type="text/event-stream")
@@ -356,7 +345,7 @@ def _redact(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) 
 
 def _mix(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
     """The next token's distribution for every λ and ε of the sliders, behind so many tokens of the answer."""
-    at = _whole(given, "at", 0)
+    at = bodies.whole(given, "at", 0)
     kept = _model(serving, typed, job)
     typed = _whole_of(typed)
     prepared = _prepared(serving, kept, typed.influence, typed, job)
@@ -389,13 +378,6 @@ def _keep(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) ->
             name=name,
         )
     return {"id": run.path.name, "nats": scale.nats_text(run[0].whole_nats)}
-
-
-def _whole(given: Mapping[str, Any], name: str, default: int) -> int:
-    value = given.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise UsageError(f"{name} has to be a whole number")
-    return value
 
 
 def _names(given: Mapping[str, Any], name: str) -> Sequence[str]:

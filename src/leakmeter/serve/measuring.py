@@ -13,19 +13,20 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
-from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import checked_name
-from leakmeter.serve.bodies import json_object
+from leakmeter.serve import bodies
+from leakmeter.serve.access import MOST_BYTES
+from leakmeter.serve.live import TEMPLATES
+from leakmeter.serve.live import UNITS as LIVE_UNITS
 from leakmeter.serve.queue import Job
 from leakmeter.serve.serving import Serving, serving_of, session_of
 from leakmeter.serve.watching import cancellable
 from leakmeter.text.build import PromptSettings
 
-UNITS: Final = ("sentence", "line", "paragraph", "word", "ngram:5", "entity", "document", "whole")
-TEMPLATES: Final = ("chat", "plain", "document", "article")
+UNITS: Final = (*LIVE_UNITS, "document")
 _STARTED: Final = "started runs"
 
 
@@ -47,25 +48,13 @@ class Asked:
         Raises:
             LeakmeterError: it cannot be measured.
         """
-        texts = {name: given.get(name, "") for name in ("file", "text", "unit", "template", "model", "name")}
-        for name, value in texts.items():
-            if not isinstance(value, str):
-                raise UsageError(f"{name} has to be a text")
-        for name, known in (("unit", UNITS), ("template", TEMPLATES)):
-            if texts[name] and texts[name] not in known:
-                raise UnknownNameError(f"{name} on this page", texts[name][:40], known)
-        n_tokens = given.get("max_new_tokens", 40)
-        if isinstance(n_tokens, bool) or not isinstance(n_tokens, int):
-            raise UsageError("max_new_tokens has to be a whole number")
-        good, name, value, expected = bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS)
-        if not good:
-            raise UsageError(f"{name} is {value}; it has to be {expected}")
+        texts = bodies.texts(given, "file", "text", "unit", "template", "model", "name", most=MOST_BYTES)
         return cls(
             serving.models.checked(texts["model"]),
             tuple(_records(texts["text"], texts["file"])),
-            texts["unit"] or UNITS[0],
-            texts["template"] or None,
-            n_tokens,
+            bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0],
+            bodies.choice(texts["template"], "template on this page", TEMPLATES, None),
+            bodies.new_tokens(given),
             checked_name(texts["name"].strip() or None),
         )
 
@@ -110,7 +99,7 @@ def progress(path: Path, begun: Started | None) -> Progress:
 async def measure(request: Request) -> Response:
     """Measure the cases of a file as a run."""
     serving = serving_of(request)
-    return _streamed(serving, Asked.of(await json_object(request), serving), session_of(request))
+    return _streamed(serving, Asked.of(await bodies.json_object(request), serving), session_of(request))
 
 
 async def go_on(request: Request) -> Response:

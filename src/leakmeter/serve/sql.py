@@ -46,7 +46,8 @@ async def page(request: Request) -> Response:
     from leakmeter.runs.query import all_views
 
     given = request.query_params.get("sql", "")[:10_000]
-    return show(request, "sql.html.j2", sql=given or _EXAMPLES[0], examples=_EXAMPLES, views=all_views(), n_rows=ROWS)
+    views = await run_in_threadpool(all_views)  # the first time, it imports every instrument
+    return show(request, "sql.html.j2", sql=given or _EXAMPLES[0], examples=_EXAMPLES, views=views, n_rows=ROWS)
 
 
 async def rows(request: Request) -> Response:

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from leakmeter.checkup.installation.result import InstallationResult
-from leakmeter.checkup.words import first_sentence
-from leakmeter.report.blocks import (
-    Advice,
-    Block,
-    Column,
-    Command,
-    Headline,
-    Provenance,
-    Report,
-    Row,
-    Table,
-    Text,
-    Untrusted,
-)
-
-_STATUS: Final = {"passed": "passed", "note": "to know", "failed": "FAILED", "skipped": "–"}
+from leakmeter.checkup.report import of_checks
+from leakmeter.report.blocks import Block, Command, Provenance, Report, Text, Untrusted
 
 
 def report(
@@ -49,17 +34,6 @@ def report(
 
 
 def _blocks(result: InstallationResult) -> Iterator[Block]:
-    yield Headline(result.verdict, "good" if result.is_sound else "bad")
-    todo = [(first_sentence(check.found), check.advice) for check in result.checks if check.advice]
-    if todo:
-        yield Advice(todo)
-    yield Table(
-        [Column("check"), Column("result"), Column("found")],
-        [
-            Row([f"{check.number} {check.name}", _STATUS[check.status], check.found], strong=check.status == "failed")
-            for check in result.checks
-        ],
-        caption="What was examined",
-    )
+    yield from of_checks(result.verdict, result.checks, is_sound=result.is_sound)
     # Names and versions of libraries are what others wrote into their packages.
     yield Text(Untrusted(result.bug_report()), "prose", "For a bug report; no path and no name of yours is in it")
