@@ -109,6 +109,7 @@ def serve(
     from leakmeter.serve.queue import Queue
     from leakmeter.serve.run import run
     from leakmeter.serve.serving import Serving
+    from leakmeter.serve.sql import views
 
     names = model or [DEFAULT_MODEL]
     more, key, is_new = _bounded(bounded or BoundedOptions(), dtype)
@@ -143,6 +144,8 @@ def serve(
         # A browser of the terminal would have the page wait for itself.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     serving.queue.submit(lambda job: _loaded(serving.models), "")
+    # It imports every instrument, for which the first browser would wait.
+    threading.Thread(target=views, daemon=True).start()
     run(make_app(serving, more), listening)
 
 

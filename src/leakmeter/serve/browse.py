@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -74,6 +75,7 @@ class Shelf:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._lock = threading.Lock()
         self._entries: OrderedDict[str, tuple[object, Entry]] = OrderedDict()
         self._found: OrderedDict[str, tuple[object, Found]] = OrderedDict()
 
@@ -89,7 +91,9 @@ class Shelf:
             return []
         except OSError as error:
             raise StoreError(f"the directory of runs cannot be read ({error.strerror})") from None
-        return [self.entry(path.name) for path in paths if catalogue.is_run(path)]
+        # Of several browsers that ask at once, one has the runs read.
+        with self._lock:
+            return [self.entry(path.name) for path in paths if catalogue.is_run(path)]
 
     def path(self, name: str) -> Path:
         """The directory of a run.

@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -22,7 +24,7 @@ from leakmeter.errors import UsageError
 from leakmeter.report import blocks as b
 from leakmeter.report import html
 from leakmeter.serve.bodies import json_object
-from leakmeter.serve.pages import show
+from leakmeter.serve.pages import environment, show
 from leakmeter.serve.serving import serving_of
 
 ROWS: Final = 500
@@ -33,6 +35,7 @@ _MEMORY: Final = "1GB"
 _AT_ONCE: Final = threading.Semaphore(2)
 """Queries that are answered at a time."""
 _WIDEST: Final = 400
+_ONCE: Final = threading.Lock()
 _EXAMPLES: Final = (
     "select item, piece, nats, posterior from pieces order by nats desc limit 20",
     "select run, quantity, value, low, high, unit from quantities order by run",
@@ -43,11 +46,22 @@ _Rows = list[tuple[Any, ...]]
 
 async def page(request: Request) -> Response:
     """The page, with a query that the address may hold."""
+    given = request.query_params.get("sql", "")[:10_000]
+    columns = await run_in_threadpool(views)
+    return show(request, "sql.html.j2", sql=given or _EXAMPLES[0], examples=_EXAMPLES, views=columns, n_rows=ROWS)
+
+
+def views() -> Markup:
+    """The columns of all views, as the page has them; made once, which imports every instrument."""
+    with _ONCE:
+        return _views_once()
+
+
+@lru_cache(maxsize=1)
+def _views_once() -> Markup:
     from leakmeter.runs.query import all_views
 
-    given = request.query_params.get("sql", "")[:10_000]
-    views = await run_in_threadpool(all_views)  # the first time, it imports every instrument
-    return show(request, "sql.html.j2", sql=given or _EXAMPLES[0], examples=_EXAMPLES, views=views, n_rows=ROWS)
+    return Markup(environment().get_template("views.html.j2").render(views=all_views()))
 
 
 async def rows(request: Request) -> Response:
