@@ -1,6 +1,6 @@
 """How much the tests notice of random breaks: a sample of all small mutations of the code that computes.
 
-    python tests/mutants/sampled.py [--sample 500] [--seed 0] [--only TEXT …] [--calls FILE] [--from N]
+    python tests/mutants/sampled.py [--sample 500] [--seed 0] [--only TEXT …] [--calls FILE] [--from N] [--part K/N]
 
 A mutation changes one operator, comparison, bound, number or boolean, or removes one statement, in `core`, `stats`,
 `privacy`, `text` and each instrument's `measure.py` and `math.py`. Messages, annotations, docstrings and defaults of
@@ -526,6 +526,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="mutants whose name has one of these")
     parser.add_argument("--calls", type=Path, metavar="FILE", help="what tests call: read if there, else written")
     parser.add_argument("--from", dest="start", type=int, default=0, metavar="N", help="pass over the first N mutants")
+    parser.add_argument("--part", default="0/1", metavar="K/N", help="the K-th of N parts, from 0: one a core")
     options = parser.parse_args()
     os.nice(19)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -541,7 +542,8 @@ def main() -> None:
         os.chdir(tree)
         known = mutants_of(package)
         drawn = random.Random(options.seed).sample(known, min(options.sample, len(known)))
-        drawn = [one for one in drawn[options.start :] if not options.only or any(t in one.name for t in options.only)]
+        part, _, parts = options.part.partition("/")
+        drawn = [one for one in drawn[options.start :][int(part) :: int(parts)] if not options.only or any(t in one.name for t in options.only)]
         for name in LIBRARIES:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)

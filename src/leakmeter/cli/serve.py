@@ -144,8 +144,8 @@ def serve(
         # A browser of the terminal would have the page wait for itself.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     serving.queue.submit(lambda job: _loaded(serving.models), "")
-    # It imports every instrument, for which the first browser would wait.
-    threading.Thread(target=views, daemon=True).start()
+    # It imports every instrument, for which the first browser would wait. No daemon: DuckDB complains of being cut off.
+    threading.Thread(target=views).start()
     run(make_app(serving, more), listening)
 
 
