@@ -543,7 +543,8 @@ def main() -> None:
         known = mutants_of(package)
         drawn = random.Random(options.seed).sample(known, min(options.sample, len(known)))
         part, _, parts = options.part.partition("/")
-        drawn = [one for one in drawn[options.start :][int(part) :: int(parts)] if not options.only or any(t in one.name for t in options.only)]
+        drawn = drawn[options.start :][int(part) :: int(parts)]
+        drawn = [one for one in drawn if not options.only or any(text in one.name for text in options.only)]
         for name in LIBRARIES:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)

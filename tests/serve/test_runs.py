@@ -12,6 +12,7 @@ import pytest
 
 import leakmeter
 from helpers.serving import HEADERS, client, events, serving_of
+from leakmeter.serve.queue import Cancelled
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 CASES = [
@@ -220,6 +221,37 @@ def test_a_run_is_watched_cancelled_and_continued(tmp_path: Path, monkeypatch: p
         assert told[-1][0] == "cancelled"
         assert made.get(f"/runs/{path.name}/progress").json()["state"] == "unfinished"
         assert made.post(f"/runs/{path.name}/cancel", json={}, headers=HEADERS).status_code == 400
+        again = events(made.post(f"/runs/{path.name}/continue", json={}, headers=HEADERS))
+        assert again[-1] == ("done", {"run": path.name})
+        assert made.get(f"/runs/{path.name}/progress").json() == {"state": "complete", "done": 4, "of": 4}
+
+
+def test_a_run_that_is_cancelled_before_its_first_case_says_so_and_can_be_begun_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from leakmeter.backends.toy import Toy
+
+    serving = serving_of(tmp_path)
+    asked_for, may_go = threading.Event(), threading.Event()
+    score = Toy.score
+
+    def slow(self: Toy, chunk: Any) -> Any:
+        if list((tmp_path / "runs").glob("*/begun.json")) and not may_go.is_set():
+            asked_for.set()
+            may_go.wait(20)
+            raise Cancelled  # as a local model does before its next layer
+        return score(self, chunk)
+
+    monkeypatch.setattr(Toy, "score", slow)
+    with client(serving) as made:
+        thread = threading.Thread(target=lambda: begin(made, lines(CASES), unit="sentence"))
+        thread.start()
+        assert asked_for.wait(20)
+        (path,) = (tmp_path / "runs").glob("influence-*")
+        assert made.post(f"/runs/{path.name}/cancel", json={}, headers=HEADERS).status_code == 200
+        may_go.set()
+        thread.join(20)
+        assert made.get(f"/runs/{path.name}/progress").json() == {"state": "dropped", "done": 0, "of": None}
         again = events(made.post(f"/runs/{path.name}/continue", json={}, headers=HEADERS))
         assert again[-1] == ("done", {"run": path.name})
         assert made.get(f"/runs/{path.name}/progress").json() == {"state": "complete", "done": 4, "of": 4}

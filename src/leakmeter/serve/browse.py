@@ -318,9 +318,11 @@ def _codes(path: Path, entry: Entry) -> list[tuple[str, str]]:
 async def progress(request: Request) -> Response:
     """How far a run is, for its page."""
     serving = serving_of(request)
-    name = request.path_params["run"]
-    path = shelf_of(serving).path(name)
-    return JSONResponse(asdict(measuring.progress(path, measuring.started(serving, name))))
+    name, shelf = request.path_params["run"], shelf_of(serving)
+    begun = measuring.started(serving, name)
+    if measuring.is_dropped(shelf.root / name, begun):
+        return JSONResponse(asdict(measuring.Progress("dropped", 0, None)))
+    return JSONResponse(asdict(measuring.progress(shelf.path(name), begun)))
 
 
 async def report(request: Request) -> Response:

@@ -73,7 +73,8 @@ class Progress:
     """How far a run is, in parts: cases, where this server began it."""
 
     state: str
-    """complete, unfinished, or measuring: by this server, at this moment."""
+    """complete, unfinished, measuring: by this server, at this moment; or dropped: it was cancelled before its first case
+    was measured, and nothing is kept of it."""
     done: int
     of: int | None
     """None where nothing says it."""
@@ -83,6 +84,11 @@ def started(serving: Serving, name: str) -> Started | None:
     """A run of this server's; None of others."""
     held: dict[str, Started] = serving.extras.setdefault(_STARTED, {})
     return held.get(name)
+
+
+def is_dropped(path: Path, begun: Started | None) -> bool:
+    """Whether a run that this server began was cancelled before there was anything to keep."""
+    return begun is not None and begun.job.is_over and not path.exists()
 
 
 def progress(path: Path, begun: Started | None) -> Progress:

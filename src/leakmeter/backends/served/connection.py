@@ -98,7 +98,8 @@ class Connection:
         self._client = httpx2.Client(
             base_url=f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/",
             headers={"Authorization": f"Bearer {key}"} if key else {},
-            verify=httpx2.create_ssl_context(),
+            # To read the certificates takes longer than a request, and an address without TLS has none to check.
+            verify=httpx2.create_ssl_context(verify=parts.scheme == "https"),
             # Neither a proxy nor a password file of the environment: texts go to the host that was named.
             trust_env=False,
             follow_redirects=False,

@@ -63,7 +63,11 @@
     const look = async () => {
       try {
         const { state, done, of } = await (await fetch(`${path}/progress`)).json();
-        if (state === "complete") return location.reload();
+        if (state === "dropped") {
+          say("status", "Cancelled before the first case was measured: nothing is kept.");
+          [at("cancel").hidden, at("continue").hidden] = [true, false];
+          return;
+        }
         if (state !== watch.dataset.state) return location.reload();
         say("status", `${done}${of ? ` of ${of}` : ""} parts measured`);
         const bar = watch.querySelector("progress");
