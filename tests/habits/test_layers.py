@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,8 +54,13 @@ def room_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[tuple[str, ast.stmt, bool]]:
-    """Every imported module's full name, the statement, and whether it stands at the top of the module."""
+@cache
+def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
+    """Every imported module's full name, the line, and whether it stands at the top of the module."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     typing_only = {
         inner
@@ -72,19 +78,19 @@ def imports(path: Path) -> Iterator[tuple[str, ast.stmt, bool]]:
         at_top = node not in typing_only and node not in in_functions
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.name, node, at_top
+                yield alias.name, node.lineno, at_top
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             for alias in node.names:
-                yield f"{node.module}.{alias.name}", node, at_top
+                yield f"{node.module}.{alias.name}", node.lineno, at_top
 
 
 def own_rooms(path: Path) -> Iterator[tuple[str, int]]:
     """Rooms of leakmeter that a module imports from, types included."""
-    for name, node, _ in imports(path):
+    for name, line, _ in imports(path):
         parts = name.split(".")
         if parts[0] == "leakmeter" and len(parts) > 1:
-            yield parts[1], node.lineno
+            yield parts[1], line
 
 
 def test_every_room_has_its_place() -> None:
@@ -106,10 +112,10 @@ def test_imports_point_down() -> None:
 def test_instruments_do_not_read_each_other() -> None:
     for path in (SOURCE / "instruments").rglob("*/*.py"):
         own = path.relative_to(SOURCE).parts[1]
-        for name, node, _ in imports(path):
+        for name, line, _ in imports(path):
             parts = name.split(".")
             if parts[:2] == ["leakmeter", "instruments"] and len(parts) > 2 and parts[2] != own:
-                assert (own, parts[2]) in MAY_READ, f"{path}:{node.lineno} imports {name}"
+                assert (own, parts[2]) in MAY_READ, f"{path}:{line} imports {name}"
 
 
 def test_measures_know_no_model_and_no_file() -> None:
@@ -121,12 +127,12 @@ def test_measures_know_no_model_and_no_file() -> None:
 @pytest.mark.parametrize("library", sorted(HEAVY))
 def test_heavy_libraries_stay_in_their_rooms(library: str) -> None:
     for path, name in zip(MODULES, NAMES, strict=True):
-        for imported, node, at_top in imports(path):
+        for imported, line, at_top in imports(path):
             if imported.split(".")[0] != library:
                 continue
-            assert name.startswith(HEAVY[library]), f"{name}:{node.lineno} imports {library}"
+            assert name.startswith(HEAVY[library]), f"{name}:{line} imports {library}"
             if name.startswith("models/"):
-                assert not at_top, f"{name}:{node.lineno} imports {library} outside a function"
+                assert not at_top, f"{name}:{line} imports {library} outside a function"
 
 
 @pytest.mark.parametrize(
@@ -134,8 +140,8 @@ def test_heavy_libraries_stay_in_their_rooms(library: str) -> None:
 )
 def test_slow_libraries_are_not_imported_by_the_command_line(library: str) -> None:
     for name in [name for name in NAMES if name.startswith("cli/")]:
-        for imported, node, at_top in imports(SOURCE / name):
-            assert not (at_top and imported.split(".")[0] == library), f"{name}:{node.lineno} imports {library} at once"
+        for imported, line, at_top in imports(SOURCE / name):
+            assert not (at_top and imported.split(".")[0] == library), f"{name}:{line} imports {library} at once"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

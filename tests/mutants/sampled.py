@@ -6,7 +6,7 @@ A mutation changes one operator, comparison, bound, number or boolean, or remove
 `privacy`, `text` and each instrument's `measure.py` and `math.py`. Messages, annotations, docstrings and defaults of
 decorators are left alone: they compute nothing.
 
-Before, the quick tests near this code run once, and each says which functions it calls. A mutant is met by the tests
+Before, the quick tests but those that are `FAR` run once, and each says which functions it calls. A mutant is met by the tests
 that call its function: the fastest first, up to the first failure, then others, with those of the file whose name is
 the module's. It is compiled in memory, in a process that is forked after the large libraries were loaded: neither the
 checkout nor its compiled files are touched. A process that does not end is a mutant that was noticed, since the tests
@@ -55,17 +55,18 @@ sys.modules["breaks"] = breaks
 _spec.loader.exec_module(breaks)
 MUTATED: Final = ("core/*.py", "stats/*.py", "privacy/*.py", "text/**/*.py")
 MUTATED_OF_INSTRUMENTS: Final = ("instruments/**/measure.py", "instruments/**/math.py")
-NEAR: Final = (
-    "tests/core",
-    "tests/stats",
-    "tests/privacy",
-    "tests/text",
-    *(f"tests/instruments/**/test_{name}.py" for name in ("measure", "math", "context", "oracle", "pmi", "properties")),
-    "tests/data/test_chat.py",
-    "tests/instruments/pii/test_decoys.py",
-    "tests/instruments/pii/test_control_names.py",
+FAR: Final = (
+    "tests/checkup/test_faults_of_servers.py",
+    "tests/execute/",
+    "tests/fuzz/",
+    "tests/habits/",
+    "tests/integrations/",
+    "tests/models/test_llama_cpp.py",
+    "tests/backends/served/test_llamacpp_real.py",
+    "tests/serve/",
+    "tests/stores/",
 )
-"""Tests of commands, reports and studies are left out: they take long, and are about other code."""
+"""Tests that are left out: of other code, of the source as text, or of servers, for which every mutant would wait."""
 LIBRARIES: Final = (
     "numpy",
     "scipy.stats",
@@ -441,12 +442,13 @@ def run_tests(tests: Sequence[str], plugin: object, scratch: Path) -> int:
 
 
 def calls_of(package: Path, scratch: Path, seconds: float) -> dict[str, Called]:
-    """What each of the near tests calls."""
+    """What each of the tests calls that are not far."""
 
     def work() -> Any:
         plugin = Calls(package)
         # The working directory is the copy.
-        run_tests([str(path) for one in NEAR for path in sorted(Path().glob(one))], plugin, scratch)
+        files = [path.as_posix() for path in sorted(Path("tests").rglob("test_*.py"))]
+        run_tests([path for path in files if not path.startswith(FAR)], plugin, scratch)
         return {name: [one.seconds, sorted(one.functions)] for name, one in plugin.found.items()}
 
     told = forked(work, seconds)
