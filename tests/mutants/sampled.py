@@ -6,9 +6,9 @@ A mutation changes one operator, comparison, bound, number or boolean, or remove
 `privacy`, `text` and each instrument's `measure.py` and `math.py`. Messages, annotations, docstrings and defaults of
 decorators are left alone: they compute nothing.
 
-Before, the quick tests but those that are `FAR` run once, and each says which functions it calls. A mutant is met by the tests
-that call its function: the fastest first, up to the first failure, then others, with those of the file whose name is
-the module's. It is compiled in memory, in a process that is forked after the large libraries were loaded: neither the
+Before, the quick tests but those that are `FAR` run once, and each says which functions it calls. A mutant is met by
+the tests that call its function: the fastest first, up to the first failure, then others, with those of the file whose
+name is the module's. It is compiled in memory, in a process that is forked after the large libraries were loaded: neither the
 checkout nor its compiled files are touched. A process that does not end is a mutant that was noticed, since the tests
 ended in time without it; it is counted apart.
 
