@@ -8,9 +8,9 @@ decorators are left alone: they compute nothing.
 
 Before, the quick tests but those that are `FAR` run once, and each says which functions it calls. A mutant is met by
 the tests that call its function: the fastest first, up to the first failure, then others, with those of the file whose
-name is the module's. It is compiled in memory, in a process that is forked after the large libraries were loaded: neither the
-checkout nor its compiled files are touched. A process that does not end is a mutant that was noticed, since the tests
-ended in time without it; it is counted apart.
+name is the module's. It is compiled in memory, in a process that is forked after the large libraries were loaded:
+neither the checkout nor its compiled files are touched. A process that does not end is a mutant that was noticed, since
+the tests ended in time without it; it is counted apart.
 
 A line of JSON says of each mutant what became of it. What a sample found is in `sampled.md`.
 """
