@@ -73,8 +73,8 @@ class Progress:
     """How far a run is, in parts: cases, where this server began it."""
 
     state: str
-    """complete, unfinished, measuring: by this server, at this moment; or dropped: it was cancelled before its first case
-    was measured, and nothing is kept of it."""
+    """complete, unfinished, measuring: by this server, at this moment; or dropped: it was cancelled before its first
+    case was measured, and nothing is kept of it."""
     done: int
     of: int | None
     """None where nothing says it."""

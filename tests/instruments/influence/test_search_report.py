@@ -114,7 +114,7 @@ def test_the_last_round_comes_first_and_each_says_its_own_confidence() -> None:
 
 
 def test_an_audit_without_a_value_to_exceed_says_nothing() -> None:
-    case = with_search(measured(), rounds=(audit_of(threshold_nats=-1.0, n_found=5),))
+    case = with_search(measured(), rounds=(audit_of(threshold_nats=None, n_found=5),))
     assert "Fewer than 2 pieces were scored exactly before the draw" in texts_of(case)[0]
     assert "−1" not in str(list(search_report.blocks(case)))
     assert search_report.cell(case) == "not known"

@@ -102,7 +102,7 @@ def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
         f"{n:,} of {len(cases):,} contexts were searched, screened {screens}: {exact:,} of their {pieces:,} pieces "
         "were scored exactly."
     )
-    audited = [search for search in searched if any(map(_says_something, search.rounds))]
+    audited = [search for search in searched if any(one.threshold_nats is not None for one in search.rounds)]
     if audited:
         false = expected_false(1 - decimal_fraction(search.audit_confidence or 0.0) for search in audited)
         yield b.Text(
@@ -147,19 +147,14 @@ def _statements(search: SearchSummary) -> Iterator[b.Block]:
     for number, one in reversed(list(enumerate(search.rounds, 1))):
         begins = "" if last == 1 else f"Audit, round {number}: "
         said = begins + _statement(one, search.k, begins=not begins)
-        yield b.Text(said) if _says_something(one) else b.Warning(said)
+        yield b.Warning(said) if one.threshold_nats is None else b.Text(said)
     if last > 1 and search.audit_confidence is not None:
         yield b.Text(f"All of these statements hold together with {_percent(search.audit_confidence)} confidence.")
 
 
-def _says_something(one: AuditRound) -> bool:
-    """Whether there was a K-th exact value before the draw: where there was none, every value exceeds it."""
-    return one.threshold_nats >= 0
-
-
 def _statement(one: AuditRound, k: int, *, begins: bool) -> str:
     drawn = f"{one.n_drawn:,} of the {one.n_left:,} pieces left were drawn at random and scored"
-    if not _says_something(one):
+    if one.threshold_nats is None:
         return (
             f"{'Fewer' if begins else 'fewer'} than {k:,} pieces were scored exactly before the draw, so that there "
             f"was no value to exceed: the audit says nothing ({drawn})."
@@ -219,7 +214,10 @@ def found_by(case: InfluenceResult, piece: Piece) -> str:
 
 def remarks(case: InfluenceResult, piece: Piece) -> list[str]:
     """That the screen has missed a piece."""
-    missed = any(piece.name in one.drawn and piece.nats > one.threshold_nats >= 0 for one in _rounds(case))
+    missed = any(
+        piece.name in one.drawn and one.threshold_nats is not None and piece.nats > one.threshold_nats
+        for one in _rounds(case)
+    )
     return ["missed by the screen, found by the audit"] if missed else []
 
 
@@ -401,6 +399,6 @@ def cell(case: InfluenceResult) -> str:
     if not search.rounds:
         return "not audited"
     last = search.rounds[-1]
-    if not _says_something(last):
+    if last.threshold_nats is None:
         return "not known"
     return f"at most {last.most_missed:,} above {_at_least(last.threshold_nats)}\u00a0nats"

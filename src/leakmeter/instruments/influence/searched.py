@@ -46,9 +46,9 @@ class AuditRound(Record):
     """What a round of the audit says: how many pieces that are not listed exceed the K-th that was listed before it."""
 
     confidence: float
-    threshold_nats: Unbounded
-    """The K-th largest exact value before the draw; what exceeds it was missed. −1 where fewer than K pieces had one:
-    every piece exceeds that, and the statement says nothing."""
+    threshold_nats: Unbounded | None
+    """The K-th largest exact value before the draw; what exceeds it was missed. None where fewer than K pieces had one:
+    every piece that was drawn counts as found then, and the statement says nothing."""
     n_left: int
     """Pieces without an exact value before the draw."""
     n_drawn: int
@@ -205,7 +205,7 @@ def _rounds(
         alpha = alpha_of(audit, number, n_rounds)
         yield AuditRound(
             confidence=float(1 - alpha),
-            threshold_nats=threshold,
+            threshold_nats=threshold if len(known) >= search.k else None,
             n_left=n_left,
             n_drawn=len(drawn),
             drawn=tuple(drawn),
