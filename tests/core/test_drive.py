@@ -13,7 +13,7 @@ from leakmeter.core.drive import drive
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, TargetLogProbs
-from leakmeter.core.request import Request, Scores, Trial
+from leakmeter.core.request import DrawRequest, Request, Responses, Scores, Trial
 from leakmeter.errors import ScoreError
 
 N_VOCAB = 11
@@ -140,3 +140,17 @@ def test_a_round_without_requests_is_answered_with_nothing() -> None:
         return len(answers)
 
     assert drive(Toy(7), [trial()])[0] == [0]
+
+
+def test_sequences_that_are_drawn_at_once_are_prompts_too() -> None:
+    class Drawing(Toy):
+        draws_responses = True
+
+        def draw(self, requests: list[DrawRequest]) -> list[Responses]:
+            return [Responses(np.empty(0), drawn=tuple((1,) for _ in one.seeds)) for one in requests]
+
+    def trial() -> Trial[None]:
+        yield [DrawRequest(prompt_of(1, 2, 3), 1.0, 4, (7, 8), frozenset())]
+
+    _, cost = drive(Drawing(N_VOCAB), [trial()])
+    assert (cost.n_drawn, cost.n_prompts, cost.n_full_pass_tokens) == (2, 2, 6)

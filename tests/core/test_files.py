@@ -275,8 +275,12 @@ def test_trying_a_place_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_bytes(b"before")
     stamp = path.stat().st_mtime_ns
+    with path.open("rb") as before:
+        lowest = before.fileno()
     try_place(path)
     try_place(tmp_path / "new.html")
+    with path.open("rb") as after:
+        assert after.fileno() == lowest  # no handle is left open
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
     assert path.stat().st_mtime_ns == stamp
     with pytest.raises(OSError, match="No such file"):

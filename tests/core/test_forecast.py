@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from leakmeter.core import cost, registry
 from leakmeter.core.case import Case, Document
 from leakmeter.core.cost import ModelSize, Speed, Work
 from leakmeter.core.drive import Cost, drive
-from leakmeter.core.forecast import PlanningBackend, Prediction, planning_backend, predict
+from leakmeter.core.forecast import PlanningBackend, Prediction, Sharing, planning_backend, predict
+from leakmeter.core.gradient import GradientRequest, Place, TopTokens
 from leakmeter.core.item import Item
 from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.plan import plan
@@ -183,6 +184,60 @@ SIZE = ModelSize(
     n_slice_logits=100,
     most_state_bytes=10**9,
 )
+
+
+def counting(sharing: Sharing = "prefixes") -> PlanningBackend:
+    return PlanningBackend(
+        name="x", tokenizer=Toy().tokenizer, dtype="float32", window=None, sharing=sharing, size=SIZE
+    )
+
+
+def contexts(*ids: tuple[int, ...]) -> tuple[Prompt, ...]:
+    return tuple(Prompt((Piece("a", "context", one),)) for one in ids)
+
+
+def test_work_is_that_of_the_tree_written_out() -> None:
+    request = Request(contexts((1, 2, 3), (1, 9), (1, 8)), (5, 6), TargetLogProbs())
+    backend = counting()
+    backend.score(plan([request]))
+    # Runs: 1 2 3 5 and, forked after the first token, 9 5 and 8 5, which share a pass; two rows each, of 40 logits.
+    attended = (1 + 2 + 3 + 4) + 2 * (2 + 3)
+    assert backend.work == Work(
+        n_tokens=8, n_seen=attended, n_rows=6, n_passes=2, n_slices=3, n_live_tokens=4, n_live_logits=100
+    )
+    # The same sequences, each from its first token and in a pass of its own.
+    backend = counting("sequences")
+    backend.score(plan([request]))
+    assert (backend.work.n_tokens, backend.work.n_passes) == (10, 3)
+    assert backend.work.n_seen == (1 + 2 + 3 + 4) + 2 * (1 + 2 + 3)
+
+
+def test_rows_that_are_reduced_together_are_in_memory_together() -> None:
+    prompts = contexts(*((1, 2, i) for i in range(5)))
+    held = {}
+    for name, reduction in {"together": Vote(), "by pairs": MixtureLogProbs(1.5), "alone": TargetLogProbs()}.items():
+        backend = counting()
+        backend.score(plan([Request(prompts, (9,), reduction)]))
+        held[name] = backend.work.n_live_logits
+    assert held == {"together": 5 * 40, "by pairs": 100, "alone": 100}
+
+
+def test_going_back_many_directions_share_a_pass() -> None:
+    prompt = Prompt((Piece("q", "query", (1, 2, 3, 4, 5)),))
+    backend = counting()
+    backend.differentiate([GradientRequest(prompt, Place("query"), TopTokens(7), ("identity",))], plan([]))
+    # Forward once; then 7 × 5 tokens, 16 a pass.
+    assert backend.work.n_passes == 1 + 3
+    assert backend.work.n_tokens == 5 * (1 + 7)
+
+
+def test_nothing_counts_nothing() -> None:
+    assert set(astuple(Work())) == {0}
+
+
+def test_a_fixed_time_is_that_of_every_layer_in_every_pass() -> None:
+    endless = Speed(float("inf"), float("inf"), 1e-3)
+    assert cost.seconds(SIZE, endless, Work(n_tokens=9, n_passes=3)) == pytest.approx(3 * 2 * 1e-3)
 
 
 def test_operations_are_those_of_the_tree_written_out() -> None:

@@ -70,3 +70,8 @@ def test_prompts_are_cut_in_order_and_the_first_repeated_where_others_are_held_a
         *((0, ROW_BY_ROW.prompts[i : i + 3]) for i in (0, 3, 6)),
         *((1, (BY_PAIRS.prompts[0], *BY_PAIRS.prompts[i : i + 2])) for i in (1, 3, 5)),
     ]
+
+
+def test_a_part_is_filled_to_the_last_row() -> None:
+    single = [Request(prompts(2, first=i), (3,), TargetLogProbs()) for i in range(3)]
+    assert [[number for number, _ in part] for part in in_parts(single, 4)] == [[0, 1], [2]]
