@@ -18,10 +18,16 @@ from collections.abc import Iterable
 from typing import Final
 
 _LONGEST_NAME: Final = 120
+_FIRST, _LAST = 2000, 800  # characters of a message that is longer: what is wrong stands first, what to do last
 
 
 class LeakmeterError(Exception):
     """Base of all errors meant for the user; the command line prints its text as one line and exits with 2."""
+
+    def __str__(self) -> str:
+        """The message. A long one, which repeats a value of a thousand digits or so, is told without its middle."""
+        text = super().__str__()
+        return text if len(text) <= _FIRST + _LAST else f"{text[:_FIRST]} … {text[-_LAST:]}"
 
 
 class UsageError(LeakmeterError):

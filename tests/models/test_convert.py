@@ -86,6 +86,33 @@ def test_a_gguf_file_cut_short_is_one_line(tmp_path: Path, cache: Path) -> None:
     assert not [left for left in (cache / "models").iterdir() if left.suffix == ".tmp"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        # The number of tokens: the library that reads the file would go on behind its end until memory is full.
+        (b"tokenizer.ggml.tokens\x09\x00\x00\x00\x08\x00\x00\x00", b"\xff" * 7 + b"\x00", "more than the file"),
+        (b"tokenizer.ggml.token_type\x09\x00\x00\x00\x05\x00\x00\x00", b"\xff" * 7 + b"\x00", "more than the file"),
+        # Sizes of a model of terabytes, whose weights would be made up.
+        (b"llama.embedding_length\x04\x00\x00\x00", b"\x00\x00\x00\x40", "embedding_length of 1,073,741,824"),
+        (b"llama.feed_forward_length\x04\x00\x00\x00", b"\x00\x00\x00\x40", "feed_forward_length of 1,073,741,824"),
+        (b"llama.block_count\x04\x00\x00\x00", b"\x00\x00\x00\x40", "block_count of 1,073,741,824"),
+        (b"llama.vocab_size\x04\x00\x00\x00", b"\x00\x00\x00\x40", "vocab_size of 1,073,741,824"),
+    ],
+    ids=["strings", "numbers", "width", "hidden width", "layers", "vocabulary"],
+)
+def test_a_forged_header_is_refused_before_it_fills_the_memory(
+    tmp_path: Path, cache: Path, before: bytes, after: bytes, said: str
+) -> None:
+    pytest.importorskip("transformers")
+    path = tmp_path / "own.gguf"
+    write_tiny_llama(path)
+    content = path.read_bytes()
+    at = content.index(before) + len(before)
+    path.write_bytes(content[:at] + after + content[at + len(after) :])
+    with pytest.raises(ModelError, match=f"'own\\.gguf' cannot be converted: .*{said}"):
+        resolve(str(path), notify=lambda line: None)
+
+
 def test_a_tokenizer_that_does_not_fit_is_one_line(tmp_path: Path, cache: Path) -> None:
     """The tokenizers library raises bare Exception, which no ordinary clause should catch."""
     pytest.importorskip("transformers")

@@ -28,6 +28,7 @@ from leakmeter.models.cache import (
     models_dir,
     weights_hash,
 )
+from leakmeter.models.gguf_header import check_counts, check_widths
 from leakmeter.models.gguf_tokenizer import TokenizerHeader, as_llama_cpp
 from leakmeter.models.local import ForeignErrors, check_loaded
 
@@ -72,6 +73,7 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -
         magic = file.read(len(_MAGIC))
     if magic != _MAGIC:
         raise ModelError(f"'{gguf}' is no GGUF file: it starts with {magic!r}, expected {_MAGIC!r}; fetch it again")
+    check_counts(gguf)
     folder.mkdir()
     with ForeignErrors(f"'{gguf.name}' cannot be converted", _ADVICE), _quiet():
         _write_model(gguf, folder)
@@ -91,6 +93,7 @@ def _write_model(gguf: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     reader = GGUFReader(gguf)
+    check_widths(reader, gguf.name)
     header = TokenizerHeader.of(reader, gguf.name)
     where = {"gguf_file": gguf.name, "local_files_only": True}
     model, loaded = AutoModelForCausalLM.from_pretrained(

@@ -115,8 +115,12 @@ class KeptRun:
     @classmethod
     def from_dict(cls, record: JsonObject) -> KeptRun:
         """What `to_dict` made; `ValueError` of anything else."""
+        measure = _checked(record.get("measure"), str)
+        # It is repeated in messages, where no text of whoever forged the file belongs.
+        if not _WORD.fullmatch(measure):
+            raise ValueError("no name of a measure")
         made = cls(
-            _checked(record.get("measure"), str),
+            measure,
             _checked(record.get("settings"), dict),
             tuple(_checked(case, str) for case in _checked(record.get("cases"), list)),
             {
