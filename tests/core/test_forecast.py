@@ -284,3 +284,10 @@ def test_weights_are_counted_without_numbers(kind: str) -> None:
     if kind == "llama":
         # Queries: 4 heads of 8; keys and values: 2 heads of 8 each.
         assert (size.n_layers, size.query_width, size.state_width) == (3, 32, 32)
+
+
+def test_costs_of_early_runs_are_read() -> None:
+    early = {"cost": {"requests": 3, "tree_tokens": 20, "naive_tokens": 60, "seconds": 0.5}}
+    read = cost.ResultCost.of(early)
+    assert (read.requests, read.tree_tokens, read.naive_tokens, read.seconds) == (3, 20, 60, 0.5)
+    assert (read.predicted_tree_tokens, read.out_of_memory_retries, read.scored_together) == (None, 0, None)

@@ -81,3 +81,10 @@ def test_a_mean_of_alike_items_is_covered_as_often_as_it_says() -> None:
             covered[name] += low <= 0.0 <= high
     assert 0.85 * 150 <= covered["clusters"] <= 0.99 * 150
     assert covered["items"] < 0.75 * 150
+
+
+def test_an_interval_needs_nine_of_ten_resamples() -> None:
+    resamples = Resamples(["a", "b"], seed=0)
+    for n_unknown, interval in ((1, (2.0, 2.0)), (2, None)):
+        found = np.asarray([np.nan] * n_unknown + [2.0] * (10 - n_unknown))
+        assert resamples._estimate(2.0, lambda found=found: found) == Estimate(2.0, interval)

@@ -134,3 +134,15 @@ def test_a_shift_of_all_logits_changes_nothing_and_probabilities_sum_to_one(
     np.testing.assert_allclose(np.exp(got).sum(axis=-1), 1.0, rtol=0, atol=1e-13)  # exp of numbers to 250: 250 ulps
     np.testing.assert_allclose(logspace.log_softmax(logits + shift, temperature), got, rtol=0, atol=3e-13)
     assert (got <= 0).all() or got.max() < 1e-15
+
+
+def test_labels_are_scored_without_a_temperature_where_none_is_given() -> None:
+    logits = np.asarray([[[0.0, 1.0, 3.0]]])
+    expected = logits[0, 0] - np.log(np.exp(logits[0, 0]).sum())
+    np.testing.assert_allclose(logspace.label_log_probs(logits, (0, 2))[0, 0], expected[[0, 2]])
+
+
+def test_weights_from_none_to_the_strongest_can_be_computed_with() -> None:
+    strongest = logspace.STRONGEST
+    good = {weight: logspace.checked_weight(weight)[0] for weight in (-0.1, 0.0, strongest, 1.01 * strongest)}
+    assert good == {-0.1: False, 0.0: True, strongest: True, 1.01 * strongest: False}

@@ -13,6 +13,7 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.limits import MOST_BEAMS
 from leakmeter.core.measure import ChoosingMeasure, Measure
 from leakmeter.core.measurement import RESPONSE, Measurement
 from leakmeter.core.prompt import Prompt
@@ -138,3 +139,10 @@ def test_what_makes_no_sense_is_refused() -> None:
     for beams in ((0,), (2, 2)):
         with pytest.raises(UsageError):
             Pii(beams)
+
+
+def test_a_search_may_be_as_wide_as_the_limit_says() -> None:
+    assert Pii(beams=(1, MOST_BEAMS)).beams == (1, MOST_BEAMS)
+    for width in (0, MOST_BEAMS + 1):
+        with pytest.raises(UsageError, match="widths of 1 or more"):
+            Pii(beams=(width,))

@@ -17,11 +17,13 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import ChoosingMeasure
 from leakmeter.core.measurement import Measurement
-from leakmeter.core.plan import Chunk
+from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import TargetLogProbs
+from leakmeter.core.request import Request, Scores
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
-from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
+from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, _half_widths, candidates
 from leakmeter.text.build import PromptSettings, prepare
 
 N_VOCAB = 29
@@ -299,3 +301,27 @@ def test_what_influence_refuses_is_refused() -> None:
 def test_a_record_names_the_search_where_there_is_one() -> None:
     assert "search" not in Redaction().record()
     assert Redaction(search="top:5").record()["search"] == "top:5"
+
+
+@pytest.mark.parametrize("k", [2, 6, 9])
+def test_with_a_search_those_are_scored_whose_hiding_leaves_least(k: int) -> None:
+    item = item_of(3)
+    names = list(item.cuts)
+    chunks: list[Chunk] = []
+    promising = Redaction(1.0, search=f"top:{k}")._promising(item, RESPONSE, ("c4",), names)
+    (found,), _ = drive(Toy(N_VOCAB, seed=11), [promising], on_plan=chunks.append)
+
+    def log_probs(prompt: Prompt) -> np.ndarray:
+        (scores,) = Toy(N_VOCAB, seed=11).score(plan([Request((prompt,), RESPONSE, TargetLogProbs())]))
+        return scores.values[0]
+
+    bare = log_probs(item.blank)
+    left = {name: loss(log_probs(item.prompt.hiding("c4", name)) - bare) for name in names}
+    assert found == [name for name in names if name in sorted(names, key=left.__getitem__)[:k]]
+    assert bool(chunks) == (k < len(names))
+
+
+def test_the_interval_of_a_contrast_is_as_wide_as_both_of_its_prompts() -> None:
+    widths = np.asarray([[0.5, 0.25], [0.125, 0.0]])
+    np.testing.assert_array_equal(_half_widths(Scores(np.zeros((2, 2)), half_width=widths)), widths + widths[0])
+    np.testing.assert_array_equal(_half_widths(Scores(np.ones((2, 2)))), np.zeros((2, 2)))

@@ -246,3 +246,8 @@ def test_too_few_contexts_say_nothing_of_others() -> None:
     assert still is not None
     assert (still.bias, still.standard_error, still.interval) == (0.0, 0.0, (0.0, 0.0))
     assert entropy(np.asarray([0.0, 1.0])) == 0.0
+
+
+def test_three_contexts_are_enough_for_a_spread() -> None:
+    assert spread(0.4, np.asarray([0.1, 0.3])) is None
+    assert spread(0.4, np.asarray([0.1, 0.3, 0.2])) is not None

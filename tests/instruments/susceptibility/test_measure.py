@@ -20,7 +20,7 @@ from leakmeter.core.measurement import NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
-from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.measure import Susceptibility, _differ
 
 N_VOCAB = 29
 SETS: dict[str, Any] = {"vocabulary": (), "answers": ANSWERS}
@@ -276,3 +276,19 @@ def test_tokens_that_a_model_rules_out() -> None:
     assert np.isinf(got["persuasion_from_bare"]).all()
     assert np.isinf(got["mixture_from_bare"]).all()
     assert all(np.isfinite(got[name]).all() for name in ("persuasion", "susceptibility_without", "noise"))
+
+
+def test_what_is_infinite_both_times_does_not_differ() -> None:
+    once, twice = np.full((2, 2), np.inf), np.asarray([[0.0, 0.0], [np.inf, np.inf]])
+    assert _differ(once, twice) == 0.0
+    once[1, 0], twice[1, 0] = 1.0, 1.25
+    assert _differ(once, twice) == 0.5
+
+
+def test_known_noise_moves_a_persuasion_that_is_zero_too() -> None:
+    """Where p is p̂ but for noise of ±δ, half the answers up and half down, Σ p log(p / p̂) is above 0."""
+    delta, found = 0.01, np.zeros((3, 2))
+    item = replace(query_item(29), model_noise_nats=delta)
+    p = np.exp([delta, -delta]) / np.exp([delta, -delta]).sum()
+    moved = float((p * np.log(p / np.asarray([0.5, 0.5]))).sum())
+    assert 0.0 < moved <= Susceptibility()._known_noise(item, found)

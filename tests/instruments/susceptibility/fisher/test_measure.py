@@ -289,12 +289,21 @@ def test_a_model_without_gradients_is_refused() -> None:
         ({"top_k": 0}, "top-k is 0"),
         ({"slot_tokens": 0}, "slot-tokens is 0"),
         ({"relative_error": 0.0}, "relative-error is 0.0; it has to be above 0 and below 1"),
+        ({"relative_error": 1.0}, "relative-error is 1.0"),
         ({"relative_error": float("nan")}, "relative-error is nan"),
     ],
 )
 def test_settings_without_a_meaning_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Fisher(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"probes": 2}, {"directions": 1}, {"top_k": 1}, {"slot_tokens": 1}, {"max_probes": 2, "probes": 2}]
+)
+def test_the_least_that_has_a_meaning_is_taken(settings: dict[str, Any]) -> None:
+    measure = Fisher(**settings)
+    assert {name: getattr(measure, name) for name in settings} == settings
 
 
 def test_unknown_names_are_guessed() -> None:
