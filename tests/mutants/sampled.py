@@ -98,6 +98,8 @@ FIRST_SECONDS: Final = 6.0
 """Of the fastest tests that a mutant meets first."""
 THEN_SECONDS: Final = 20.0
 """Of those that it meets then, again the fastest; both as they took when nothing was broken."""
+_FEW_TESTS: Final = 3
+"""So many that a function is called by them may be called in the process once."""
 MOST_BYTES: Final = 8 * 2**30
 """Of data a mutant may hold: one that allocates without end must not take the machine with it."""
 
@@ -461,10 +463,11 @@ def _read_calls(told: Mapping[str, Any]) -> dict[str, Called]:
     return {name: Called(taken, {(path, line) for path, line in held}) for name, (taken, held) in told.items()}
 
 
-def nearest(mutant: Mutant, calls: Mapping[str, Called]) -> tuple[list[str], list[str]]:
+def nearest(mutant: Mutant, calls: Mapping[str, Called]) -> tuple[list[str], ...]:
     """The tests that a mutant meets first, and those after them."""
+    of_module = {name for name, one in calls.items() if any(path == mutant.path for path, _ in one.functions)}
     if mutant.function is None:
-        met = {name for name, one in calls.items() if any(path == mutant.path for path, _ in one.functions)}
+        met = of_module
     else:
         met = {name for name, one in calls.items() if (mutant.path, mutant.function) in one.functions}
     by_name = f"test_{Path(mutant.path).stem}.py::"
@@ -472,7 +475,10 @@ def nearest(mutant: Mutant, calls: Mapping[str, Called]) -> tuple[list[str], lis
     # What a test makes once for a whole file is called in the first of its tests only.
     also = {name for name in calls if name.startswith(folder) and by_name in name}
     first = _fastest(met, calls, FIRST_SECONDS)
-    return first, _fastest((met | also) - set(first), calls, THEN_SECONDS)
+    then = _fastest((met | also) - set(first), calls, THEN_SECONDS)
+    # And what is made once for a whole process, in the first of all.
+    last = _fastest(of_module - set(first) - set(then), calls, FIRST_SECONDS) if len(met) <= _FEW_TESTS else []
+    return first, then, last
 
 
 def _fastest(tests: Iterable[str], calls: Mapping[str, Called], seconds: float) -> list[str]:

@@ -303,9 +303,10 @@ def test_a_record_names_the_search_where_there_is_one() -> None:
     assert Redaction(search="top:5").record()["search"] == "top:5"
 
 
-@pytest.mark.parametrize("k", [2, 6, 9])
-def test_with_a_search_those_are_scored_whose_hiding_leaves_least(k: int) -> None:
-    item = item_of(3)
+@pytest.mark.parametrize("k", [1, 2, 6, 9])
+@pytest.mark.parametrize("seed", range(4))
+def test_with_a_search_those_are_scored_whose_hiding_leaves_least(k: int, seed: int) -> None:
+    item = item_of(seed)
     names = list(item.cuts)
     chunks: list[Chunk] = []
     promising = Redaction(1.0, search=f"top:{k}")._promising(item, RESPONSE, ("c4",), names)

@@ -291,4 +291,6 @@ def test_known_noise_moves_a_persuasion_that_is_zero_too() -> None:
     item = replace(query_item(29), model_noise_nats=delta)
     p = np.exp([delta, -delta]) / np.exp([delta, -delta]).sum()
     moved = float((p * np.log(p / np.asarray([0.5, 0.5]))).sum())
-    assert 0.0 < moved <= Susceptibility()._known_noise(item, found)
+    noise = Susceptibility()._known_noise(item, found)
+    assert 0.0 < moved <= noise
+    assert Susceptibility()._known_noise(item, found + 0.5) > noise
