@@ -100,7 +100,8 @@ def test_spans_lie_in_the_text_and_do_not_change(name: str, text: str) -> None:
 @settings(max_examples=60)
 @given(documents=st.lists(texts, min_size=1, max_size=3), region=st.sampled_from(REGIONS))
 def test_entities_do_not_overlap_and_keep_within_a_document(documents: list[str], region: str) -> None:
-    context, parts = "\n\n".join(documents), []
+    context = "\n\n".join(documents)
+    parts: list[tuple[int, int]] = []
     for document in documents:
         start = parts[-1][1] + 2 if parts else 0
         parts.append((start, start + len(document)))
