@@ -100,7 +100,8 @@ def test_spans_lie_in_the_text_and_do_not_change(name: str, text: str) -> None:
 @settings(max_examples=60)
 @given(documents=st.lists(texts, min_size=1, max_size=3), region=st.sampled_from(REGIONS))
 def test_entities_do_not_overlap_and_keep_within_a_document(documents: list[str], region: str) -> None:
-    context, parts = "\n\n".join(documents), []
+    context = "\n\n".join(documents)
+    parts: list[tuple[int, int]] = []
     for document in documents:
         start = parts[-1][1] + 2 if parts else 0
         parts.append((start, start + len(document)))
@@ -182,12 +183,20 @@ def test_email_addresses(text: str, expected: dict[str, str]) -> None:
         ("at 10 Downing Street, London SW1A 2AA now", "GB", ["10 Downing Street, London SW1A 2AA"]),
         ("wohnt Schomberstr. 19, 48337 Lichtenfels.", "DE", ["Schomberstr. 19, 48337 Lichtenfels"]),
         ("au 4 bis, rue de la Paix, 75002 Paris !", "FR", ["4 bis, rue de la Paix, 75002 Paris"]),
+        ("at 200 King Street, Toronto, ON M5H 3T4, on call", "CA", ["200 King Street, Toronto, ON M5H 3T4"]),
         ("He drew 3 cards and took 50 mg. In 2019 The Way was clear.", "US", []),
     ],
 )
 def test_addresses(text: str, region: str, expected: list[str]) -> None:
     found = list(without_overlaps([list(address.find(text, region))]))
     assert [text[m.start : m.end] for m in found] == expected
+
+
+def test_addresses_far_apart_are_both_found_whole() -> None:
+    first, last = "12 Main St, Springfield, IL 62704", "9 Elm Street, Boston, MA 02110"
+    text = f"{first} was sold. {'Nothing else was said of it. ' * 10}Now at {last}"
+    found = without_overlaps([list(address.find(text, "US"))])
+    assert [text[m.start : m.end] for m in sorted(found, key=lambda m: m.start)] == [first, last]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +213,17 @@ def test_addresses(text: str, region: str, expected: list[str]) -> None:
         ("3 de mayo de 1984", "ES", "1984-05-03"),
         ("3. MÄRZ 1984", "DE", "1984-03-03"),
         ("May 3", "US", "xxxx-05-03"),
+        ("12/5/1984", "US", "1984-12-05"),
+        ("5/12/1984", "US", "1984-05-12"),
+        ("12/5/1984", "GB", "1984-05-12"),
         ("Sept. 2019", "US", "2019-09-xx"),
+        ("3. Mär. 2019", "DE", "2019-03-03"),
+        ("24. Dez. 2019", "DE", "2019-12-24"),
+        ("3 Okt 2019", "DE", "2019-10-03"),
+        ("3 janv. 2019", "FR", "2019-01-03"),
+        ("3 févr. 2019", "FR", "2019-02-03"),
+        ("14 juil. 2019", "FR", "2019-07-14"),
+        ("3 déc. 2019", "FR", "2019-12-03"),
         ("1984年5月3日", "JP", "1984-05-03"),
     ],
 )
@@ -260,6 +279,27 @@ def test_a_recogniser_adds_people_and_dates_and_nothing_else() -> None:
     assert said(text, found) == {"Ada Vale": "ada vale", "3 May 1984": "1984-05-03", "last Tuesday": "last tuesday"}
 
 
+def test_what_a_recogniser_says_has_no_white_space_around_it() -> None:
+    text = "met Ada Vale on 3 May 1984 ."
+    found = list(recognised.find(text, "US", lambda _: [(3, 13, "PER"), (15, 27, "DATE")]))
+    assert [text[m.start : m.end] for m in found] == ["Ada Vale", "3 May 1984"]
+
+
+def test_a_name_of_three_words_is_one_mention_wherever_it_stands() -> None:
+    text = "Mrs Anna Maria Ekberg rang. We met Anna Maria Ekberg; Anna Ekberg left."
+    (entity,) = find(text, [(0, len(text))], region="US")
+    assert [text[a:b] for a, b in entity.mentions] == ["Anna Maria Ekberg", "Anna Maria Ekberg", "Anna Ekberg"]
+
+
+def test_a_street_with_its_number_is_the_address_that_has_both() -> None:
+    text = "Er wohnt Ringstraße 4, 48337 Lichtenfels. Die Ringstraße 4 ist leer, die Ringstraße 9 nicht."
+    entities = find(text, [(0, len(text))], region="DE")
+    assert [[text[a:b] for a, b in entity.mentions] for entity in entities] == [
+        ["Ringstraße 4, 48337 Lichtenfels", "Ringstraße 4"],
+        ["Ringstraße 9"],
+    ]
+
+
 def test_patterns_of_the_user() -> None:
     lines = "# ours\n\nmrn = MRN[- ]\\d{6}\nplate=(?i)plate (?P<value>[a-z]{2} \\d+)\n"
     patterns = pattern.parse(lines)
@@ -286,6 +326,23 @@ def test_a_pattern_that_cannot_be_used_is_one_line(lines: str, message: str) -> 
     with pytest.raises(UsageError, match=message) as caught:
         pattern.parse(lines)
     assert "\n" not in str(caught.value)
+
+
+def test_repetitions_may_multiply_to_a_million() -> None:
+    pattern.parse("big = x{10}y{100000}")
+    with pytest.raises(UsageError, match="multiply to 1,000,000 at most"):
+        pattern.parse("big = x{10}y{100001}")
+
+
+def test_a_pattern_may_have_ten_thousand_characters() -> None:
+    pattern.parse("big = " + "x" * 10_000)
+    with pytest.raises(UsageError, match="10,000 characters at most"):
+        pattern.parse("big = " + "x" * 10_001)
+
+
+def test_a_group_that_matched_nothing_is_no_value() -> None:
+    (one,) = pattern.parse("room = Room(?: (?P<value>\\d*))?")
+    assert said("Room, Room , Room 12", pattern.find("Room, Room , Room 12", one)) == {"12": "12"}
 
 
 def test_a_pattern_that_runs_away_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

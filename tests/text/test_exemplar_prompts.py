@@ -1,11 +1,14 @@
-"""Which exemplars say the same."""
+"""Which exemplars say the same, and where something else stands in their place."""
 
 from __future__ import annotations
 
 import pytest
 
-from leakmeter.text.exemplar import Example
-from leakmeter.text.exemplar_prompts import _repeats
+from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.prompt import CONTEXT, Piece
+from leakmeter.text.exemplar import Example, Task
+from leakmeter.text.exemplar_prompts import Writer, _repeats
+from leakmeter.text.joined import Tokenization
 
 
 @pytest.mark.parametrize(
@@ -21,3 +24,19 @@ def test_values_at_the_beginning_and_at_the_end_are_those_of_their_own_exemplar(
     texts: tuple[str, ...], expected: list[list[int]]
 ) -> None:
     assert _repeats([Example(str(n), (text,), "yes") for n, text in enumerate(texts)]) == expected
+
+
+@pytest.mark.parametrize("tokenization", ["joint", "parts"])
+@pytest.mark.parametrize("instruction", ["", "Sort the news."])
+@pytest.mark.parametrize("start", [(), (256,)])
+def test_a_piece_put_in_their_place_stands_between_instruction_and_query(
+    tokenization: Tokenization, instruction: str, start: tuple[int, ...]
+) -> None:
+    task = Task("news", instruction, (("text", "Text"),), "Answer", (("1", "World"),))
+    writer = Writer(task, (), ByteTokenizer(start_ids=start), chat=False, tokenization=tokenization)
+    bare = writer.prompt((), ("Late goal.",))
+    piece = Piece("placebo", CONTEXT, (1, 2, 3))
+    prompt = writer.prompt_around(piece, ("Late goal.",))
+    assert prompt.without("placebo") == bare
+    before = [*start, *instruction.encode()]
+    assert prompt.ids.tolist() == [*before, *piece.ids, *bare.ids.tolist()[len(before) :]]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.text.overlap import longest_common_subsequence, n_shared_distinct, rouge_l, share_found
+from leakmeter.text.overlap import copied, longest_common_subsequence, n_shared_distinct, rouge_l, share_found
 
 words = st.lists(st.sampled_from("abcd"), max_size=70)
 
@@ -47,6 +47,14 @@ def test_rouge_l_agrees_with_torchmetrics() -> None:
         ours = rouge_l(text, other)
         for name, value in (("precision", ours.precision), ("recall", ours.recall), ("fmeasure", ours.f1)):
             assert float(theirs[f"rougeL_{name}"]) == pytest.approx(value, abs=1e-6)
+
+
+@given(st.text(alphabet="ab ", max_size=14), st.text(alphabet="ab ", max_size=14))
+def test_runs_of_copied_words_against_every_run_there_is(text: str, other: str) -> None:
+    ours, theirs = text.split(), other.split()
+    runs = {tuple(theirs[i:j]) for i in range(len(theirs)) for j in range(i + 1, len(theirs) + 1)}
+    found = [(i, j) for i in range(len(ours)) for j in range(i + 1, len(ours) + 1) if tuple(ours[i:j]) in runs]
+    assert copied(text, other) == [max((j - i for i, j in found if i <= at < j), default=0) for at in range(len(ours))]
 
 
 @given(st.text(alphabet="ab c\n", max_size=40), st.text(alphabet="ab c\n", max_size=40))

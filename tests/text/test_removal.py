@@ -51,6 +51,20 @@ def test_masking_keeps_every_other_position(tokenizer: Any, prepared: Prepare, u
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+@pytest.mark.parametrize("unit", ["sentence", "ngram:1"])
+def test_where_the_prompt_ends_in_what_is_removed_only_a_mask_leaves_a_gap(
+    prepared: Prepare, unit: str, removal: str
+) -> None:
+    item = prepared(NOTE[:30], template="{query}\n{context}", unit=unit, removal=removal).item
+    cut = item.cuts[item.spans[-1].name]
+    expected = item.prompt if removal == "mask" else cut
+    assert cut.next_position == len(expected.ids)
+    # Where something stands behind what is removed, no empty piece is left.
+    first = item.cuts[item.spans[0].name]
+    assert all(piece.ids for piece in first.pieces)
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
 @pytest.mark.parametrize("unit", ["whole", "document", "sentence"])
 def test_taking_everything_away_leaves_the_blank_frame_without_a_gap(
     tokenizer: Any, prepared: Prepare, removal: str, unit: str

@@ -23,6 +23,7 @@ def said(text: str) -> list[list[str]]:
             [["+43 660 1234567", "0660/1234567"]],
         ),
         ("Phone (555) 010-7788. Call 555.010.7788 after four.", [["(555) 010-7788", "555.010.7788"]]),
+        ("Ring 555-0107 by day, or 555 0107.", [["555-0107", "555 0107"]]),
         (
             "Write to anna.ek@clinic.example, that is Anna.Ek@clinic.example.",
             [["anna.ek@clinic.example", "Anna.Ek@clinic.example"]],
@@ -46,6 +47,7 @@ def test_a_value_is_found_in_its_two_forms(text: str, expected: list[list[str]])
         "However, it rained. However, we went out. Tomorrow is dry. Tomorrow we sail.",
         "Bread is baked at dawn. Bread keeps two days. Most people like bread.",
         "It was 5 degrees, then 5 degrees again.",
+        "Room 12 34 56, then room 12 34 56.",
         "Anna sang. Bo ate. Cid left.",
         "Ask Ida Brandvold about bread. Ask Tobias Quillmere about fish. Ask again.",
         "Call 555-010-7788 today and 555-010-7799 tomorrow.",

@@ -6,6 +6,7 @@ import random
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +16,9 @@ from leakmeter.text.entities import date
 from leakmeter.text.entities.find import find
 from leakmeter.text.entities.mention import Entity
 from leakmeter.text.entities.repeated import repeated
-from leakmeter.text.surrogates import address, person, phone
+from leakmeter.text.surrogates import address, email, person, phone
+from leakmeter.text.surrogates import date as dates
+from leakmeter.text.surrogates.draw import scrambled
 from leakmeter.text.surrogates.entity import Surrogate, surrogate_of
 
 
@@ -86,6 +89,24 @@ def test_a_name_is_replaced_word_for_word() -> None:
     assert only("Имя: Анна Петрова")[0] != "Анна Петрова"
     assert re.fullmatch(r"[\u0400-\u04ff]+ [\u0400-\u04ff]+", only("Имя: Анна Петрова")[0])
     assert re.fullmatch(r"[\u4e00-\u9fff]+", only("姓名：山田太郎")[0])
+    assert re.fullmatch(r"[\u05d0-\u05ea'’\"-]+ [\u05d0-\u05ea'’\"-]+", only("שם: דנה לוי")[0])
+
+
+def test_a_surname_alone_becomes_a_surname_alone() -> None:
+    for seed in range(10):
+        (new,) = only("Mr Quillmere left", seed=seed)
+        assert re.fullmatch(r"[A-Z][a-z'’]+|(?:O'|Mc|Mac|De|Du|La|Le|Van)[A-Z][a-z]+", new)
+
+
+def test_a_name_without_spaces_becomes_a_whole_name() -> None:
+    # Surname and given name, as in the old one; a Chinese surname is a letter or two.
+    assert all(len(only("姓名：山田太郎", seed=seed)[0]) >= 2 for seed in range(10))
+
+
+def test_particles_of_a_name_stay() -> None:
+    full, last = only("Mrs. Ida van der Berg came. Mrs van der Berg left.")
+    assert re.fullmatch(r"[A-Z]\S+ van der [A-Z]\S+", full)
+    assert full.endswith(f" {last}")
 
 
 @pytest.mark.parametrize(
@@ -106,6 +127,20 @@ def test_mentions_of_a_date_become_the_same_day() -> None:
     assert date.is_part(values[2], values[0])
     assert values[0][5:7] != "05"
     assert values[0][8:] != "03"
+
+
+@pytest.mark.parametrize(
+    ("said", "year"),
+    [("3 May 1984", 1984), ("5/3/84", 1984), ("3 May 0002", 2), ("1003-05-03", 1003), ("9995-05-03", 9995)],
+)
+def test_another_date_is_nine_years_away_at_most_or_where_no_calendar_has_it_of_the_nineties(
+    said: str, year: int
+) -> None:
+    parsed = [date.parse(dates.in_mentions([said], "US", random.Random(seed))[0], "US") for seed in range(600)]
+    near = set(range(year - 9, year + 10)) - {year}
+    beyond = {1990 + i for i in range(10)} if min(near) < 1 or max(near) > 9999 else set()
+    assert {int(one[1][:4]) for one in parsed if one} == {one for one in near if 1 <= one <= 9999} | beyond
+    assert all(parsed)
 
 
 @settings(max_examples=80)
@@ -187,6 +222,62 @@ def test_a_number_of_the_same_area_keeps_its_kind() -> None:
     assert kinds == {library.number_type(library.parse(value, "GB"))}
     assert all(one.startswith("+44 7911 ") for one in drawn)
     assert len(drawn) > 10
+
+
+def test_a_number_stays_in_its_area_where_that_has_numbers_kept_for_fiction() -> None:
+    for area in "2378":
+        for seed in range(10):
+            (new,) = phone.in_mentions([f"+61 {area} 9876 5432"], f"+61{area}98765432", random.Random(seed))
+            assert re.fullmatch(rf"\+61 {area} 5550 \d{{4}}", new)
+
+
+def test_numbers_kept_for_fiction_in_the_united_states_are_in_areas_of_theirs() -> None:
+    import phonenumbers as library
+
+    values = [f"+1{first}055551234" for first in range(2, 10)]
+    drawn = [phone.in_mentions([one], one, random.Random(seed))[0] for one in values for seed in range(20)]
+    assert {library.region_code_for_number(library.parse(one)) for one in drawn} == {"US"}
+    assert len({one[:5] for one in drawn}) == 12
+
+
+def test_where_no_numbers_are_kept_for_fiction_the_first_third_stays() -> None:
+    for seed in range(20):
+        (new,) = phone.in_mentions(["+81 3-1234-5678"], "+81312345678", random.Random(seed))
+        assert re.fullmatch(r"\+81 3-12\d\d-\d{4}", new)
+
+
+def test_an_ordinary_number_may_get_any_exchange_that_subscribers_have() -> None:
+    drawn = random.Random(0)
+    never = {*phone.EXCHANGES_OF_NOBODY, "700", "976"}
+    every = {f"{n}" for n in range(200, 1000) if n % 100 != 11} - never
+    assert {phone._exchange(drawn) for _ in range(12_000)} == every
+
+
+def test_digits_of_another_script_stay_in_it() -> None:
+    value = "+٤٤ ٧٩١١ ١٢٣٤٥٦"
+    draw = phone.drawer(value, "GB", "record 1")
+    assert all(re.fullmatch(r"\+٤٤ ٧٩١١ [٠-٩]{6}", draw(random.Random(seed))) for seed in range(10))
+
+
+def test_addresses_at_firms_have_up_to_four_digits_and_most_often_none() -> None:
+    drawn = [email.of_firm("Anna Ek", random.Random(seed)) for seed in range(400)]
+    lengths = Counter(len(re.sub(r"\D", "", one)) for one in drawn)
+    assert set(lengths) == {0, 1, 2, 3, 4}
+    assert lengths.most_common(1)[0][0] == 0
+
+
+def test_a_name_that_begins_with_another_is_renamed_as_a_whole() -> None:
+    renamed = email.renamed("office@annabel-bakery.example", "Ann Annabel", "Bodil Ek")
+    assert renamed == "office@ek-bakery.example"
+
+
+def test_a_letter_of_a_script_without_capitals_becomes_one_near_it() -> None:
+    def far(letter: str) -> set[int]:
+        return {ord(scrambled(letter, random.Random(seed))) - ord(letter) for seed in range(400)}
+
+    assert far("田") == set(range(1, 10))
+    # Korean syllables end here.
+    assert far("힣") == set(range(-9, 0))
 
 
 def test_free_ranges_are_as_long_as_numbers_of_their_country() -> None:

@@ -166,6 +166,15 @@ def test_character_ranges_of_text_units_tile_the_words(
         assert text == text.strip() or not text.strip()
 
 
+@pytest.mark.parametrize("context", ["a  b", "\n\nAnna sang. ", "x \u2028\t y"])
+def test_every_ngram_shows_some_of_the_text(prepared: Prepare, context: str) -> None:
+    one = prepared(context, template="plain", unit="ngram:1")
+    assert len(one.item.spans) == len(context.encode())
+    for span in one.item.spans:
+        ((start, end),) = span.ranges
+        assert 0 <= start < end <= len(context)
+
+
 @pytest.mark.parametrize(
     ("unit", "expected"),
     [

@@ -109,7 +109,7 @@ def month_like(name: str, number: int) -> str:
             break
     else:
         new = _SHORT.split()[number - 1]
-    if len(name) > 1 and name.isupper():
+    if name.isupper():
         return new.upper()
     return new.lower() if name.islower() else new.capitalize()
 

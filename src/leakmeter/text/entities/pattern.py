@@ -117,7 +117,8 @@ def find(text: str, pattern: Pattern) -> Iterator[Mention]:
     try:
         for match in pattern.compiled.finditer(text, timeout=SECONDS_AT_MOST):
             start, end = match.span(group)
-            if 0 <= start < end and text[start:end].strip():
+            # A group that took no part in the match is at (-1, -1), which is empty too.
+            if text[start:end].strip():
                 yield Mention(pattern.type, start, end, " ".join(text[start:end].casefold().split()))
     except TimeoutError:
         raise UsageError(

@@ -54,6 +54,8 @@ def _dated(match: re.Match[str], region: str, year: int, month: int, day: int) -
 
 def _padded(number: int, like: str, plain: bool) -> str:
     """A number with a zero in front where the old one had one, and in dates that are all numbers where it might."""
-    if number > 99:
-        return f"{number % 100:02}" if len(like) == 2 else f"{number:04}"
-    return str(number) if plain and not like.startswith("0") else str(number).zfill(len(like))
+    if len(like) == 4:
+        return f"{number:04}"
+    # A year of two digits does not say its century.
+    new = str(number % 100)
+    return new if plain and not like.startswith("0") else new.zfill(len(like))
