@@ -20,13 +20,13 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
 import os
-import random
 import resource
 import signal
 import sys
@@ -284,6 +284,17 @@ def mutants_of(package: Path) -> list[Mutant]:
                 name = path.relative_to(package).as_posix()
                 found.append(Mutant(name, line, kind, function, number, before, after))
     return found
+
+
+def sampled(mutants: Sequence[Mutant], n: int, seed: int) -> list[Mutant]:
+    """Some mutants, drawn one by one by a hash: changes elsewhere leave those that were drawn in the sample."""
+    seen: Counter[tuple[str, ...]] = Counter()
+    drawn = []
+    for mutant in mutants:
+        what = (mutant.path, mutant.kind, mutant.before, mutant.after)
+        drawn.append((hashlib.sha256(repr((seed, *what, seen[what])).encode()).digest(), mutant))
+        seen[what] += 1
+    return [mutant for _, mutant in sorted(drawn, key=lambda pair: pair[0])[:n]]
 
 
 def mutated(text: str, number: int, filename: str) -> types.CodeType:
@@ -549,7 +560,7 @@ def main() -> None:
         sys.path[:0] = [str(tree / "src"), str(HERE)]
         os.chdir(tree)
         known = mutants_of(package)
-        drawn = random.Random(options.seed).sample(known, min(options.sample, len(known)))
+        drawn = sampled(known, options.sample, options.seed)
         part, _, parts = options.part.partition("/")
         drawn = drawn[options.start :][int(part) :: int(parts)]
         drawn = [one for one in drawn if not options.only or any(text in one.name for text in options.only)]
