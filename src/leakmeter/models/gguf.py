@@ -28,7 +28,7 @@ from leakmeter.models.cache import (
     models_dir,
     weights_hash,
 )
-from leakmeter.models.gguf_header import check_counts, check_widths
+from leakmeter.models.gguf_header import check_counts, check_layers, check_size
 from leakmeter.models.gguf_tokenizer import TokenizerHeader, as_llama_cpp
 from leakmeter.models.local import ForeignErrors, check_loaded
 
@@ -90,14 +90,21 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -
 def _write_model(gguf: Path, folder: Path) -> None:
     import torch
     from gguf import GGUFReader
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     reader = GGUFReader(gguf)
-    check_widths(reader, gguf.name)
+    check_layers(reader, gguf.name)
     header = TokenizerHeader.of(reader, gguf.name)
     where = {"gguf_file": gguf.name, "local_files_only": True}
+    config = AutoConfig.from_pretrained(str(gguf.parent), **where)
+    check_size(reader, config, gguf.name)
     model, loaded = AutoModelForCausalLM.from_pretrained(
-        str(gguf.parent), dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True, **where
+        str(gguf.parent),
+        config=config,
+        dtype=torch.float32,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,
+        **where,
     )
     # The library passes over the layers that a configuration of fewer has no place for.
     layers = (_LAYER.match(tensor.name) for tensor in reader.tensors)

@@ -15,19 +15,15 @@ from leakmeter.errors import ModelError
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
+    from transformers import PretrainedConfig
 
 _SIZES: Final = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 """Bytes of a number, by the code of its type."""
 _STRING, _ARRAY = 8, 9
 _MOST_DIMENSIONS: Final = 8
 _DEEPEST: Final = 8
-_WIDTHS: Final = (
-    "embedding_length",
-    "feed_forward_length",
-    "attention.key_length",
-    "attention.value_length",
-    "vocab_size",
-)
+_MOST_MADE_UP: Final = 2
+"""Weights of the model for each in the file: a head may be the embedding once more, and buffers are in no file."""
 
 
 def check_counts(path: Path) -> None:
@@ -93,23 +89,37 @@ class _Header:
             self._skip(_SIZES[kind])
 
 
-def check_widths(reader: GGUFReader, name: str) -> None:
-    """Refuse a header whose model is larger than its tensors: what is missing would be made up, at any size.
+def check_layers(reader: GGUFReader, name: str) -> None:
+    """Refuse a header of more layers than the file has tensors: each would be set up, whatever it weighs.
 
     Raises:
         ModelError: it is.
     """
-    largest = max((int(size) for tensor in reader.tensors for size in tensor.shape), default=0)
-    limits = dict.fromkeys(_WIDTHS, largest) | {"block_count": len(reader.tensors)}
-    for tensor in reader.tensors:
-        if tensor.name == "token_embd.weight":
-            limits["embedding_length"] = int(tensor.shape[0])
     for key, field in reader.fields.items():
-        what = key.partition(".")[2]
-        told = field.contents() if what in limits else None
-        most = max(told, default=0) if isinstance(told, list) else told
-        if isinstance(most, int) and most > limits[what]:
+        told = field.contents() if key.endswith(".block_count") else None
+        n_tensors = len(reader.tensors)
+        if isinstance(told, int) and told > n_tensors:
             raise ModelError(
-                f"'{name}' cannot be converted: its header tells of a {what} of {most:,}, and its tensors have room "
-                f"for {limits[what]:,}; fetch it again"
+                f"'{name}' cannot be converted: its header tells of {told:,} layers, and it has {n_tensors:,} tensors; "
+                "fetch it again"
             )
+
+
+def check_size(reader: GGUFReader, config: PretrainedConfig, name: str) -> None:
+    """Refuse a header whose model is larger than the file's tensors: what is missing would be made up, at any size.
+
+    Raises:
+        ModelError: it is.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        model = AutoModelForCausalLM.from_config(config)
+    n_told = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    n_held = sum(int(tensor.n_elements) for tensor in reader.tensors)
+    if n_told > _MOST_MADE_UP * n_held:
+        raise ModelError(
+            f"'{name}' cannot be converted: its header tells of a model of {n_told:,} weights, and it holds "
+            f"{n_held:,}; fetch it again"
+        )
