@@ -13,7 +13,7 @@ from leakmeter.core.drive import drive
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, TargetLogProbs
-from leakmeter.core.request import Request, Scores, Trial
+from leakmeter.core.request import DrawRequest, Request, Responses, Scores, Trial
 from leakmeter.errors import ScoreError
 
 N_VOCAB = 11
@@ -140,3 +140,23 @@ def test_a_round_without_requests_is_answered_with_nothing() -> None:
         return len(answers)
 
     assert drive(Toy(7), [trial()])[0] == [0]
+
+
+class Drawing(Counting):
+    """A back end that draws whole responses, each of the one token that its seed names."""
+
+    draws_responses = True
+
+    def draw(self, requests: list[DrawRequest]) -> list[Responses]:
+        return [Responses(np.empty(0), drawn=tuple((seed,) for seed in one.seeds)) for one in requests]
+
+
+def test_each_response_that_is_drawn_whole_is_a_prompt_scored() -> None:
+    def draws(*seeds: int) -> Generator[list[DrawRequest], list[Scores], list[tuple[int, ...]]]:
+        (answer,) = yield [DrawRequest(prompt_of(1, 2, 3), 1.0, 1, seeds, frozenset())]
+        assert isinstance(answer, Responses)
+        return list(answer.drawn)
+
+    results, cost = drive(Drawing(), [draws(4, 5), draws(6)])
+    assert results == [[(4,), (5,)], [(6,)]]
+    assert (cost.n_prompts, cost.n_drawn, cost.n_full_pass_tokens) == (3, 3, 3 * 3)

@@ -54,3 +54,10 @@ def test_only_puts_named_pieces_into_the_blank_prompt() -> None:
 def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
     with pytest.raises(UnknownNameError, match=r"no piece named 'c'.*'a', 'b'"):
         PROMPT.without("c")
+
+
+def test_what_stands_behind_the_context_begins_after_its_last_token() -> None:
+    assert PROMPT.n_before == 7
+    assert PROMPT.without("a").n_before == 3
+    # Where there is no context, everything does.
+    assert PROMPT.blank().n_before == 0
