@@ -142,15 +142,21 @@ def test_a_round_without_requests_is_answered_with_nothing() -> None:
     assert drive(Toy(7), [trial()])[0] == [0]
 
 
-def test_sequences_that_are_drawn_at_once_are_prompts_too() -> None:
-    class Drawing(Toy):
-        draws_responses = True
+class Drawing(Counting):
+    """A back end that draws whole responses, each of the one token that its seed names."""
 
-        def draw(self, requests: list[DrawRequest]) -> list[Responses]:
-            return [Responses(np.empty(0), drawn=tuple((1,) for _ in one.seeds)) for one in requests]
+    draws_responses = True
 
-    def trial() -> Trial[None]:
-        yield [DrawRequest(prompt_of(1, 2, 3), 1.0, 4, (7, 8), frozenset())]
+    def draw(self, requests: list[DrawRequest]) -> list[Responses]:
+        return [Responses(np.empty(0), drawn=tuple((seed,) for seed in one.seeds)) for one in requests]
 
-    _, cost = drive(Drawing(N_VOCAB), [trial()])
-    assert (cost.n_drawn, cost.n_prompts, cost.n_full_pass_tokens) == (2, 2, 6)
+
+def test_each_response_that_is_drawn_whole_is_a_prompt_scored() -> None:
+    def draws(*seeds: int) -> Generator[list[DrawRequest], list[Scores], list[tuple[int, ...]]]:
+        (answer,) = yield [DrawRequest(prompt_of(1, 2, 3), 1.0, 1, seeds, frozenset())]
+        assert isinstance(answer, Responses)
+        return list(answer.drawn)
+
+    results, cost = drive(Drawing(), [draws(4, 5), draws(6)])
+    assert results == [[(4,), (5,)], [(6,)]]
+    assert (cost.n_prompts, cost.n_drawn, cost.n_full_pass_tokens) == (3, 3, 3 * 3)

@@ -287,6 +287,22 @@ def test_trying_a_place_changes_nothing(tmp_path: Path) -> None:
         try_place(tmp_path / "no" / "page.html")
 
 
+@posix
+def test_no_handle_is_left_open(tmp_path: Path) -> None:
+    def unused() -> int:
+        handle = os.open(tmp_path, os.O_RDONLY)
+        os.close(handle)
+        return handle
+
+    path, before = tmp_path / "page.html", unused()
+    for _ in range(20):
+        try_place(path)
+        with replacing(path) as temporary:
+            temporary.write_bytes(b"whole")
+    # Another thread may have opened one meanwhile.
+    assert unused() < before + 20
+
+
 def test_many_writers_leave_one_whole_file(tmp_path: Path) -> None:
     path = tmp_path / "table.md"
     threads = [

@@ -22,12 +22,16 @@ from leakmeter.core.forecast import PlanningBackend, Prediction, Sharing, planni
 from leakmeter.core.gradient import GradientRequest, Place, TopTokens
 from leakmeter.core.item import Item
 from leakmeter.core.measure import Measure, chooses
-from leakmeter.core.plan import plan
+from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.instruments.generation.measure import PrivateGeneration
+from leakmeter.instruments.generation.vote import LeaveOneOutVote
 from leakmeter.instruments.influence.measure import Influence
+from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.privacy.mechanism import ClippedLogitAggregation
+from leakmeter.privacy.rdp import ORDERS
 from leakmeter.text.build import PromptSettings, prepare
 
 # By path: the folder of the back ends' tests is not on the path of these.
@@ -186,10 +190,9 @@ SIZE = ModelSize(
 )
 
 
-def counting(sharing: Sharing = "prefixes") -> PlanningBackend:
-    return PlanningBackend(
-        name="x", tokenizer=Toy().tokenizer, dtype="float32", window=None, sharing=sharing, size=SIZE
-    )
+def counting(sharing: Sharing = "prefixes", **more: Any) -> PlanningBackend:
+    given = {"tokenizer": Toy().tokenizer, "size": SIZE, **more}
+    return PlanningBackend(name="x", dtype="float32", window=None, sharing=sharing, **given)
 
 
 def contexts(*ids: tuple[int, ...]) -> tuple[Prompt, ...]:
@@ -212,25 +215,6 @@ def test_work_is_that_of_the_tree_written_out() -> None:
     assert backend.work.n_seen == (1 + 2 + 3 + 4) + 2 * (1 + 2 + 3)
 
 
-def test_rows_that_are_reduced_together_are_in_memory_together() -> None:
-    prompts = contexts(*((1, 2, i) for i in range(5)))
-    held = {}
-    for name, reduction in {"together": Vote(), "by pairs": MixtureLogProbs(1.5), "alone": TargetLogProbs()}.items():
-        backend = counting()
-        backend.score(plan([Request(prompts, (9,), reduction)]))
-        held[name] = backend.work.n_live_logits
-    assert held == {"together": 5 * 40, "by pairs": 100, "alone": 100}
-
-
-def test_going_back_many_directions_share_a_pass() -> None:
-    prompt = Prompt((Piece("q", "query", (1, 2, 3, 4, 5)),))
-    backend = counting()
-    backend.differentiate([GradientRequest(prompt, Place("query"), TopTokens(7), ("identity",))], plan([]))
-    # Forward once; then 7 × 5 tokens, 16 a pass.
-    assert backend.work.n_passes == 1 + 3
-    assert backend.work.n_tokens == 5 * (1 + 7)
-
-
 def test_nothing_counts_nothing() -> None:
     assert set(astuple(Work())) == {0}
 
@@ -247,6 +231,77 @@ def test_operations_are_those_of_the_tree_written_out() -> None:
     attended = (1 + 2 + 3 + 4) + (2 + 3)
     expected = 2 * 600 * 6 + 2 * 400 * 4 + 4 * 2 * 8 * attended
     assert cost.least_operations(SIZE, chunk) == expected
+
+
+def work_of(requests: list[Request], sharing: Sharing = "prefixes") -> Work:
+    backend = counting(sharing)
+    backend.score(plan(requests))
+    return backend.work
+
+
+def context(*ids: int) -> Prompt:
+    return Prompt((Piece("a", "context", ids),))
+
+
+def test_a_run_that_forks_is_in_a_later_pass_than_the_one_it_forks_from() -> None:
+    # Runs: 1 2 3 5, and 9 5 twice: behind the first token of it, and behind the second.
+    for prompts, n_passes in (((1, 2, 3),), 1), (((1, 2, 3), (1, 9)), 2), (((1, 2, 3), (1, 9), (1, 2, 9)), 2):
+        work = work_of([Request(tuple(context(*ids) for ids in prompts), (5, 6), TargetLogProbs())])
+        assert work.n_passes == n_passes
+        assert work.n_rows == 2 * len(prompts)
+
+
+@pytest.mark.parametrize(("sharing", "n_passes"), [("prefixes", 2), ("sequences", 6), ("nothing", 0)])
+def test_short_sequences_share_passes_where_prefixes_are_shared(sharing: Sharing, n_passes: int) -> None:
+    # 18 tokens, and 16 go into a pass; of a back end of which nothing is known no passes are counted.
+    work = work_of([Request(tuple(context(i, 7, 7) for i in range(1, 7)), (5,), TargetLogProbs())], sharing)
+    assert (work.n_passes, work.n_tokens) == (n_passes, 18)
+
+
+def test_a_long_sequence_has_one_pass() -> None:
+    assert work_of([Request((context(*range(1, 50)),), (5,), TargetLogProbs())]).n_passes == 1
+
+
+def test_states_are_kept_of_what_others_fork_from_and_of_what_goes_on() -> None:
+    apart, forked = (context(1, 2, 3), context(4, 5)), (context(1, 2, 3), context(1, 9))
+    assert work_of([Request(apart, (5, 6), TargetLogProbs())]).n_live_tokens == 0
+    # 1 2 3 5, from which 1 9 5 forks.
+    assert work_of([Request(forked, (5, 6), TargetLogProbs())]).n_live_tokens == 4
+    assert work_of([Request(apart, (5, 6), NextTokenSample(0.5))]).n_live_tokens == (3 + 2) + (2 + 2)
+
+
+def test_logits_in_memory_are_those_of_a_slice_or_of_all_rows_that_have_to_be_there_together() -> None:
+    prompts = tuple(context(i, 7) for i in range(1, 6))
+    # 40 logits a row, and 100 a slice.
+    for request, n_live in (
+        (Request(prompts[:1], (5, 6), TargetLogProbs()), 80),
+        (Request(prompts, (5, 6), TargetLogProbs()), 100),
+        (Request(prompts, (5,), MixtureLogProbs(1.5)), 100),
+        (Request(prompts, (5,), Vote()), 5 * 40),
+    ):
+        assert work_of([request]).n_live_logits == n_live
+        assert work_of([request, Request(prompts[:1], (5,), TargetLogProbs())]).n_live_logits == n_live
+
+
+def test_gradients_take_a_pass_forward_and_those_that_all_directions_share_going_back() -> None:
+    prompt = Prompt((Piece("q", "query", (1, 2, 3, 4, 5, 6, 7, 8)),))
+    for k, n_passes in ((1, 1 + 1), (2, 1 + 1), (3, 1 + 2), (5, 1 + 3)):
+        backend, request = counting(), GradientRequest(prompt, Place("query"), TopTokens(k), ("identity",))
+        backend.differentiate([request], plan_contexts([request]))
+        # 8 tokens forward, and 8 back for each direction, 16 a pass.
+        assert (backend.work.n_tokens, backend.work.n_passes) == (8 * (1 + k), n_passes)
+        assert backend.work.n_rows == 1 + k
+
+
+@pytest.mark.parametrize("stop_ids", [set(), {3, 7}, set(range(39)), set(range(40)), {40}, {3, 700}])
+def test_some_token_is_left_where_all_that_stop_are_ruled_out(stop_ids: set[int]) -> None:
+    backend = counting(tokenizer=replace(Toy().tokenizer, stop_ids=frozenset(stop_ids)))
+    rule, masked = ClippedLogitAggregation(Aggregation(3.0, 2, 0.5)), tuple(sorted(stop_ids))
+    vote = LeaveOneOutVote(rule, (ORDERS[0], ORDERS[-1]), tuple(rule.bound(ORDERS).tolist()), 0.5, masked=masked)
+    (scores,) = backend.score(plan([Request((context(1), context(2)), (), vote)]))
+    # Token and log-probability, then the ratio to the bound, its order, and the two orders asked for.
+    assert scores.values.shape == (2, 1, 2 + 2 + 2)
+    assert int(scores.values[0, 0, 0]) not in stop_ids
 
 
 def test_seconds_grow_with_tokens_and_passes_and_shrink_with_speed() -> None:

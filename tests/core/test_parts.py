@@ -72,6 +72,9 @@ def test_prompts_are_cut_in_order_and_the_first_repeated_where_others_are_held_a
     ]
 
 
-def test_a_part_is_filled_to_the_last_row() -> None:
-    single = [Request(prompts(2, first=i), (3,), TargetLogProbs()) for i in range(3)]
-    assert [[number for number, _ in part] for part in in_parts(single, 4)] == [[0, 1], [2]]
+def test_every_part_is_as_full_as_can_be() -> None:
+    asked = [Request(prompts(1, first=i), RESPONSE, TargetLogProbs()) for i in range(5)]
+    for most_rows in range(len(RESPONSE), 5 * len(RESPONSE) + 1):
+        sizes = [len(part) for part in in_parts(asked, most_rows)]
+        fit = most_rows // len(RESPONSE)
+        assert sizes == [fit] * (5 // fit) + [5 % fit] * (5 % fit > 0)

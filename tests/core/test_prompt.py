@@ -58,4 +58,7 @@ def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
 
 def test_what_stands_behind_the_context_begins_after_its_last_token() -> None:
     assert PROMPT.n_before == 7
+    assert PROMPT.without("a").n_before == 3
+    # Where there is no context, everything does.
+    assert PROMPT.blank().n_before == 0
     assert Prompt((Piece("open", "frame", (1, 2)), Piece("query", "query", (8, 9)))).n_before == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.sampling import sample
+from leakmeter.core.sampling import bits_of, sample
 from leakmeter.instruments.influence.measure import Influence
 
 N_VOCAB = 5
@@ -114,3 +116,43 @@ def test_a_prompt_with_its_bare_branch_unused_is_asked_alone() -> None:
         trial = sample(OPEN, n=1, temperature=1.0, context_weight=weight, max_new_tokens=1, seed=0)
         drive(Toy(N_VOCAB), [trial], on_plan=chunks.append)
     assert [len(chunk.requests[0].prompts) for chunk in chunks] == [1, 2]
+
+
+class Rule:
+    """A rule of somebody's own that is no dataclass."""
+
+    def __init__(self, clip: float, notes: Any = None) -> None:
+        self.clip = clip
+        self.notes = notes
+
+
+class OtherRule(Rule):
+    """Another one with the same settings."""
+
+
+@dataclass(frozen=True)
+class FrozenRule:
+    """A rule that is one."""
+
+    clip: float
+
+
+@dataclass(frozen=True)
+class Promising:
+    """A measure that promises something of what it draws."""
+
+    mechanism: Any
+    seed: int = 3
+    nonce: int | None = None
+    samples: int = 1
+
+
+def test_one_seed_draws_independently_under_every_setting_of_a_rule() -> None:
+    def bits(mechanism: Any, **more: int) -> int:
+        return bits_of(Promising(mechanism, **more), OPEN)(0, 0).take(128, 0, 0)
+
+    rules = [Rule(1.0), Rule(2.0), OtherRule(1.0), FrozenRule(1.0), FrozenRule(2.0), Rule, FrozenRule, None]
+    drawn = [bits(rule) for rule in rules]
+    assert len(set(drawn)) == len(rules)
+    # What the settings are decides, not which object has them, nor what else it holds, nor how much is drawn.
+    assert [bits(rule, samples=9) for rule in (Rule(1.0, notes=[Rule(2.0)]), Rule(2.0))] == drawn[:2]

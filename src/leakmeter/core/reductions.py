@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from array_api_compat import array_namespace, device
 
-from leakmeter.core.request import Needs, needs
+from leakmeter.core.request import Needs, goes_by_pairs, needs
 from leakmeter.stats import logspace
 
 _BLOCK: Final = 128
@@ -23,7 +23,6 @@ class PerToken:
 
     __slots__ = ()
     rows_together: ClassVar[bool] = False
-    against_first: ClassVar[bool] = False
     continues: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
@@ -35,7 +34,6 @@ class NextToken:
     """Rows of a reduction that keeps something of what would come after the response."""
 
     __slots__ = ()
-    against_first: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
         """The row after the last response token."""
@@ -105,7 +103,7 @@ class Stretch:
     @property
     def against_first(self) -> bool:
         """As of the other reduction."""
-        return self.reduction.against_first
+        return goes_by_pairs(self.reduction)
 
     @property
     def needs(self) -> Needs:

@@ -118,6 +118,10 @@ def bits_of(measure: Any, item: ContextItem) -> Callable[[int, int], Bits]:
 
 
 def _described(value: Any) -> Any:
-    """A parameter that is no plain value: its class, and its fields where it has any."""
-    parameters = asdict(value) if is_dataclass(value) and not isinstance(value, type) else {}
+    """A parameter that is no plain value: its class, and its fields, or what plain values it holds by name."""
+    if is_dataclass(value) and not isinstance(value, type):
+        parameters = asdict(value)
+    else:
+        held = getattr(value, "__dict__", {})
+        parameters = {name: one for name, one in held.items() if isinstance(one, bool | int | float | str)}
     return [type(value).__module__, type(value).__qualname__, parameters]
