@@ -73,7 +73,6 @@ def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -
         magic = file.read(len(_MAGIC))
     if magic != _MAGIC:
         raise ModelError(f"'{gguf}' is no GGUF file: it starts with {magic!r}, expected {_MAGIC!r}; fetch it again")
-    check_counts(gguf)
     folder.mkdir()
     with ForeignErrors(f"'{gguf.name}' cannot be converted", _ADVICE), _quiet():
         _write_model(gguf, folder)
@@ -92,6 +91,7 @@ def _write_model(gguf: Path, folder: Path) -> None:
     from gguf import GGUFReader
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+    check_counts(gguf)
     reader = GGUFReader(gguf)
     check_layers(reader, gguf.name)
     header = TokenizerHeader.of(reader, gguf.name)
