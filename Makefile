@@ -45,7 +45,7 @@ demo: $(VENV)/.installed-demo ## install, fetch the default model (93 MB), measu
 
 test: $(VENV)/.installed-test model ## install and run the tests, all but the long ones
 	@echo "== tests: all but the long ones"
-	@$(BIN)/python -m pytest -n 2 -m "not long and not hub"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long and not hub"
 
 test-all: $(VENV)/.installed-dev model ## install and run the long tests too
 	@echo "== tests: with the long ones"

@@ -83,7 +83,10 @@ def edited_template(folder: Path) -> None:
     path.write_text(path.read_text().replace("[reply]", "[answer]"))
 
 
-EDITS = [edited_configuration, edited_tokenizer, edited_template]
+EDITS = [
+    edited_configuration,
+    *(pytest.param(edit, marks=pytest.mark.long) for edit in (edited_tokenizer, edited_template)),
+]
 
 
 @pytest.mark.parametrize("edit", EDITS)

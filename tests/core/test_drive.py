@@ -101,6 +101,7 @@ def test_what_a_trial_raises_comes_out_as_it_is() -> None:
 
 def test_what_the_back_end_raises_comes_out_as_it_is() -> None:
     toy = Toy(N_VOCAB)
+    toy._last = toy._last.copy()
     toy._last[2] = np.nan
     with pytest.raises(ScoreError, match="NaN"):
         drive(toy, [one_by_one((2,), 3)])

@@ -34,7 +34,11 @@ def test_there_is_one_for_each_reader() -> None:
     assert [page.stem for page in TUTORIALS] == ["auditor", "exemplars", "provider", "rag"]
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.long) if page.stem == "exemplars" else page for page in TUTORIALS],
+    ids=lambda page: page.stem,
+)
 def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))

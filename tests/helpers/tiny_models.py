@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from copy import copy
 from functools import cache
-from typing import Any
+from typing import Any, Final
+from unittest import mock
+from weakref import WeakSet
 
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from leakmeter.backends.hf import HfBackend
+from leakmeter.backends.hf import HfBackend, backend
+from leakmeter.backends.hf.forward import Forward
 from leakmeter.core.item import ContextItem, Span
 from leakmeter.core.prompt import Piece, Prompt
 
@@ -101,10 +105,15 @@ SLIDING = ("gemma3", "gemma2", "mistral", "qwen2_sliding")
 RECURRENT = ("mamba", "bloom", "gpt_neo")
 
 
+_SHARED: Final[WeakSet[Any]] = WeakSet()
+
+
 @cache
 def tiny_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.float32) -> Any:
     """The model of that kind, always with the same random weights; do not change it."""
-    return fresh_model(kind, attention, dtype)
+    model = fresh_model(kind, attention, dtype)
+    _SHARED.add(model)
+    return model
 
 
 def fresh_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.float32) -> Any:
@@ -136,7 +145,18 @@ def tiny_tokenizer() -> Any:
 
 def backend_of(model: Any, **settings: Any) -> HfBackend:
     """A back end of a model made here."""
-    return HfBackend(model, tiny_tokenizer(), name="tiny", **settings)
+    with mock.patch.object(backend, "Forward", _forward):
+        return HfBackend(model, tiny_tokenizer(), name="tiny", **settings)
+
+
+def _forward(model: Any) -> Forward:
+    """What a model that nobody changes allows is found out once."""
+    return copy(_probed(model)) if model in _SHARED else Forward(model)
+
+
+@cache
+def _probed(model: Any) -> Forward:
+    return Forward(model)
 
 
 def tiny_backend(kind: str = "llama", attention: str = "eager", **settings: Any) -> HfBackend:

@@ -210,9 +210,8 @@ def converted(spec: Mapping[str, Any], tokens: Sequence[str], types: Sequence[in
     return HfTokenizer(library, None)
 
 
-@pytest.mark.parametrize(
-    "n_names", [pytest.param(1, id="each split"), pytest.param(99, id="each name", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("n_names", [1, 99], ids=["each split", "each name"])
 def test_every_split_is_llama_cpps(n_names: int, byte_level: Any, tmp_path: Path) -> None:
     spec, tokens, types = byte_level
     splits: dict[Any, list[str]] = {}

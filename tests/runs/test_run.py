@@ -103,7 +103,10 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
 
 
-@pytest.mark.parametrize("measure", WORDS)
+@pytest.mark.parametrize(
+    "measure",
+    [pytest.param(one, marks=pytest.mark.long) if one in ("pii", "susceptibility") else one for one in WORDS],
+)
 def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     run = measured(measure)
     results = list(run)

@@ -282,7 +282,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
     raise TimeoutError("what was waited for did not come")
 
 
-@pytest.mark.parametrize("n_answers", [0, 0.9])
+@pytest.mark.parametrize("n_answers", [0, pytest.param(0.9, marks=pytest.mark.long)])
 def test_only_a_run_that_kept_something_is_said_to_go_on(
     cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch, n_answers: float
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,9 +33,7 @@ class Toy:
     """
 
     def __init__(self, n_vocab: int = 257, *, reach: int = 10_000, seed: int = 0, scale: float = 1.0) -> None:
-        rng = np.random.default_rng(seed)
-        self._last = scale * rng.normal(size=(n_vocab, n_vocab))
-        self._seen = scale * rng.normal(size=(n_vocab, n_vocab))
+        self._last, self._seen = _weights(n_vocab, seed, scale)
         self._reach = reach
         self.name = "toy"
         self.dtype = "float64"
@@ -86,6 +85,15 @@ class Toy:
             return self.logits(ids[:end][told], positions[:end][told])
 
         return np.stack([logits(end) for end in ends])
+
+
+@lru_cache(maxsize=8)
+def _weights(n_vocab: int, seed: int, scale: float) -> tuple[FloatArray, FloatArray]:
+    rng = np.random.default_rng(seed)
+    last, seen = (scale * rng.normal(size=(n_vocab, n_vocab)) for _ in range(2))
+    last.setflags(write=False)
+    seen.setflags(write=False)
+    return last, seen
 
 
 @dataclass(frozen=True, slots=True)

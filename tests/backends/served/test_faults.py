@@ -55,7 +55,12 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize(("routes", "fault"), SEEN, ids=lambda value: getattr(value, "dialect", value))
+@pytest.mark.parametrize(
+    ("routes", "fault"),
+    # What is slow waits for its time, which is the same for every dialect.
+    [pytest.param(*one, marks=pytest.mark.long) if one[1] == "slow" and one[0] is not VLLM else one for one in SEEN],
+    ids=lambda value: getattr(value, "dialect", value),
+)
 def test_a_fault_ends_in_one_line(routes: Routes, fault: str, served: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer(routes, faults={fault: 2}, key=KEY) as server:
         monkeypatch.setenv("LEAKMETER_API_KEY", KEY)

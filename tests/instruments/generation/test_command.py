@@ -243,7 +243,7 @@ def test_an_option_wins_over_its_key(audit: Call) -> None:
     assert case["subset_size"] == 7
 
 
-@pytest.mark.parametrize("seed", [None, 5])
+@pytest.mark.parametrize("seed", [None, pytest.param(5, marks=pytest.mark.long)])
 def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPatch, seed: int | None) -> None:
     """With a seed it ends as if it had not been interrupted; without, what was left is drawn, and nothing twice."""
     given = {} if seed is None else {"seed": seed}

@@ -108,6 +108,7 @@ def test_queries_scored_together_have_the_numbers_of_each_alone() -> None:
     assert chunks[0].n_tree_tokens == _n_tree_tokens(prompts)
 
 
+@pytest.mark.long
 def test_a_real_model_against_full_passes(real_backend: Any) -> None:
     case = ExemplarCase("q", EXEMPLARS, QUERY)
     item = prepare_exemplars(case, real_backend.tokenizer, ExemplarSettings(TASK), window=real_backend.window).item

@@ -249,7 +249,7 @@ def test_no_progress_where_nobody_looks(measure: Call) -> None:
     ("reader", "options"),
     [
         ("head -1", ("--json",)),
-        ("true", ()),
+        pytest.param("true", (), marks=pytest.mark.long),
         pytest.param("head -1", (), marks=pytest.mark.long),
         pytest.param("true", ("--json",), marks=pytest.mark.long),
     ],

@@ -75,7 +75,7 @@ def common_tokens(kind: str, prompts: Sequence[Prompt]) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("width", [1, 2, 5])
-@pytest.mark.parametrize("kind", ["llama", "mistral"])
+@pytest.mark.parametrize("kind", ["llama", pytest.param("mistral", marks=pytest.mark.long)])
 def test_it_finds_what_transformers_finds(kind: str, width: int) -> None:
     rng = np.random.default_rng(width)
     by_length = [[prompt_of(rng, n, tiny.N_VOCAB) for _ in range(8)] for n in (1, 12)]
