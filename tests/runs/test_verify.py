@@ -89,6 +89,7 @@ def test_a_file_that_is_not_ours_is_named(run: Path) -> None:
         (lambda told: told.update(files_sha256=[]), "spec.json: n_parts or files_sha256"),
         (lambda told: told.update(cases=None), "is not one that leakmeter wrote"),
         (lambda told: told.update(cases=["a"]), "is not one that leakmeter wrote"),
+        (lambda told: told.update(measure="Dora lives here"), "is not one that leakmeter wrote"),
         (lambda told: told.update(model=None), "is not one that leakmeter wrote"),
         (lambda told: told.clear(), "is not one that leakmeter wrote"),
     ],

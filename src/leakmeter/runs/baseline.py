@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from leakmeter.runs.comparison_words import setting_line
 from leakmeter.runs.gate_words import left_out_sentence, regression_sentence
 from leakmeter.runs.measured import Measured, case_quantities, with_tokenization
 from leakmeter.runs.pseudonym import pseudonym
+from leakmeter.runs.spec import is_word
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.rank_tests import paired_difference
 from leakmeter.stats.stats import FloatArray
@@ -44,7 +44,6 @@ _VERSION: Final = 1
 _DIGITS: Final = 4
 _ROUNDING: Final = 0.5 * 10.0 ** (1 - _DIGITS)
 """Largest share of a number that rounding takes or adds."""
-_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _HASHED: Final = "hashed:"
 _INFINITE: Final = ("inf", "-inf")
 
@@ -117,7 +116,7 @@ class KeptRun:
         """What `to_dict` made; `ValueError` of anything else."""
         measure = _checked(record.get("measure"), str)
         # It is repeated in messages, where no text of whoever forged the file belongs.
-        if not _WORD.fullmatch(measure):
+        if not is_word(measure):
             raise ValueError("no name of a measure")
         made = cls(
             measure,
@@ -355,7 +354,7 @@ def _plain_settings(run: Measured, key: bytes) -> dict[str, object]:
 def is_plain(value: object) -> bool:
     """Whether a setting is a number or one word, which a choice is, and no text, path or list."""
     if isinstance(value, str):
-        return _WORD.fullmatch(value) is not None
+        return is_word(value)
     return isinstance(value, int | float) and math.isfinite(value)
 
 

@@ -42,7 +42,7 @@ from leakmeter.core.written import (
 )
 from leakmeter.errors import ModelError, StoreError
 from leakmeter.runs.schema import REPEATED, from_table, to_table
-from leakmeter.runs.spec import RunSpec
+from leakmeter.runs.spec import RunSpec, is_word
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("id", "measure", "version"), str),
@@ -396,6 +396,8 @@ class RunDirectory:
         if not isinstance(begun, dict):
             return {}
         begun = {name: value for name, value in begun.items() if isinstance(value, _KINDS.get(name, object))}
+        if not is_word(begun.get("measure", "")):
+            begun.pop("measure", None)
         # A complete run of which a part was removed and written anew: its spec was moved here.
         return {"n_cases": len(begun["cases"]), **begun} if "cases" in begun else begun
 
@@ -444,6 +446,9 @@ def _is_spec(record: object) -> bool:
     if not isinstance(record, dict) or not record.keys() >= _NEEDED:
         return False
     if not all(isinstance(record[name], kind) for name, kind in _KINDS.items() if name in record):
+        return False
+    # It is repeated in messages, where no text of whoever forged the file belongs.
+    if not is_word(record["measure"]):
         return False
     texts = (*record.get("problems", ()), *record.get("environment", {}).values())
     return all(isinstance(text, str) for text in texts) and all(isinstance(case, dict) for case in record["cases"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
@@ -13,12 +14,18 @@ from leakmeter.errors import UsageError
 
 MOST_NAME: Final = 80
 """Characters of a run's name."""
+_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
 _OUTDATED: Final = (
     "measured by leakmeter 0.1, which recorded neither tokenizer nor configuration nor chat template, and read GGUF "
     "files, the default model's among them, with other tokens for digits behind two or more white-space characters; "
     "run the command again for numbers to rely on"
 )
+
+
+def is_word(text: str) -> bool:
+    """Whether a text is one word, as names of measures and choices are, and no sentence that somebody wrote."""
+    return _WORD.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
