@@ -287,6 +287,17 @@ def test_trying_a_place_changes_nothing(tmp_path: Path) -> None:
         try_place(tmp_path / "no" / "page.html")
 
 
+def test_a_file_that_may_not_be_written_is_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "page.html"
+    try_place(path)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    try_place(path)
+    path.write_bytes(b"before")
+    with pytest.raises(PermissionError):
+        try_place(path)
+    assert path.read_bytes() == b"before"
+
+
 @posix
 def test_no_handle_is_left_open(tmp_path: Path) -> None:
     def unused() -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from leakmeter.stats.rank_tests import paired_difference, signed_rank_p
+from leakmeter.stats.rank_tests import PairedDifference, paired_difference, signed_rank_p
 from leakmeter.stats.ranks import rank_biserial
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
 
@@ -49,6 +50,14 @@ def test_the_same_twice() -> None:
     assert math.isnan(found.rank_biserial)
     assert not found.is_above(0.0)
     assert not found.is_below(0.0)
+
+
+def test_chance_is_enough_for_neither_side() -> None:
+    both = PairedDifference(np.asarray([-1.0, 0.4]), -0.3, (-1.0, 0.4), 0.5, 0.0)
+    assert not both.is_below(0.0)
+    assert not replace(both, mean=0.3).is_above(0.0)
+    assert replace(both, interval=(-1.0, -0.1)).is_below(0.0)
+    assert replace(both, mean=0.3, interval=(0.1, 0.4)).is_above(0.0)
 
 
 def test_infinite_is_enough() -> None:

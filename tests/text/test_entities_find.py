@@ -155,6 +155,12 @@ def test_telephone_numbers(text: str, region: str, expected: dict[str, str]) -> 
     assert said(text, phone.find(text, region)) == expected
 
 
+def test_a_number_alone_in_its_countrys_groups_is_found() -> None:
+    assert said("We saw 020 7946 0958 there", phone.find("We saw 020 7946 0958 there", "GB")) == {
+        "020 7946 0958": "+442079460958"
+    }
+
+
 def test_an_unknown_region_is_refused() -> None:
     phone.check_region("GB")
     with pytest.raises(UnknownNameError, match="no region named 'UK'"):

@@ -18,7 +18,7 @@ from leakmeter.text.entities.mention import Entity
 from leakmeter.text.entities.repeated import repeated
 from leakmeter.text.surrogates import address, email, person, phone
 from leakmeter.text.surrogates import date as dates
-from leakmeter.text.surrogates.draw import scrambled
+from leakmeter.text.surrogates.draw import locale_of, scrambled
 from leakmeter.text.surrogates.entity import Surrogate, surrogate_of
 
 
@@ -251,6 +251,32 @@ def test_an_ordinary_number_may_get_any_exchange_that_subscribers_have() -> None
     never = {*phone.EXCHANGES_OF_NOBODY, "700", "976"}
     every = {f"{n}" for n in range(200, 1000) if n % 100 != 11} - never
     assert {phone._exchange(drawn) for _ in range(12_000)} == every
+
+
+def test_a_line_of_the_exchange_of_fiction_is_none_of_those_kept_for_it() -> None:
+    drawn = random.Random(0)
+    assert not [one for one in (phone._line("555", drawn) for _ in range(3000)) if one.startswith("01")]
+    assert any(phone._line("200", drawn).startswith("01") for _ in range(3000))
+
+
+def test_the_locale_of_a_countrys_own_language_comes_first() -> None:
+    assert locale_of("ES", ["ca_ES", "es_ES", "en_GB"]) == "es_ES"
+    assert locale_of("CH", ["fr_CH", "de_CH"]) == "de_CH"
+    assert locale_of("XX", ["fr_CH"]) == "en_US"
+
+
+def test_what_may_be_a_postal_code_stays() -> None:
+    assert ("4", "") in address._parts("12 Oak Street 4")
+    assert ("4", "OccupancyIdentifier") in address._parts("12 Oak Street Apt 4")
+
+
+def test_invented_addresses_have_two_to_four_digits_and_some_a_flat() -> None:
+    every = [address.in_one_town("Nobody", "OH", random.Random(seed))(random.Random(seed)) for seed in range(600)]
+    n_digits = Counter(len(one.partition(" ")[0]) for one in every)
+    assert n_digits[2] / 600 == pytest.approx(0.2, abs=0.06)
+    assert n_digits[3] / 600 == pytest.approx(0.4, abs=0.07)
+    assert n_digits[4] / 600 == pytest.approx(0.4, abs=0.07)
+    assert sum(one.count(",") == 3 for one in every) / 600 == pytest.approx(0.3, abs=0.07)
 
 
 def test_digits_of_another_script_stay_in_it() -> None:

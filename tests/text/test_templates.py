@@ -90,6 +90,8 @@ def test_an_unknown_template_is_guessed(prepared: Prepare) -> None:
 def test_a_model_without_a_chat_template_says_so(prepared: Prepare) -> None:
     with pytest.raises(UsageError, match="no chat template; give --template plain"):
         prepared("x", template="chat")
+    with pytest.raises(UsageError, match="this model has no chat template"):
+        templates.choose("chat", ByteTokenizer())
 
 
 @pytest.mark.parametrize("template", ["plain", "chat", "{context} | {query}"])

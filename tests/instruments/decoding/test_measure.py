@@ -226,6 +226,11 @@ def test_a_step_runs_both_branches_once_and_nothing_afterwards() -> None:
     assert rounds == [4] * 5
 
 
+def test_under_a_bound_every_response_is_drawn_apart() -> None:
+    assert Decode(epsilon=2.0).together == 1
+    assert Decode().together > 1
+
+
 def test_what_a_public_receipt_may_show_is_the_same_for_every_context() -> None:
     y = (1, 7, 2, 2)
     measure = Decode(epsilon=0.5)

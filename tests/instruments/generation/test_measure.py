@@ -204,6 +204,13 @@ def test_rounds_hold_few_sequences_of_many_exemplars() -> None:
     assert rounds[7:] == [3, 3, 3]
 
 
+def test_zero_is_a_seed_and_a_nonce() -> None:
+    assert (PrivateGeneration(seed=0).seed, PrivateGeneration(nonce=0).nonce) == (0, 0)
+    for given in ({"seed": -1}, {"nonce": -1}):
+        with pytest.raises(UsageError, match="0 or more"):
+            PrivateGeneration(**given)
+
+
 def test_what_it_takes_can_be_predicted() -> None:
     item = batch([(3, 4, 5), (6,), (7, 7, 3, 8)])
     for more in ({}, {"normalise_by": "present"}):

@@ -229,6 +229,16 @@ class Drifting(Toy):
         return found
 
 
+@pytest.mark.parametrize("calibration", [None, "n/a"])
+@pytest.mark.parametrize(("scoring", "n_tokens"), [("first-token", 1), ("whole-sequence", 3)])
+def test_known_noise_grows_with_the_tokens_of_a_label(scoring: Any, n_tokens: int, calibration: Any) -> None:
+    item = replace(icl_item(N_VOCAB, labels=LABELS[scoring]), model_noise_nats=1e-3)
+    got = readings_of(toy(), Icl("labels", scoring, calibration), item)
+    # Two log-probabilities; those that calibrate twice more; what renormalises doubles it.
+    expected = 2 * 1e-3 * n_tokens * (3 if calibration else 1) * 2
+    np.testing.assert_allclose(got["noise", ""], [expected], rtol=1e-12)
+
+
 def test_the_noise_is_twice_what_a_second_run_makes_to_a_log_probability() -> None:
     item = icl_item(N_VOCAB)
     still = readings_of(toy(), Icl("vocabulary"), item)
