@@ -268,6 +268,11 @@ def test_states_are_kept_of_what_others_fork_from_and_of_what_goes_on() -> None:
     # 1 2 3 5, from which 1 9 5 forks.
     assert work_of([Request(forked, (5, 6), TargetLogProbs())]).n_live_tokens == 4
     assert work_of([Request(apart, (5, 6), NextTokenSample(0.5))]).n_live_tokens == (3 + 2) + (2 + 2)
+    # While a round runs, states of the one before are there too.
+    backend = counting()
+    for number, response in enumerate(((5,), (5, 6))):
+        backend.score(replace(plan([Request(apart, response, NextTokenSample(0.5))]), round=number))
+    assert backend.work.n_live_tokens == (3 + 1) + (2 + 1) + (3 + 2) + (2 + 2)
 
 
 def test_logits_in_memory_are_those_of_a_slice_or_of_all_rows_that_have_to_be_there_together() -> None:

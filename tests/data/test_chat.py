@@ -35,6 +35,8 @@ def test_a_list_or_an_object_with_messages(tmp_path: Path, start: bytes, wrapped
         Message("system", "rules", (Document("rules", "Be brief."),)),
         Message("user", "user 2", (Document("user 2", "Who?"),)),
     )
+    # A message of which nothing is said goes with the context.
+    assert not Message("system", "rules", ()).fixed
 
 
 def test_content_may_be_parts_with_names(tmp_path: Path) -> None:

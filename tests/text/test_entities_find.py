@@ -161,6 +161,13 @@ def test_a_number_alone_in_its_countrys_groups_is_found() -> None:
     }
 
 
+@pytest.mark.parametrize("text", ["Then Mr. Ellen van der went home.", "Dr. Ellen von said no."])
+def test_a_name_does_not_end_in_a_particle(text: str) -> None:
+    assert [text[one.start : one.end] for one in person.find(text)] == ["Ellen"]
+    (whole,) = person._trimmed("Ellen van der", 0, 13, "")
+    assert (whole.start, whole.end) == (0, 5)
+
+
 def test_an_unknown_region_is_refused() -> None:
     phone.check_region("GB")
     with pytest.raises(UnknownNameError, match="no region named 'UK'"):

@@ -156,6 +156,9 @@ def test_placebos_are_put_in_and_nothing_else_is_changed(tokenizer: Any, prepare
     for placebo in item.placebos:
         assert placebo.without("placebo") == item.prompt
         assert len(placebo.ids) > len(item.prompt.ids)
+    assert item.placebo_alone is not None
+    held = {piece.name: piece.ids for piece in item.placebos[0].pieces if piece.role == "context"}
+    assert [piece.ids for piece in item.placebo_alone.pieces if piece.role == "context"] == [held["placebo"]]
 
 
 def test_an_unknown_removal_is_refused() -> None:

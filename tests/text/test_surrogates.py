@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -259,6 +260,28 @@ def test_a_line_of_the_exchange_of_fiction_is_none_of_those_kept_for_it() -> Non
     assert any(phone._line("200", drawn).startswith("01") for _ in range(3000))
 
 
+def test_a_suffix_of_two_parts_is_that_of_a_country() -> None:
+    said = {one: email._label(one) for one in ("mail.acme.co.uk", "mail.acme.com", "acme.shop.uk", "uk")}
+    assert said == {
+        "mail.acme.co.uk": ("acme", ".co.uk"),
+        "mail.acme.com": ("acme", ".com"),
+        "acme.shop.uk": ("shop", ".uk"),
+        "uk": ("", ".uk"),
+    }
+
+
+@pytest.mark.parametrize(("keep", "stays"), [("country", False), ("area", True)])
+def test_where_no_number_fits_the_last_drawn_or_the_number_itself_is_kept(
+    keep: Any, stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import phonenumbers as library
+
+    number = library.parse("+81312345678")
+    monkeypatch.setattr(library, "is_possible_number", lambda number: False)
+    monkeypatch.setattr(library, "number_type", lambda number: object())
+    assert (phone._national(number, random.Random(1), keep=keep) == "312345678") == stays
+
+
 def test_the_locale_of_a_countrys_own_language_comes_first() -> None:
     assert locale_of("ES", ["ca_ES", "es_ES", "en_GB"]) == "es_ES"
     assert locale_of("CH", ["fr_CH", "de_CH"]) == "de_CH"
@@ -276,6 +299,8 @@ def test_invented_addresses_have_two_to_four_digits_and_some_a_flat() -> None:
     assert n_digits[2] / 600 == pytest.approx(0.2, abs=0.06)
     assert n_digits[3] / 600 == pytest.approx(0.4, abs=0.07)
     assert n_digits[4] / 600 == pytest.approx(0.4, abs=0.07)
+    sides = ("N ", "S ", "E ", "W ", "N. ", "North ", "West ")
+    assert sum(one.partition(" ")[2].startswith(sides) for one in every) / 600 == pytest.approx(0.2, abs=0.06)
     assert sum(one.count(",") == 3 for one in every) / 600 == pytest.approx(0.3, abs=0.07)
 
 

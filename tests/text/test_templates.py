@@ -117,6 +117,15 @@ def test_the_chat_template_is_the_default_where_there_is_one(chat_tokenizer: Any
     assert chat_tokenizer.decode(one.item.response) == "Anna"
 
 
+def test_a_chat_template_may_strip_its_contents_and_nothing_else() -> None:
+    frames, contents = ("<u>", "</u>"), (" Who? ",)
+    assert templates._contents("<u> Who? </u>", frames, contents) == [(0, 6)]
+    assert templates._contents("<u>Who?</u>", frames, contents) == [(1, 5)]
+    for rendered in ("<u> Who? </u>!", "<s> Who? </u>", "<u> WHO? </u>", "<u> Who? !/u>"):
+        with pytest.raises(UsageError, match="changes what it is given"):
+            templates._contents(rendered, frames, contents)
+
+
 def test_in_parts_the_space_before_a_text_is_part_of_it(prepared: Prepare) -> None:
     # Most tokenizers write a space as part of the word after it.
     one = prepared("Anna sang.", tokenizer=BYTES, template="plain", tokenization="parts")
