@@ -70,5 +70,6 @@ def test_a_run_apart_shares_no_token_with_another() -> None:
         reduction = TargetLogProbsWithLoss(Decoding(bound_nats=bound), 0, 2)
         chunk = plan([Request((prompt.blank(), prompt), (7, 3), reduction)] * 2)
         assert [run.apart for run in chunk.runs].count(True) == n_apart
+        assert all(run.ids.tolist() == [*prompt.blank().ids, 7] for run in chunk.runs if run.apart)
         assert all((run.parent, run.fork) == (-1, 0) for run in chunk.runs if run.apart)
         assert not any(chunk.runs[run.parent].apart for run in chunk.runs if run.parent >= 0)

@@ -18,7 +18,7 @@ from leakmeter.core import cost, registry
 from leakmeter.core.case import Case, Document
 from leakmeter.core.cost import ModelSize, Speed, Work
 from leakmeter.core.drive import Cost, drive
-from leakmeter.core.forecast import PlanningBackend, Prediction, Sharing, planning_backend, predict
+from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, Sharing, planning_backend, predict
 from leakmeter.core.gradient import GradientRequest, Place, TopTokens
 from leakmeter.core.item import Item
 from leakmeter.core.measure import Measure, chooses
@@ -307,6 +307,18 @@ def test_some_token_is_left_where_all_that_stop_are_ruled_out(stop_ids: set[int]
     # Token and log-probability, then the ratio to the bound, its order, and the two orders asked for.
     assert scores.values.shape == (2, 1, 2 + 2 + 2)
     assert int(scores.values[0, 0, 0]) not in stop_ids
+
+
+def test_weights_are_read_in_every_pass_and_the_head_for_every_slice() -> None:
+    reading = Speed(float("inf"), 1e3, 0.0)
+    read = (2 * SIZE.n_layer_parameters + 3 * SIZE.n_head_parameters) * SIZE.bytes_per_number
+    assert cost.seconds(SIZE, reading, Work(n_passes=2, n_slices=3)) == pytest.approx(read / 1e3)
+
+
+def test_what_is_sent_is_an_upper_bound_where_some_of_it_is() -> None:
+    sure, bound = Sent(1, 20), Sent(2, 30, is_upper_bound=True)
+    assert sure + bound == bound + sure == Sent(3, 50, is_upper_bound=True)
+    assert sure + sure == Sent(2, 40)
 
 
 def test_seconds_grow_with_tokens_and_passes_and_shrink_with_speed() -> None:

@@ -25,6 +25,11 @@ def calibrated(voting: Aggregation, free: Free, target: Target) -> Calibrated:
     return found
 
 
+def test_what_only_no_influence_at_all_keeps_to_cannot_be_reached() -> None:
+    least = Target(1.0, DELTA, N_TOKENS).guarantee(0.0).epsilon
+    assert isinstance(calibrate(Aggregation(10.0, 50, 1.0), "temperature", Target(least, DELTA, N_TOKENS)), Unreachable)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "temperature", "order"),
     [(0.5, 68.58, 32), (1, 36.18, 18), (5, 8.53, 5), (10, 4.80, 3), (20, 2.81, 3), (50, 1.42, 2), (100, 0.94, 2)],

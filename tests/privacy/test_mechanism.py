@@ -51,6 +51,8 @@ def test_what_is_a_mechanism_and_what_knows_its_own_neighbours() -> None:
     assert isinstance(ClippedLogitAggregation(Aggregation(1.0, 2, 1.0)), QuickMechanism)
     assert isinstance(BoundedCid(1.0), Mechanism)
     assert not isinstance(BoundedCid(1.0), QuickMechanism)
+    with pytest.raises(UsageError, match="bounded decoding has one context, and 2 exemplars"):
+        BoundedCid(1.0).log_probs(np.zeros((3, 5)))
 
 
 @libraries

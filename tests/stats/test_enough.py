@@ -35,7 +35,7 @@ def test_a_share_takes_as_many_as_the_first_draw_that_chance_hardly_makes(share:
         return tail(which, n, by_chance) <= 0.025
 
     needed = next(n for n in count(1) if rare(n))
-    assert items_for_share(float(share), by_chance) == needed
+    assert items_for_share(float(share), by_chance) == items_for_share(float(share), by_chance, beyond=0) == needed
     if (share * needed).denominator == 1:
         assert share_told_apart(int(share * needed), needed, by_chance) is above
 

@@ -168,6 +168,26 @@ def test_a_name_does_not_end_in_a_particle(text: str) -> None:
     assert (whole.start, whole.end) == (0, 5)
 
 
+def test_a_title_for_everybody_tells_no_gender() -> None:
+    said = {title: [one.gender for one in person.find(f"{title} Kim Lee said so.")] for title in ("Dr.", "Mrs.", "Mr.")}
+    assert said == {"Dr.": [""], "Mrs.": ["f"], "Mr.": ["m"]}
+
+
+def test_what_is_recognised_may_be_a_date_too() -> None:
+    text = "The spring after met Dora Haas in Graz."
+    spans = [(4, 16, "DATE"), (21, 30, "PER")]
+    found = find(text, [(0, len(text))], region="US", recognise=lambda _: spans)
+    assert [(one.type, one.mentions) for one in found] == [("date", ((4, 16),)), ("person", ((21, 30),))]
+
+
+@pytest.mark.parametrize("text", ["a", "12 Oak St,\n\nDenver", "a - b\n,\nc", "x\u2013y  z,  w", ""])
+def test_folded_characters_keep_their_places(text: str) -> None:
+    folded, places = address._fold(text)
+    assert len(folded) == len(places)
+    assert places == sorted(places)
+    assert [folded[i] for i, at in enumerate(places) if text[at].isalnum()] == [c for c in text if c.isalnum()]
+
+
 def test_an_unknown_region_is_refused() -> None:
     phone.check_region("GB")
     with pytest.raises(UnknownNameError, match="no region named 'UK'"):

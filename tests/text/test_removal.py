@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.text.build import PromptSettings
+from leakmeter.text.build import PromptSettings, placebo_of, placebos
 
 Prepare = Callable[..., Prepared]
 NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four."
@@ -159,6 +160,16 @@ def test_placebos_are_put_in_and_nothing_else_is_changed(tokenizer: Any, prepare
     assert item.placebo_alone is not None
     held = {piece.name: piece.ids for piece in item.placebos[0].pieces if piece.role == "context"}
     assert [piece.ids for piece in item.placebo_alone.pieces if piece.role == "context"] == [held["placebo"]]
+
+
+@pytest.mark.parametrize(("n_tokens", "n"), [(1, 1), (2, 2), (7, 7)])
+def test_a_placebo_is_as_long_as_the_median_of_the_pieces(
+    tokenizer: Any, prepared: Prepare, n_tokens: int, n: int
+) -> None:
+    item = prepared(NOTE, tokenizer=tokenizer, template="plain").item
+    named = [replace(span, n_tokens=n_tokens) for span in item.spans]
+    made = placebos(item.prompt, named, None, tokenizer)
+    assert {len(placebo_of(one).ids) for one in made} == {n}
 
 
 def test_an_unknown_removal_is_refused() -> None:

@@ -294,3 +294,7 @@ def test_known_noise_moves_a_persuasion_that_is_zero_too() -> None:
     noise = Susceptibility()._known_noise(item, found)
     assert 0.0 < moved <= noise
     assert Susceptibility()._known_noise(item, found + 0.5) > noise
+    # Of an answer of three tokens each may be off: 6 δ instead of 2 δ, and its square.
+    answers = (((3,), (4, 5, 6)), ((7,),))
+    longer = replace(query_item(29, answers=answers), model_noise_nats=delta)
+    assert Susceptibility()._known_noise(longer, found) == pytest.approx((6 * delta) ** 2)
