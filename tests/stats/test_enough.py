@@ -40,6 +40,11 @@ def test_a_share_takes_as_many_as_the_first_draw_that_chance_hardly_makes(share:
         assert share_told_apart(int(share * needed), needed, by_chance) is above
 
 
+def test_one_item_tells_where_chance_has_next_to_none() -> None:
+    assert items_for_share(1.0, 0.01) == 1
+    assert items_for_share(1.0, 0.01, beyond=1) == 2
+
+
 def test_few_items_tell_nothing_either_way() -> None:
     assert share_told_apart(0, 4, 0.03) is None
     # Wilson's interval of 1 of 4 begins above 3 %, which chance has in 11 % of draws.

@@ -235,6 +235,15 @@ def test_every_unit_cuts_what_was_retrieved_and_leaves_the_turn(
         assert cut == rendered(chat_tokenizer, sent)
 
 
+def test_a_turn_that_asks_nothing_is_refused(chat_tokenizer: Any, prepared: Prepare) -> None:
+    messages = (
+        Message("system", "note", (Document("note", "Bo ate."),)),
+        Message("user", "q", (Document("q", " \n"),), fixed=True),
+    )
+    with pytest.raises(UsageError, match="empty query: its last user message says nothing"):
+        prepared([], tokenizer=chat_tokenizer, messages=messages)
+
+
 def test_of_fixed_messages_only_what_was_retrieved_is_context(chat_tokenizer: Any, prepared: Prepare) -> None:
     note, other = Document("note", "Anna called at nine."), Document("other", "Bo ate.")
     messages = (

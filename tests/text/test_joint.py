@@ -10,8 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.tokenizer_families import FAMILIES, SOME_QUICK, family
+from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.item import Prepared
+from leakmeter.core.prompt import CONTEXT, FRAME
 from leakmeter.data.chat import messages_of
+from leakmeter.text.joined import Stretch, prompt_of
 
 Prepare = Callable[..., Prepared]
 SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
@@ -134,3 +137,15 @@ def test_the_blank_chat_is_the_question_alone_whatever_stood_before(prepared: Pr
         }
         served = tokenizer.library.apply_chat_template([ask], tokenize=True, add_generation_prompt=True)
         assert blanks == {tuple(served["input_ids"] if hasattr(served, "keys") else served)}
+
+
+@pytest.mark.parametrize("tokenization", ["joint", "parts"])
+def test_a_template_that_begins_with_the_start_token_is_given_no_other(tokenization: Any) -> None:
+    def ids(text: str, *, is_template: bool) -> list[int]:
+        stretches = [Stretch("open", FRAME, text, is_template=is_template), Stretch("a", CONTEXT, "Bo ate.")]
+        return prompt_of(stretches, ByteTokenizer(), tokenization=tokenization).ids.tolist()  # type: ignore[no-any-return]
+
+    assert ids("\nSay: ", is_template=True) == list(b"\nSay: Bo ate.")
+    assert ids("Say: ", is_template=True) == list(b"\nSay: Bo ate.")
+    # What the data say is data.
+    assert ids("\nSay: ", is_template=False) == list(b"\n\nSay: Bo ate.")
