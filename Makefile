@@ -56,7 +56,7 @@ fuzz: $(VENV)/.installed-test ## fuzz every reader for 20 minutes, or FUZZ_SECON
 	echo "== fuzzers: $(FUZZ_SECONDS) seconds, FUZZ_SEED=$$seed"; \
 	LEAKMETER_FUZZ_SECONDS=$(FUZZ_SECONDS) LEAKMETER_FUZZ_SEED=$$seed $(BIN)/python -m pytest -p no:xdist tests/fuzz
 
-mutation: $(VENV)/.installed-test ## break 500 places of the code that computes, and see whether tests notice (hours)
+mutation: $(VENV)/.installed-test ## break 500 places of the code that computes, and see whether tests notice (an hour and a half)
 	@$(BIN)/python tests/mutants/sampled.py --sample 500 --seed 0
 
 check: $(VENV)/.installed-dev ## lint, format check and types
