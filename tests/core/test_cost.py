@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
 
+from helpers.model_sizes import SIZE
 from leakmeter.core import cost
-from leakmeter.core.cost import ModelSize, ResultCost, Speed, Work
+from leakmeter.core.cost import ResultCost, Speed, Work
 
-SIZE = ModelSize(
-    n_parameters=1000,
-    n_layer_parameters=600,
-    n_head_parameters=400,
-    n_vocab=40,
-    n_layers=4,
-    query_width=8,
-    state_width=8,
-    bytes_per_number=4,
-    n_pass_tokens=16,
-    n_slice_logits=100,
-    most_state_bytes=10**9,
-)
 SPEED = Speed(operations_per_second=1e6, bytes_per_second=1e6, layer_seconds=0.0)
 WRITTEN: dict[str, Any] = {"requests": 3, "tree_tokens": 40, "naive_tokens": 90, "seconds": 0.25}
 
@@ -37,7 +25,7 @@ def test_every_pass_takes_the_time_of_each_of_its_layers() -> None:
     without = cost.seconds(SIZE, SPEED, work)
     for layer_seconds in (1e-3, 1.0):
         with_it = cost.seconds(SIZE, replace(SPEED, layer_seconds=layer_seconds), work)
-        assert with_it - without == pytest.approx(12 * layer_seconds)
+        assert with_it - without == pytest.approx(3 * 2 * layer_seconds)
 
 
 def test_a_run_of_an_early_version_ran_out_of_no_memory_and_predicted_nothing() -> None:
@@ -48,3 +36,30 @@ def test_a_run_of_an_early_version_ran_out_of_no_memory_and_predicted_nothing() 
     later = ResultCost.of({"cost": told})
     assert (later.out_of_memory_retries, later.predicted_tree_tokens, later.predicted_seconds) == (2, 44, 0.5)
     assert later.scored_together == 8
+
+
+def test_nothing_counts_nothing() -> None:
+    assert set(astuple(Work())) == {0}
+
+
+def test_weights_are_read_in_every_pass_and_the_head_for_every_slice() -> None:
+    reading = Speed(float("inf"), 1e3, 0.0)
+    read = (2 * SIZE.n_layer_parameters + 3 * SIZE.n_head_parameters) * SIZE.bytes_per_number
+    assert cost.seconds(SIZE, reading, Work(n_passes=2, n_slices=3)) == pytest.approx(read / 1e3)
+
+
+def test_seconds_grow_with_tokens_and_passes_and_shrink_with_speed() -> None:
+    slow, fast = Speed(1e6, 1e6, 1e-3), Speed(2e6, 2e6, 5e-4)
+    work = Work(n_tokens=100, n_seen=1000, n_rows=10, n_passes=3, n_slices=1)
+    seconds = cost.seconds(SIZE, slow, work)
+    assert cost.seconds(SIZE, fast, work) == pytest.approx(seconds / 2)
+    assert cost.seconds(SIZE, slow, replace(work, n_passes=50)) > seconds
+    assert cost.seconds(SIZE, slow, replace(work, n_tokens=500)) > seconds
+
+
+def test_memory_is_weights_states_and_a_slice_of_logits() -> None:
+    work = Work(n_live_tokens=30, n_live_logits=100)
+    assert cost.weight_bytes(SIZE) == 4000
+    assert cost.state_bytes(SIZE, work) == 2 * 8 * 4 * 30
+    assert cost.state_bytes(replace(SIZE, most_state_bytes=7), work) == 7
+    assert cost.logit_bytes(SIZE, work) >= 400

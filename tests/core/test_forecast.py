@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,14 @@ import pytest
 
 from helpers import tiny_models as tiny
 from helpers import tuned_models
+from helpers.model_sizes import SIZE
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.outline import size_of
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.toy import Toy
 from leakmeter.core import cost, registry
 from leakmeter.core.case import Case, Document
-from leakmeter.core.cost import ModelSize, Speed, Work
+from leakmeter.core.cost import Work
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, Sharing, planning_backend, predict
 from leakmeter.core.gradient import GradientRequest, Place, TopTokens
@@ -33,8 +34,6 @@ from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import ClippedLogitAggregation
 from leakmeter.privacy.rdp import ORDERS
 from leakmeter.text.build import PromptSettings, prepare
-
-# By path: the folder of the back ends' tests is not on the path of these.
 
 TEXT = "the patient writes to the clinic. the clinic writes back. the patient writes on the same day."
 MEASURES = [Influence(), Influence(cid_lambda=1.5)]
@@ -175,21 +174,6 @@ def test_sequences_drawn_one_after_the_other_take_what_was_predicted() -> None:
     assert taken.n_tokens_run <= predicted.n_tokens_run <= 1.05 * taken.n_tokens_run
 
 
-SIZE = ModelSize(
-    n_parameters=1000,
-    n_layer_parameters=600,
-    n_head_parameters=400,
-    n_vocab=40,
-    n_layers=2,
-    query_width=8,
-    state_width=8,
-    bytes_per_number=4,
-    n_pass_tokens=16,
-    n_slice_logits=100,
-    most_state_bytes=10**9,
-)
-
-
 def counting(sharing: Sharing = "prefixes", **more: Any) -> PlanningBackend:
     given = {"tokenizer": Toy().tokenizer, "size": SIZE, **more}
     return PlanningBackend(name="x", dtype="float32", window=None, sharing=sharing, **given)
@@ -213,15 +197,6 @@ def test_work_is_that_of_the_tree_written_out() -> None:
     backend.score(plan([request]))
     assert (backend.work.n_tokens, backend.work.n_passes) == (10, 3)
     assert backend.work.n_seen == (1 + 2 + 3 + 4) + 2 * (1 + 2 + 3)
-
-
-def test_nothing_counts_nothing() -> None:
-    assert set(astuple(Work())) == {0}
-
-
-def test_a_fixed_time_is_that_of_every_layer_in_every_pass() -> None:
-    endless = Speed(float("inf"), float("inf"), 1e-3)
-    assert cost.seconds(SIZE, endless, Work(n_tokens=9, n_passes=3)) == pytest.approx(3 * 2 * 1e-3)
 
 
 def test_operations_are_those_of_the_tree_written_out() -> None:
@@ -309,33 +284,10 @@ def test_some_token_is_left_where_all_that_stop_are_ruled_out(stop_ids: set[int]
     assert int(scores.values[0, 0, 0]) not in stop_ids
 
 
-def test_weights_are_read_in_every_pass_and_the_head_for_every_slice() -> None:
-    reading = Speed(float("inf"), 1e3, 0.0)
-    read = (2 * SIZE.n_layer_parameters + 3 * SIZE.n_head_parameters) * SIZE.bytes_per_number
-    assert cost.seconds(SIZE, reading, Work(n_passes=2, n_slices=3)) == pytest.approx(read / 1e3)
-
-
 def test_what_is_sent_is_an_upper_bound_where_some_of_it_is() -> None:
     sure, bound = Sent(1, 20), Sent(2, 30, is_upper_bound=True)
     assert sure + bound == bound + sure == Sent(3, 50, is_upper_bound=True)
     assert sure + sure == Sent(2, 40)
-
-
-def test_seconds_grow_with_tokens_and_passes_and_shrink_with_speed() -> None:
-    slow, fast = Speed(1e6, 1e6, 1e-3), Speed(2e6, 2e6, 5e-4)
-    work = Work(n_tokens=100, n_seen=1000, n_rows=10, n_passes=3, n_slices=1)
-    seconds = cost.seconds(SIZE, slow, work)
-    assert cost.seconds(SIZE, fast, work) == pytest.approx(seconds / 2)
-    assert cost.seconds(SIZE, slow, replace(work, n_passes=50)) > seconds
-    assert cost.seconds(SIZE, slow, replace(work, n_tokens=500)) > seconds
-
-
-def test_memory_is_weights_states_and_a_slice_of_logits() -> None:
-    work = Work(n_live_tokens=30, n_live_logits=100)
-    assert cost.weight_bytes(SIZE) == 4000
-    assert cost.state_bytes(SIZE, work) == 2 * 8 * 4 * 30
-    assert cost.state_bytes(replace(SIZE, most_state_bytes=7), work) == 7
-    assert cost.logit_bytes(SIZE, work) >= 400
 
 
 @pytest.mark.parametrize("kind", tiny.ATTENTION + tiny.RECURRENT)
@@ -356,10 +308,3 @@ def test_weights_are_counted_without_numbers(kind: str) -> None:
     if kind == "llama":
         # Queries: 4 heads of 8; keys and values: 2 heads of 8 each.
         assert (size.n_layers, size.query_width, size.state_width) == (3, 32, 32)
-
-
-def test_costs_of_early_runs_are_read() -> None:
-    early = {"cost": {"requests": 3, "tree_tokens": 20, "naive_tokens": 60, "seconds": 0.5}}
-    read = cost.ResultCost.of(early)
-    assert (read.requests, read.tree_tokens, read.naive_tokens, read.seconds) == (3, 20, 60, 0.5)
-    assert (read.predicted_tree_tokens, read.out_of_memory_retries, read.scored_together) == (None, 0, None)
