@@ -23,6 +23,7 @@ setting may have no value, "none" stands for that; where it has several at once,
 from __future__ import annotations
 
 import itertools
+import sys
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -308,7 +309,9 @@ def _checked(setting: str, value: Any, annotation: str) -> Any:
     wanted = {"int": int, "float": float, "bool": bool}.get(annotation.split(" | ")[0], str)
     if wanted is float and isinstance(value, int) and not isinstance(value, bool):
         # 1 and 1.0 are one parameter, and have to give one run.
-        return float(value)
+        if abs(value) <= sys.float_info.max:
+            return float(value)
+        raise UsageError(f"setting '{setting}' is a number of {len(str(abs(value))):,} digits; give a smaller one")
     if wanted is str and isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):

@@ -343,8 +343,9 @@ def _read(path: Path) -> dict[str, Any]:
         if name not in kinds:
             raise UnknownNameError(f"key of {where}", name, kinds)
         kind = kinds[name]
-        # 14 is a number as well as 14.0; true is none.
-        if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool):
+        # 14 is a number as well as 14.0; true is none, nor is a whole one that no float64 is as large as.
+        fits = isinstance(value, (int, float) if kind is float else kind) and not isinstance(value, bool)
+        if not fits or (kind is float and isinstance(value, int) and abs(value) > sys.float_info.max):
             text = repr(value)
             shown = text if len(text) <= 40 else f"{text[:40]}…"
             raise UsageError(f"{where}: '{name}' is {shown}; it has to be {_KINDS[kind]}")
