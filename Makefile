@@ -15,6 +15,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # Dependencies of what is locked are locked too, so that pip has nothing to resolve. Modules are compiled when they are
 # first imported: most never are, and all of them would take 430 MB.
 LOCKED := $(PIP) install --no-deps --no-compile --require-hashes
+# What was compiled is kept, whatever the shell says: every process would compile all of torch and transformers again.
+unexport PYTHONDONTWRITEBYTECODE
 OURSELVES := $(PIP) install --no-deps --no-build-isolation -e .
 TAKES := du -sk $(VENV) | awk '{ printf "== installed: $(VENV) takes %.2f GB (`make clean` removes it)\n", $$1 / 1048576 }'
 # pip says nothing until it is done, which may take minutes: a dot every two seconds meanwhile, and a line's end.
