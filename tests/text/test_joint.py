@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from copy import deepcopy
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from helpers.tokenizer_families import FAMILIES, SOME_QUICK, family
+from helpers.tokenizer_families import FAMILIES, SOME_QUICK, family, library_family
+from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME
+from leakmeter.core.tokenizer import Encoded
 from leakmeter.data.chat import messages_of
+from leakmeter.errors import UsageError
 from leakmeter.text.joined import Stretch, prompt_of
 
 Prepare = Callable[..., Prepared]
@@ -149,3 +153,46 @@ def test_a_template_that_begins_with_the_start_token_is_given_no_other(tokenizat
     assert ids("Say: ", is_template=True) == list(b"\nSay: Bo ate.")
     # What the data say is data.
     assert ids("\nSay: ", is_template=False) == list(b"\n\nSay: Bo ate.")
+
+
+def test_a_chat_whose_question_is_refused_alone_has_no_blank_prompt(prepared: Prepare) -> None:
+    library = deepcopy(library_family("qwen"))
+    library.chat_template = (
+        "{% if messages[0]['role'] != 'system' %}{{ raise_exception('a system message first') }}{% endif %}"
+        + library.chat_template
+    )
+    chat = [{"role": "system", "content": "Bo ate."}, {"role": "user", "content": "Who?"}]
+    with pytest.raises(UsageError, match="a system message first"):
+        prepared([], tokenizer=HfTokenizer(library, None), messages=messages_of(chat, "test"))
+
+
+@pytest.mark.parametrize("removal", ["drop", "retokenize"])
+def test_a_sentence_is_cut_out_of_a_message_that_the_template_strips(prepared: Prepare, removal: str) -> None:
+    tokenizer = family("llama3")
+    chat = [{"role": "system", "content": " \n Anna sang. Bo ate figs. "}, {"role": "user", "content": "Who?"}]
+    one = prepared([], tokenizer=tokenizer, messages=messages_of(chat, "test"), unit="sentence", removal=removal)
+    left = {name: said(tokenizer, cut.ids) for name, cut in one.item.cuts.items()}
+    whole = said(tokenizer, one.item.prompt.ids)
+    assert list(left.values()) == [whole.replace("Annasang.", ""), whole.replace("Boatefigs.", "")]
+
+
+class Noting(ByteTokenizer):
+    """Notes which texts are said to be the first."""
+
+    firsts: ClassVar[dict[str, bool]] = {}
+
+    def encode_data(self, text: str, *, first: bool) -> Encoded:
+        """As ever."""
+        self.firsts[text] = first
+        return super().encode_data(text, first=first)
+
+    def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
+        """As ever."""
+        self.firsts[text] = first
+        return super().encode_frame(text, first=first)
+
+
+def test_in_parts_the_first_text_alone_is_tokenised_as_the_first(prepared: Prepare) -> None:
+    prepared("Bo ate.", tokenizer=Noting(), template="Read: {context} Say: {query}", query="Who?", tokenization="parts")
+    assert {text for text, first in Noting.firsts.items() if first} == {"Read:"}
+    assert {" Bo ate.", " Who?"} <= {text for text, first in Noting.firsts.items() if not first}
