@@ -24,7 +24,8 @@ import numpy as np
 
 from leakmeter.execute.pool import Event, Pool
 from leakmeter.runs.fleet import PartDone
-from leakmeter.runs.measure import WRITERS, Part, cases_of_part, write_part
+from leakmeter.runs.measure import WRITERS, write_part
+from leakmeter.runs.parts import Part, cases_of_part
 from leakmeter.runs.rundir import RunDirectory
 
 NAME: Final = "scale"

@@ -21,6 +21,11 @@ os.environ["LEAKMETER_SCORES"] = "off"
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One thread a worker: two workers of two threads each take twice as long on two cores.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Width, colours and file modes are those that the tests expect, whatever shell they are started from.
+os.environ |= {"COLUMNS": "80", "LINES": "24", "TERM": "xterm"}
+for _name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PY_COLORS", "TTY_COMPATIBLE"):
+    os.environ.pop(_name, None)
+os.umask(0o022)
 # What a power failure would leave is not tested, and to wait for the disk thousands of times takes half a minute.
 os.fsync = lambda handle: None
 # Properties are tested without a stopwatch: two cores are shared with other tests.

@@ -37,7 +37,7 @@ def commands_page() -> str:
 
 def names_page() -> str:
     """A directive for each public name, at the place where it is defined: functions, then what they return."""
-    public = {name: getattr(leakmeter, name) for name in leakmeter.__all__}
+    public = {name: getattr(leakmeter, name) for name in leakmeter.__all__ if not name.startswith("__")}
     blocks = []
     for name, found in sorted(public.items(), key=lambda one: (inspect.isclass(one[1]), one[0])):
         where = f"{found.__module__}.{found.__qualname__}"

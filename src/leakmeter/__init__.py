@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from leakmeter.runs.run import Run
     from leakmeter.runs.tracking import log_run
 
+    __version__: str
+
 _HOME = {
     "Guard": "leakmeter.ledger.guard",
     "LeakmeterError": "leakmeter.errors",
@@ -72,6 +74,7 @@ __all__ = [
     "Meter",
     "Results",
     "Run",
+    "__version__",
     "check_installation",
     "compare_runs",
     "doctor",
@@ -98,6 +101,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("leakmeter")
     if name not in _HOME:
         raise AttributeError(f"module 'leakmeter' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -9,6 +9,7 @@ LeakmeterError                  one line: what was given, what was expected, wha
 │   └── CapabilityError         a back end that cannot answer what a measure asks
 ├── ScoreError                  a model that answered with something that is no log-probability
 └── StoreError                  a run directory that cannot be written or read
+    └── DamagedError            a file of a run that holds what leakmeter did not write
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
+from leakmeter.overriding import override
+
 _LONGEST_NAME: Final = 120
 _FIRST, _LAST = 2000, 800  # characters of a message that is longer: what is wrong stands first, what to do last
 
@@ -24,6 +27,7 @@ _FIRST, _LAST = 2000, 800  # characters of a message that is longer: what is wro
 class LeakmeterError(Exception):
     """Base of all errors meant for the user; the command line prints its text as one line and exits with 2."""
 
+    @override
     def __str__(self) -> str:
         """The message. A long one, which repeats a value of a thousand digits or so, is told without its middle."""
         text = super().__str__()
@@ -55,6 +59,11 @@ class DataError(UsageError):
 class WindowError(LeakmeterError):
     """More tokens than the model's window holds."""
 
+    def __init__(self, problem: str, advice: str = "") -> None:
+        super().__init__(f"{problem}; {advice}" if advice else problem)
+        self.problem = problem
+        """The message without what to do, which is not the same everywhere."""
+
 
 class ModelError(LeakmeterError):
     """A model that cannot be fetched, verified or loaded."""
@@ -73,3 +82,12 @@ class ScoreError(LeakmeterError):
 
 class StoreError(LeakmeterError):
     """A run directory that cannot be written or read."""
+
+
+class DamagedError(StoreError):
+    """A file of a run that holds what leakmeter did not write; names the file and the field, and quotes neither."""
+
+    def __init__(self, run: str, file: str, field: str, why: str) -> None:
+        super().__init__(f"run '{run}' is damaged: {file}, {field}: {why}; remove that directory and run again")
+        self.finding = f"{file}: damaged: {field}: {why}"
+        """What is wrong, beside the name of the run."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakmeter.core import registry
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,9 +69,11 @@ class Meter(MeterMethods):
                     return partial(function, self.backend)
             raise AttributeError(f"no instrument has a function '{name}'; there are {', '.join(_names())}")
 
+    @override
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *_names()})
 
+    @override
     def __repr__(self) -> str:
         loaded = "backend" in self._model.__dict__
         return f"<Meter of {self.backend.name if loaded else self._model.given!r}>"

@@ -130,8 +130,9 @@ def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, 
 
     one = series(tiny_backend(kind, "sdpa"), item)
     noise = one.pop(("noise", ""))
-    # Of log-probabilities around −8: a few float32 roundings. Measured: 0 to 9.8e-7.
-    assert 0 <= noise.max() <= 1e-5
+    # Of log-probabilities around −8: a few float32 roundings, which the mixture of both branches multiplies. Measured
+    # on three processors: 0 to 1.2e-5 at weight 1.5.
+    assert 0 <= noise.max() <= 1e-5 * (weight + abs(1 - weight))
     backwards = series(tiny_backend(kind, "sdpa"), replace(item, spans=item.spans[::-1]))
     backwards.pop(("noise", ""))
     assert backwards.keys() == one.keys()

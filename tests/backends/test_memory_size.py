@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leakmeter.backends.hf.memory import parse_memory
+from leakmeter.core.limits import parse_memory
 from leakmeter.errors import UsageError
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from helpers.measure_items import make_item
-from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer
+from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer, Routes
+from helpers.model_server_llamacpp import LLAMACPP
 from leakmeter.backends.served import connection
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Control, Drawn, Probed, Scored, Setting
@@ -91,6 +92,16 @@ def test_a_fault_is_named(fault: str, since: int, number: int, name: str) -> Non
     assert failed(result) == [(number, name)]
     assert FAULTS[name][0] in result.checks[number - 1].found
     assert result.checks[number - 1].advice
+
+
+@pytest.mark.usefixtures("few_draws")
+@pytest.mark.parametrize("routes", [VLLM, LLAMACPP], ids=lambda routes: routes.dialect)
+def test_rows_that_sum_to_more_than_1_lack_nothing(routes: Routes) -> None:
+    with ModelServer(routes, faults=["scaled"], max_top=-1) as server:
+        result = api.doctor(server.model, tokenizer="toy")
+    assert failed(result) == [(4, "not_normalised")]
+    assert "do not add up to 1. They add up to more than 1 (the log of the sum is 0." in result.checks[3].found
+    assert "do not add up to 1" in result.verdict
 
 
 def test_a_slow_stream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from helpers.places import any_name
+
 Call = Callable[..., Any]
 
 
@@ -175,7 +177,8 @@ def test_bad_lines_alone_are_refused_even_when_skipped(cli: Call, tmp_path: Path
 def test_messages_need_a_chat_template(cli: Call, tmp_path: Path) -> None:
     chat = tmp_path / "chat.json"
     chat.write_text(json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]))
-    check_refused(cli("influence", "--model", "toy", "--messages", chat), "no chat template")
+    meant = ("--messages", chat, "--context-from", "system")
+    check_refused(cli("influence", "--model", "toy", *meant), "no chat template", "give a model that has one")
     check_refused(cli("influence", "--model", "toy", "--messages", chat, "--query", "x"), "leave --query out")
     chat.write_text("[]")
     check_refused(cli("influence", "--model", "toy", "--messages", chat), "list of at least one")
@@ -211,14 +214,15 @@ def test_a_damaged_run_is_named(cli: Call, measure: Call, tmp_path: Path) -> Non
     (run,) = (tmp_path / "runs").iterdir()
     cases = run / "cases-00000.json"
     cases.write_text(cases.read_text().replace("Graz", "Wien"))
-    said = (f"part 0 of run '{run}'", "'cases-00000.json' was changed after the run was complete")
+    said = (f"run '{run}' is damaged: cases-00000.json", "was changed after the run was complete")
     check_refused(cli("report", run), *said)
     check_refused(measure(out=tmp_path / "runs"), *said)
     (run / "spec.json").write_text("{")
-    check_refused(cli("report", run), f"the spec of run '{run}'")
-    check_refused(cli("report", cases), f"the spec of run '{cases}' cannot be read")
+    check_refused(cli("report", run), f"run '{run}' is damaged: spec.json")
+    check_refused(cli("report", cases), f"'{cases}/spec.json' cannot be read")
 
 
+@any_name
 def test_no_traceback_in_a_process_of_its_own(command: Call, note: Path) -> None:
     given = (
         "influence",
@@ -265,11 +269,42 @@ def test_a_context_too_long_for_the_window(
     monkeypatch.setattr("leakmeter.runs.loading.load_backend", lambda *_, **__: small)
     path = tmp_path / "long.txt"
     path.write_text("Anna sang in Graz. " * 30)
-    said = "case 'long' needs 609 tokens (570 of context, 5 of response) and 200 fit the model's window"
-    check_refused(measure(context_file=path), said, "--truncate")
-    check_refused(measure(context_file=path, response=None), "50 of response")
-    check_refused(measure("--truncate", query="Who? " * 50), "leaves no room for any context")
+    needs = "case 'long' needs 609 tokens (570 of context, 34 of query and template, 5 of response) and 200 fit"
+    cut = "; shorten the context, or have its end cut off with --truncate\n"
+    check_refused(measure(context_file=path), needs, cut)
+    check_refused(measure(context_file=path, response=None), "50 of response", cut)
+    # What is too long is named, and not the context, which is not.
+    for more in ((), ("--truncate",)):
+        check_refused(measure(*more, response="Anna. " * 50), "any context: shorten the response\n")
+        check_refused(measure(*more, query="Who? " * 50), "any context: shorten the query\n")
+        sampled = measure(*more, response=None, max_new_tokens=190)
+        check_refused(sampled, "any context: give a smaller --max-new-tokens\n")
     ended = measure("--truncate", "--json", context_file=path)
     assert ended.code == 0
     assert json.loads(ended.out)["truncated_tokens"] == 409
     assert "409" in measure("--truncate", context_file=path).out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("models", "list"), "`leakmeter models` has no command 'list'; give one of its commands (pull), or none"),
+        (("runs", "list", "old"), "`leakmeter runs list` takes options alone; 'old' belongs to none of them"),
+        (("influence", "--query", "Who", "came?"), "'came?' belongs to none of them: write a text of several words in"),
+        (("models", "pull", "toy", "now"), "`leakmeter models pull` takes NAME, and options; 'now' belongs to none"),
+        (("runs", "rename", "a", "b", "c"), "takes RUN and NAME, and options; 'c' belongs to none of them"),
+    ],
+)
+def test_a_word_too_many_is_answered_with_what_is_expected(cli: Call, words: tuple[str, ...], said: str) -> None:
+    check_refused(cli(*words), said)
+
+
+def test_no_command_answers_in_the_words_of_its_parser(cli: Call) -> None:
+    from leakmeter.cli import program
+
+    for name in (one for one in program() if not one.startswith("-")):
+        within = [one for one in program(name)[name] if not one.startswith("-")]
+        for path in ((name,), *((name, one) for one in within)):
+            ended = cli(*path, *["nosuch"] * 3)
+            assert "Unused" not in ended.err, path
+            assert ended.code == 2, path

@@ -56,7 +56,8 @@ def test_logs_of_a_retrieval_system_are_measured_as_they_are(
 def test_a_logged_chat_that_ends_in_an_answer(cli: Cli, tmp_path: Path) -> None:
     for make, name in ((role_files.chat_log, "log.jsonl"), (role_files.completions_log, "log.jsonl.gz")):
         path = make(tmp_path / name)
-        first, *_ = printed(cli("influence", "--data", path, "--unit", "entity", "--json"))
+        assert cli("influence", "--data", path, "--unit", "entity", "--json").code == 2
+        first, *_ = printed(cli("influence", "--data", path, "--context-from", "system", "--unit", "entity", "--json"))
         assert first["response"]["text"] == role_files.ANSWER
         assert first["query"] == role_files.QUESTION
         by_type = {piece["entity_type"]: piece for piece in first["pieces"]}

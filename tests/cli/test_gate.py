@@ -209,6 +209,31 @@ def test_the_latest_run(cli: Call, measured: Call) -> None:
     assert "no finished run under 'empty'" in empty.err
 
 
+def test_the_latest_run_that_has_the_quantities(cli: Call, measured: Call, data: Path) -> None:
+    """Not the newest of any instrument."""
+    older, run = measured("--unit", "word"), measured()
+    lines = [json.loads(line) for line in data.read_text(encoding="utf-8").splitlines()]
+    other = data.with_name("redacted.jsonl")
+    other.write_text("".join(json.dumps(line) + "\n" for line in lines[:1]), encoding="utf-8")
+    ended = cli("redact-plan", "--data", other, "--model", "toy", "--max-loss", "0.5", "--max-new-tokens", "1")
+    assert ended.code == 0, ended.err
+    newest = Path(ended.err.splitlines()[-1].removeprefix("run: "))
+    for number, one in enumerate((older, run, newest)):
+        os.utime(one / "spec.json", (2_000_000_000 + number,) * 2)
+    ended = cli("gate", "--latest", "--max", "influence.max <= 1e6", "--write-baseline", "b.json")
+    assert ended.code == 0, ended.err
+    assert "run 1: influence, 6 cases, unit sentence" in ended.err
+    assert "the newest of 2 with these quantities under 'runs'" in ended.err
+    assert cli("gate", "--latest", "--against", "b.json").code == 0
+    both = cli("gate", "--latest", "--max", "influence.max <= 1e6", "--max", "redact_plan.max <= 1e6")
+    assert (both.code, both.err.count("\n")) == (2, 1)
+    assert "no finished run under 'runs' has all of influence.max, redact_plan.max; give the bounds" in both.err
+    unknown = cli("gate", "--latest", "--max", "icl.max <= 5").err
+    assert "no quantity named 'icl.max'" in unknown
+    assert "'influence'" in unknown
+    assert "'redact_plan'" in unknown
+
+
 def test_all_runs_of_directories(cli: Call, measured: Call) -> None:
     measured()
     measured("--unit", "word")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,12 @@ def test_the_schema_is_told_without_runs(cli: Call) -> None:
             "two columns are called 'a', which an object cannot hold; name one with AS",
         ),
         (["select 1", "--runs", "nowhere"], "no directory of runs 'nowhere' (No such file or directory)"),
+        (
+            ["select '\udcff'"],
+            "the query is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) at ch",
+        ),
+        (["select 1", "--memory", "lots"], "memory is 'lots'; give a number with its unit, such as 512MiB or 2GiB"),
+        (["select 1", "--max-seconds", "0"], "max-seconds is 0.0; it has to be above 0, and 1,000,000 at most"),
         (["select 1", "--runs", "."], "no finished run under '.'; name their directory with --runs"),
     ],
 )
@@ -137,10 +144,31 @@ def test_what_cannot_be_asked_is_one_line(ask: Call, words: list[str], reason: s
     assert sorted(path.name for path in Path().iterdir()) == ["runs"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system holds a process to its address space")
+def test_a_query_takes_no_more_memory_than_it_may(ask: Call) -> None:
+    ended = ask("select len(list(range(400000000)))", "--memory", "64MiB")
+    needs = "the query needs more than 64MiB of memory"
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"leakmeter: {needs}; ask for less, or give more with --memory\n"
+
+
+def test_a_query_takes_no_more_time_than_it_may(ask: Call) -> None:
+    ended = ask("select count(*) from range(100000000) a, range(100000000) b", "--max-seconds", "0.01")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == "leakmeter: the query took over 0.01 seconds; ask for less, or give more with --max-seconds\n"
+
+
+def test_a_query_of_a_ledger_has_the_same_limits(cli: Call) -> None:
+    ended = cli("ledger", "query", "select 1", "--memory", "lots")
+    assert (ended.code, ended.err.startswith("leakmeter: memory is 'lots'")) == (2, True)
+    for words in (("query",), ("ledger", "query")):
+        assert "[default: 4GiB]" in " ".join(cli(*words, "--help").out.replace("│", " ").split())
+
+
 def test_damaged_runs_are_left_out_and_told(ask: Call, measure: Call) -> None:
     assert measure(seed=1).code == 0
     first, second = sorted(Path("runs").iterdir())
     (first / "spec.json").write_text("{", encoding="utf-8")
     ended = ask("--csv", "select id from runs")
     assert ended.out == f'"id"\n"{second.name}"\n'
-    assert ended.err.startswith(f"left out 1 damaged run; the first: the spec of run '{first}' cannot be read")
+    assert ended.err.startswith(f"left out 1 damaged run; the first: run '{first}' is damaged: spec.json, all of it: ")

@@ -21,7 +21,7 @@ import pytest
 
 from helpers.places import TESTS
 from leakmeter.runs.export import Whole, write
-from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.parts import cases_of_run
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
 from leakmeter.studies.grid import shipped
@@ -217,7 +217,7 @@ def exported(out: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.long
-def test_a_study_of_a_real_model_killed_at_twenty_moments_ends_like_one_left_alone(
+def test_a_study_of_a_real_model_killed_at_five_moments_ends_like_one_left_alone(
     real_backend: Any, tmp_path: Path
 ) -> None:
     settings = ("relations=2", "entities=2", "contexts=2", "contexts=3", "mentioning=0")
@@ -232,13 +232,13 @@ def test_a_study_of_a_real_model_killed_at_twenty_moments_ends_like_one_left_alo
     assert start(calm).wait(timeout=600) == 0
     seconds = time.monotonic() - began
     n_killed = n_studies = 0
-    while n_killed < 20:
+    while n_killed < 5:
         out, code = tmp_path / str(n_studies), -1
         n_studies += 1
         while code != 0:
             process = start(out)
             try:
-                code = process.wait(timeout=rng.uniform(0.3, 1.0) * seconds if n_killed < 20 else 600)
+                code = process.wait(timeout=rng.uniform(0.3, 1.0) * seconds if n_killed < 5 else 600)
             except subprocess.TimeoutExpired:
                 process.kill()
                 assert process.wait() == -signal.SIGKILL

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from helpers.places import any_name
 from leakmeter.core import written as files
 from leakmeter.core.written import (
     check_outside_runs,
@@ -124,6 +125,7 @@ def test_links_in_a_shared_directory_are_not_followed(tmp_path: Path, monkeypatc
     assert not (tmp_path / "made").exists()
 
 
+@any_name
 @posix
 def test_names_of_partial_files_cannot_be_guessed(tmp_path: Path) -> None:
     seen: set[str] = set()

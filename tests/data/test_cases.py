@@ -94,7 +94,7 @@ def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, sai
         ({**GOOD, "context": None}, "'context' has to be text or a list of documents"),
         ({**GOOD, "context": [5]}, "'context[0]' is a number, expected text"),
         ({**GOOD, "context": ["a", None]}, "'context[1]' is null, expected text"),
-        ({**GOOD, "context": [{"name": "a"}]}, "document 1 is an object without 'text', 'page_content' or 'content'"),
+        ({**GOOD, "context": [{"name": "a"}]}, "document 1 is an object without 'text', 'page_content', 'content'"),
         ({**GOOD, "context": [{"text": "a", "name": 1}]}, "'name' is a number, expected text"),
         ({**GOOD, "query": None}, "'query' is null, expected text"),
         ({**GOOD, "query": ["a"]}, "'query' is a list, expected text"),

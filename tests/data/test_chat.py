@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from leakmeter.core.case import Document, Message
+from leakmeter.core.case import Case, Document, Message
 from leakmeter.data import chat
 from leakmeter.data.cases import case_of, cases_of, logged_case
 from leakmeter.errors import DataError, UsageError
@@ -103,7 +103,7 @@ def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
         logged_case(tmp_path / "missing.json")
 
 
-LOGGED = [{"role": "system", "content": "Be brief."}, USER, {"role": "assistant", "content": ["Anna", "called."]}]
+LOGGED = [{"role": "tool", "content": "Anna called."}, USER, {"role": "assistant", "content": ["Anna", "called."]}]
 
 
 def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_last_message_of_the_assistant_is_the_response(tmp_path: Path) -> None
     assert read.decoding == "greedy"
     for case in (read, held):
         assert case.response == "Anna\ncalled."
-        assert [message.role for message in case.messages] == ["system", "user"]
+        assert [message.role for message in case.messages] == ["tool", "user"]
     answered_before = [*LOGGED, USER]
     assert case_of("", "", None, answered_before).response is None
     assert len(case_of("", "", "Bo.", answered_before).messages) == 4
@@ -244,7 +244,7 @@ class Role(str, Enum):  # noqa: UP042 (what a text of it shows is not its value)
 def test_messages_of_llamaindex_are_understood() -> None:
     asked = {"role": Role.USER, "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": "Who?"}]}
     system = {"role": "system", "additional_kwargs": {}, "blocks": [{"block_type": "text", "text": "Anna called."}]}
-    case = case_of(messages=[system, asked])
+    case = case_of(messages=[system, asked], context_from="system")
     assert [(message.role, message.parts[0].text) for message in case.messages] == [
         ("system", "Anna called."),
         ("user", "Who?"),
@@ -255,7 +255,7 @@ def test_messages_of_llamaindex_are_understood() -> None:
         ({**asked, "additional_kwargs": {"tool_calls": [1]}}, "field 'tool_calls' is not understood"),
     ):
         with pytest.raises(DataError, match=said):
-            case_of(messages=[system, bad])
+            case_of(messages=[system, bad], context_from="system")
 
 
 @pytest.mark.parametrize(
@@ -269,8 +269,49 @@ def test_messages_of_llamaindex_are_understood() -> None:
         ([], False),
     ],
 )
-def test_a_system_prompt_as_the_only_context_is_found(others: list[dict[str, str]], expected: bool) -> None:
-    asked = {"role": "user", "content": "Notes: Anna called. Who called?"}
-    assert case_of(messages=[*others, asked]).has_only_system_context is expected
-    marked = case_of(messages=[*others, asked], context_from=r"Notes:(.*)Who")
-    assert not marked.has_only_system_context
+def test_a_system_prompt_as_the_only_context_is_refused(
+    tmp_path: Path, others: list[dict[str, str]], expected: bool
+) -> None:
+    """In a call, in data and in a file of messages; unless it is said what is context."""
+    messages = [*others, {"role": "user", "content": "Notes: Anna called. Who called?"}]
+    path = write(tmp_path, messages)
+    readings = (
+        lambda **more: case_of(messages=messages, **more),
+        lambda **more: cases_of([{"messages": messages}], **more).cases[0],
+        lambda **more: logged_case(path, **more),
+    )
+    for read in readings:
+        if expected:
+            with pytest.raises(DataError) as refused:
+                read()
+            said = str(refused.value)
+            assert "the system prompt is the only context" in said
+            assert "--context-from REGEX, or give --context-from system" in said
+            assert "Anna" not in said
+        else:
+            assert not read().has_only_system_context
+        assert not read(context_from=r"Notes:(.*)Who").has_only_system_context
+        if expected:
+            assert read(context_from="system").has_only_system_context
+    if expected:
+        assert cases_of([{"messages": messages}, {"messages": LOGGED}], skip_bad=True).problems
+
+
+def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
+    system, tool = {"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}
+    before = [{"role": "user", "content": "Good day."}, {"role": "assistant", "content": "Good day."}]
+    case = case_of(messages=[system, *before, tool, USER], context_from="system")
+    assert [message.fixed for message in case.messages] == [False, True, True, True, False]
+    assert case.has_only_system_context
+    # A system prompt and a question alone are the case that they are without a word.
+    (bare,) = cases_of([Case("case", messages=case_of(messages=[system, USER], context_from="system").messages)]).cases
+    assert [message.fixed for message in bare.messages] == [False, False]
+    for messages in ([tool, USER], [USER]):
+        with pytest.raises(DataError, match="there is no message of role 'system', which --context-from system"):
+            case_of(messages=messages, context_from="system")
+    with pytest.raises(UsageError, match=r"has no group; put .*, or give 'system' for the system prompt"):
+        case_of(messages=[system, USER], context_from="sytem")
+    (case,) = cases_of(
+        [{"messages": [system, USER]}, {"messages": [tool, USER]}], context_from="system", skip_bad=True
+    ).cases
+    assert case.messages[0].role == "system"

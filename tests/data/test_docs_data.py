@@ -40,13 +40,20 @@ def test_every_file_of_the_page_is_read_by_its_command(
     if first.documents:
         assert first.query == "Who called?"
         assert first.documents[0].text == "Anna Ek called at nine."
-    elif "--context-from" in line:
+    elif "langfuse" in line:
         (message,) = first.messages
-        assert message.parts[message.retrieved[0]].text == "Anna Ek called at nine. Soup is served at noon."
+        assert (message.parts[1].name, message.parts[1].text) == ("calls.txt", "Anna Ek called at nine.")
+    elif "--context-from" in line:
+        message = first.messages[-1]
+        if "system" in line:
+            assert [one.fixed for one in first.messages] == [False, False]
+        else:
+            assert message.parts[message.retrieved[0]].text.startswith("Anna Ek called at nine.")
 
 
 def test_the_page_has_every_format() -> None:
     from leakmeter.data.formats import FORMATS
+    from leakmeter.traces.presets import PRESETS
 
     said = PAGE.read_text(encoding="utf-8").lower()
-    assert all(name in said for name in FORMATS)
+    assert all(name in said for name in (*FORMATS, *(preset.name for preset in PRESETS)))

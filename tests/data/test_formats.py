@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leakmeter.core.case import Case, Document
 from leakmeter.data.cases import cases_of
@@ -114,7 +117,7 @@ def test_a_frame_of_them_is_read() -> None:
 
 
 MESSAGES = [
-    {"role": "system", "content": "Anna called at nine."},
+    {"role": "tool", "content": "Anna called at nine."},
     {"role": "user", "content": "Who called?"},
 ]
 ANSWER = {"role": "assistant", "content": "Anna.", "refusal": None, "annotations": [], "tool_calls": None}
@@ -148,7 +151,7 @@ def test_a_logged_chat_ends_with_its_response(records: list[dict[str, Any]], id_
     (case,) = cases_of(records).cases
     assert (case.id, case.response) == (id_, "Anna.")
     assert [(message.role, message.parts[0].text) for message in case.messages] == [
-        ("system", "Anna called at nine."),
+        ("tool", "Anna called at nine."),
         ("user", "Who called?"),
     ]
 
@@ -174,12 +177,12 @@ def test_each_choice_is_a_case() -> None:
 
 def test_messages_of_langchain_are_a_chat() -> None:
     chat = [
-        {"type": "system", "content": "Anna called.", "additional_kwargs": {}},
+        {"type": "tool", "content": "Anna called.", "additional_kwargs": {}},
         {"type": "human", "content": "Who called?", "additional_kwargs": {}, "id": None},
         {"type": "ai", "data": {"content": "Anna.", "tool_calls": []}},
     ]
     (case,) = cases_of([{"messages": chat}]).cases
-    assert ([message.role for message in case.messages], case.response) == (["system", "user"], "Anna.")
+    assert ([message.role for message in case.messages], case.response) == (["tool", "user"], "Anna.")
     (case,) = cases_of([{"user_input": chat, "reference": "Anna."}]).cases
     assert case.response == "Anna."
 
@@ -285,11 +288,16 @@ def test_a_mapping_goes_before_a_format() -> None:
     [
         ({"prompt": "Who?", "passages": ["a"], "completion": "b"}, "--map query=prompt,context=passages,response=comp"),
         ({"query": "Who?", "context": "a", "respnse": "b"}, "unknown field 'respnse'; known: id, context, query, resp"),
-        ({"query": "Who?", "context": "a", "respnse": "b"}, "by another name, give --map response=respnse"),
-        ({"query": "Who?", "context": "a", "latency": 3}, "to leave other fields out, give --map context=context"),
+        ({"query": "Who?", "context": "a", "respnse": "b"}, "--map query=query,context=context,response=respnse"),
+        ({"query": "Who?", "context": "a", "latency": 3}, "leave others out, give --map query=query,context=context"),
         ({"messages": MESSAGES, "respone": "Anna.", "model": "m"}, "unknown field 'respone'"),
         ({"utterance": "Who?"}, "name the fields with --map query=…,context=…"),
-        ({"query": "Who?", "contexts": "a"}, "give --map context=contexts"),
+        ({"query": "Who?", "contexts": "a"}, "give --map query=query,context=contexts"),
+        (
+            {"prompt": "Who?", "model_answer": "Anna.", "ms": 3},
+            "--map query=prompt,context=…,response=model_answer, where … is the path of the context",
+        ),
+        ({"messages": MESSAGES[:2], "query": "Who?", "ts": 3}, "give --map messages=messages,query="),
     ],
 )
 def test_an_unknown_field_names_the_map_that_mends_it(record: dict[str, Any], problem: str) -> None:
@@ -297,9 +305,62 @@ def test_an_unknown_field_names_the_map_that_mends_it(record: dict[str, Any], pr
         cases_of([record])
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
-    if "--map" in problem and "…" not in problem and "comp" not in problem:
+    if "--map" in problem and "…" not in problem:
         mending = str(caught.value).partition("give --map ")[2]
         assert cases_of([record], map=mending).cases
+
+
+NESTED = [{"doc_id": "crm/7", "body": "Anna called."}, {"doc_id": "crm/8", "body": "Bo slept."}]
+
+
+@pytest.mark.parametrize(
+    ("record", "mending"),
+    [
+        (
+            {"question": "Who?", "retrieved_docs": ["Anna called.", "Bo slept."], "answer": "Anna.", "ts": 3},
+            "query=question,context=retrieved_docs,response=answer",
+        ),
+        (
+            {"trace": "t1", "user": {"question": "Who?"}, "rag": {"chunks": NESTED}, "output": {"text": "Anna."}},
+            "query=user.question,context=rag.chunks,response=output.text",
+        ),
+        (
+            {
+                "userQuestion": "Who?",
+                "rag": {"hits": [{"t": "Anna called.", "score": 1}, {"t": "Bo slept.", "score": 0}]},
+            }
+            | {"expected_output": "Anna called.", "final answer": "Anna.", "answer_time": "09:00"},
+            "query=userQuestion,context=rag.hits[].t,response=final answer,reference=expected_output",
+        ),
+        (
+            {"input": {"query": "Who?"}, "docs": {"items": [{"passage": "Anna called.", "doc_id": "a"}]}}
+            | {"choices": [{"output": "Anna."}], "prompt_template": "Answer.", "system_prompt": "Be brief."},
+            "query=input.query,context=docs.items,response=choices[0].output",
+        ),
+        (
+            {"query": "Who?", "context": {"a.txt": "Anna called.", "b.txt": "Bo slept."}, "latency_ms": 3},
+            "query=query,context=context",
+        ),
+    ],
+)
+def test_the_map_that_is_proposed_drops_nothing(record: dict[str, Any], mending: str) -> None:
+    with pytest.raises(DataError) as caught:
+        cases_of([record])
+    (proposed,) = shlex.split(str(caught.value).partition("give --map ")[2])
+    assert proposed == mending
+    (case,) = cases_of([record], map=proposed).cases
+    assert case.query == "Who?"
+    assert case.documents[0].text == "Anna called."
+    assert (case.response is None) == ("response" not in mending)
+    if "chunks" in mending:
+        assert [document.name for document in case.documents] == ["crm/7", "crm/8"]
+
+
+@given(record=st.recursive(st.text() | st.integers(), lambda one: st.dictionaries(st.text(), one) | st.lists(one)))
+def test_whatever_a_record_holds_its_error_is_one_line(record: Any) -> None:
+    with pytest.raises(DataError) as caught:
+        cases_of([{"unknown": record}])
+    assert "\n" not in str(caught.value)
 
 
 def test_columns_of_a_table_that_are_no_fields_are_left_out_and_named() -> None:
@@ -307,7 +368,7 @@ def test_columns_of_a_table_that_are_no_fields_are_left_out_and_named() -> None:
     found = cases_of(frame)
     assert found.cases == (Case("1", (Document("context", "Anna sang."),), "Who?"),)
     assert found.notes == ("data: columns left out: 'latency'",)
-    with pytest.raises(DataError, match=r"data frame, row 1: unknown field 'respnse'; .*--map response=respnse"):
+    with pytest.raises(DataError, match=r"data frame, row 1: unknown field 'respnse'; .*,response=respnse"):
         cases_of(frame.rename(columns={"response": "respnse"}).fillna("b"))
 
 

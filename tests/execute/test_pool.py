@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections import deque
 from collections.abc import Callable
@@ -95,7 +94,8 @@ def test_an_error_of_ours_is_final_and_another_is_tried_again() -> None:
 @pytest.mark.parametrize("kind", [one for one in vars(errors).values() if isinstance(one, type)])
 def test_errors_travel(kind: type) -> None:
     if issubclass(kind, LeakmeterError):
-        error = kind("unit", "x", ["y"]) if kind is UnknownNameError else kind("of a kind")
+        given = {UnknownNameError: ("unit", "x", ["y"]), errors.DamagedError: ("run", "file", "field", "is wrong")}
+        error = kind(*given.get(kind, ("of a kind",)))
         assert type(rebuilt(failure_of(error))) is kind
         assert str(rebuilt(failure_of(error))) == str(error)
 
@@ -169,7 +169,8 @@ def test_the_first_interrupt_drains_and_the_second_ends_at_once() -> None:
         for task, _ in pool.run(range(30), [0] * 30, lambda task: 100 + task):
             found.append(task)
             for _ in range(n_signals if len(found) == 4 else 0):
-                os.kill(os.getpid(), signal.SIGINT)
+                # Of this thread, which handles it at once: two signals of the process may become one.
+                signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
         interrupted(1)

@@ -1,4 +1,7 @@
-"""What commands over all instruments say with the toy model is what they said, to the last digit."""
+"""What commands over all instruments say with the toy model is what they said when it was recorded.
+
+Numbers agree within `helpers.closeness`: matrix products of other processors differ in their last digits.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from helpers import golden_commands as commands
+from helpers.closeness import differences
 from helpers.places import TESTS
 from leakmeter.core import registry
 from leakmeter.core.record import Record
@@ -39,7 +43,7 @@ def test_a_command_says_what_it_said(
     assert ended.code == 0, ended.err
     printed = [json.loads(line) for line in ended.out.splitlines()]
     before = json.loads((HERE / "toy" / f"{name}.json").read_text(encoding="utf-8"))
-    assert [commands.without_volatile(one) for one in printed] == before
+    assert not differences([commands.without_volatile(one) for one in printed], before)
     for one in printed:
         check_schema(one)
 

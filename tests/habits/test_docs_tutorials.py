@@ -11,6 +11,8 @@ from helpers import role_files
 from helpers.docs_blocks import PAGES, blocks, command_lines, exit_code, words_of
 from helpers.model_server import VLLM, ModelServer
 from helpers.places import ROOT
+from helpers.toy_chat import ToyChat
+from leakmeter.runs import loading
 
 TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials"]
 # They train weights, which the toy model has none of, or fetch some; that they parse is tested with all others.
@@ -30,6 +32,15 @@ def with_the_toy(words: list[str]) -> list[str]:
     return [*words, *more]
 
 
+@pytest.fixture
+def chatting_toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logged chats need a chat template, which the toy model has not."""
+    load = loading.load_backend
+    monkeypatch.setattr(
+        loading, "load_backend", lambda model, **how: ToyChat() if model == "toy" else load(model, **how)
+    )
+
+
 def test_there_is_one_for_each_reader() -> None:
     assert [page.stem for page in TUTORIALS] == ["auditor", "exemplars", "provider", "rag"]
 
@@ -39,6 +50,7 @@ def test_there_is_one_for_each_reader() -> None:
     [pytest.param(page, marks=pytest.mark.long) if page.stem == "exemplars" else page for page in TUTORIALS],
     ids=lambda page: page.stem,
 )
+@pytest.mark.usefixtures("chatting_toy")
 def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
@@ -56,11 +68,13 @@ def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pyt
     assert followed > 2
 
 
+@pytest.mark.usefixtures("chatting_toy")
 def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    # The toy model has no chat template, which logged chats need.
-    role_files.ragas_export(Path("log.jsonl"))
+    for block in blocks(page=ROOT / "README.md"):
+        if block.title is not None:
+            Path(block.title).write_text(block.text, encoding="utf-8")
     role_files.few_shots(Path("shots.csv"))
     role_files.queries(Path("reviews.csv"))
     role_files.crm_export(Path("crm.csv"))

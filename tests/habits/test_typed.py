@@ -47,6 +47,29 @@ REVEALED = [
     "leakmeter.instruments.decoding.result.DecodeResult",
     "leakmeter.runs.results.Results[leakmeter.instruments.generation.result.PrivateGenerationResult]",
 ]
+OVERRIDING = """
+class Base:
+    def record(self) -> int:
+        return 1
+
+
+class Marked(Base):
+    @override
+    def record(self) -> int:
+        return 2
+
+
+class Renamed(Base):
+    @override
+    def told(self) -> int:
+        return 3
+
+
+class Unmarked(Base):
+    def record(self) -> int:
+        return 4
+"""
+NEEDS_MYPY = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
 
 
 def test_the_stub_is_made_of_the_signatures() -> None:
@@ -72,25 +95,37 @@ def test_every_option_is_that_of_its_dataclass(name: str) -> None:
     assert list(inspect.signature(function.on).parameters) == [one for one in shown if one not in LOAD_OPTIONS]
 
 
-@pytest.mark.long
-@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
-def test_a_program_of_a_user_is_checked(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM, encoding="utf-8")
-    words = ["--strict", "--cache-dir", str(tmp_path / "cache"), "--no-error-summary", str(program)]
-    environment = {**os.environ, "MYPYPATH": str(ROOT / "src")}
+def checked(program: str, directory: Path, *words: str) -> list[str]:
+    """What mypy says of a program."""
+    (directory / "program.py").write_text(program, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *words],
-        cwd=tmp_path,
-        env=environment,
+        [sys.executable, "-m", "mypy", *words, "--cache-dir", "cache", "--no-error-summary", "program.py"],
+        cwd=directory,
+        env={**os.environ, "MYPYPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         timeout=1200,
     )
-    lines = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+@pytest.mark.long
+@NEEDS_MYPY
+def test_a_method_that_overrides_has_its_mark_and_no_other_has_it(tmp_path: Path) -> None:
+    module = (ROOT / "src" / "leakmeter" / "overriding.py").read_text(encoding="utf-8")
+    said = checked(module + OVERRIDING, tmp_path, "--config-file", str(ROOT / "pyproject.toml"))
+    assert len(said) == 2, said
+    assert 'Method "told" is marked as an override, but no base method was found' in said[0]
+    assert 'Method "record" is not using @override' in said[1]
+
+
+@pytest.mark.long
+@NEEDS_MYPY
+def test_a_program_of_a_user_is_checked(tmp_path: Path) -> None:
+    lines = checked(PROGRAM, tmp_path, "--strict")
     # Releases of mypy differ in how they call what is built in.
     assert [line.split('"')[1].removeprefix("builtins.") for line in lines if "Revealed" in line] == REVEALED
     errors = [line for line in lines if ": error:" in line]
     # Of an unknown keyword mypy may say two things: that it is unknown, and that no overload has it.
-    assert {line.split(":")[1] for line in errors} == {"17", "18"}, done.stdout
+    assert {line.split(":")[1] for line in errors} == {"17", "18"}, lines
     assert all("[call-overload]" in line for line in errors)

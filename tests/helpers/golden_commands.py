@@ -98,12 +98,12 @@ TOY: Final[dict[str, tuple[str, ...]]] = {
     ),
     "regurgitation": ("regurgitation", "--csv", "answers.csv"),
 }
-"""With the toy model, exact: their numbers are equal to the last digit."""
+"""With the toy model, which computes in float64."""
 MODEL: Final[dict[str, tuple[str, ...]]] = {
     "influence-sentence": ("influence", *PARTS, *NOTE, *ANSWER),
     "influence-entity-swap": ("influence", *PARTS, *NOTE, *ANSWER, "--unit", "entity", "--swap"),
     "influence-word-lambda": ("influence", *NOTE, *ANSWER, "--unit", "word", "--cid-lambda", "1.5"),
-    "influence-messages": ("influence", "--messages", "chat.json", "--unit", "message"),
+    "influence-messages": ("influence", "--messages", "chat.json", "--context-from", "system", "--unit", "message"),
     "decode-lambda": ("decode", *PARTS, *NOTE, "--lambda", "0.5", "--max-new-tokens", "6"),
     "decode-epsilon": ("decode", *NOTE, "--epsilon", "1", "--seed", "7", "--max-new-tokens", "6"),
     "redact-plan": ("redact-plan", *PARTS, *NOTE, *ANSWER, "--max-loss", "5", "--max-new-tokens", "4"),

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
+
 from helpers.toy_chat import ChatByteTokenizer
 from leakmeter.backends.toy import Toy
 from leakmeter.traces import LoggedAnswer
@@ -30,6 +32,17 @@ class ChatToy(Toy):
             raise KeyboardInterrupt
         self.n_rounds += 1
         return super().score(chunk)
+
+
+class Echo(ChatToy):
+    """A model that repeats: what followed a byte before is likelier behind it."""
+
+    def logits(self, ids: Any, positions: Any) -> Any:
+        """Even, but for what followed the last byte before."""
+        out = np.zeros(257)
+        followers = ids[1:][ids[:-1] == ids[-1]]
+        np.add.at(out, followers, 4.0 / max(1, len(followers)))
+        return out
 
 
 def logged(

@@ -388,6 +388,8 @@ WRITERS: dict[str, Writer] = {
     writer.__name__: writer
     for writer in (leakmeter, openai, openai_batch, ragas, openinference, otel, langfuse, mlflow, langsmith)
 }
+WITH_SPANS = ("openinference", "otel", "langfuse", "mlflow", "langsmith")
+"""Of writers that write other calls of a trace too."""
 
 
 def records(writer: Writer, given: Iterable[Exchange], *, apart: bool = False) -> list[dict[str, Any]]:

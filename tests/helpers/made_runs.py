@@ -18,7 +18,7 @@ CASES: tuple[dict[str, Any], ...] = (
     {"id": "b", "query": "Who?", "context": "Bo ate."},
 )
 SPEC = RunSpec(
-    measure="influence",
+    measure="handmade",
     params={"temperature": 0.5, "seed": 77, "unit": "sentence"},
     prompts={"instruction": "Ask Anna.", "samples": 2, "template": None},
     model={"name": "toy of Anna", "weights_sha256": None, "dtype": "float64", "device": "cpu"},
@@ -28,6 +28,18 @@ SPEC = RunSpec(
     command="leakmeter influence",
     problems=("line 3 is no JSON",),
 )
+TEXTS: dict[str, Any] = {
+    "model": "toy of Anna",
+    "weights_sha256": None,
+    "dtype": "float64",
+    "unit": "sentence",
+    "removal": "drop",
+    "template": "plain",
+    "documents": [],
+    "truncated_tokens": 0,
+    "sampled": True,
+    "spans": [],
+}
 COST = {"seconds": 0.25, "requests": 3, "tree_tokens": 40, "naive_tokens": 90, "halvings": 1}
 
 
@@ -42,7 +54,7 @@ def readings_of(case: str) -> list[Measurement]:
 
 def texts_of(case: dict[str, Any], seconds: float = COST["seconds"]) -> dict[str, Any]:
     responses = [{"text": "AB", "tokens": ["A", "B"]} for _ in range(1 if case["id"] == "b" else 2)]
-    return {**case, "responses": responses, "cost": {**COST, "seconds": seconds}}
+    return {**TEXTS, **case, "responses": responses, "cost": {**COST, "seconds": seconds}}
 
 
 def written(root: Path, spec: RunSpec = SPEC, *, together: bool = False, seconds: float = 0.25, parts: int = 2) -> Path:

@@ -39,6 +39,7 @@ FAULTS: Final = {
     "no_ids": "the prompt's token ids are not told",
     "start_token": "a start token is put before the prompt",
     "tempered": "log-probabilities are those after the request's temperature",
+    "scaled": "log-probabilities are multiplied by 0.97, so that rows sum to more than 1",
     "truncated": "half of the likeliest tokens that were asked for",
     "other_tokenizer": "another tokenizer than the toy's",
     "swapped_weights": "another model answers, under the same name",
@@ -176,6 +177,8 @@ class ModelServer:
         if self.has("tempered", call) and temperature > 0:
             logits = logits / temperature
         rows = np.asarray(logspace.log_softmax(logits))
+        if self.has("scaled", call):
+            rows = 0.97 * rows
         if self.has("company", call):
             rows = rows - 0.1 * self._has_company(call)
         if self.has("off_by_one", call):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.routing import BaseRoute
 from starlette.testclient import TestClient
 
 from leakmeter.serve.access import Access
@@ -33,15 +34,15 @@ def serving_of(folder: Path, *, port: int = 8000, models: tuple[str, ...] = ("to
     return Serving(
         Access(access.pop("host", "127.0.0.1"), port, **access),
         Models(models, {"cache": False}),
-        Queue(lambda error: f"unforeseen {type(error).__name__}"),
+        Queue(),
         folder / "runs",
         folder / "ledger",
     )
 
 
 @contextmanager
-def client(serving: Serving, *, signed_in: bool = True) -> Iterator[TestClient]:
-    with TestClient(make_app(serving), base_url=serving.access.origin, follow_redirects=False) as made:
+def client(serving: Serving, *, signed_in: bool = True, more: Sequence[BaseRoute] = ()) -> Iterator[TestClient]:
+    with TestClient(make_app(serving, more), base_url=serving.access.origin, follow_redirects=False) as made:
         if signed_in:
             made.get(serving.access.new_link())
         yield made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -11,7 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 import leakmeter.runs.loading
+from helpers import logged_traffic
 from helpers.logged_answers import ChatToy
+from leakmeter.backends.toy import Toy
 
 Call = Callable[..., Any]
 SECRET = "Ms Ana Alvi came. She said 4471."
@@ -60,7 +63,7 @@ def test_what_has_no_number_is_named_wherever_a_budget_is_told_of(cli: Call, log
 def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
     ended = cli("ledger", "add", log, "--model", "toy", "--keep-texts")
     assert ended.code == 0, ended.err
-    assert "added 2 answers, 1 of them measured; 0 were known" in ended.out
+    assert "read 3 calls: added 2 answers, 1 of them measured; 0 were known, 1 refused, 0 left out" in ended.out
     assert "refused 1: " in ended.out
     again = json.loads(cli("ledger", "add", log, "--model", "toy", "--json").out)
     assert (again["n_added"], again["n_known"]) == (0, 2)
@@ -120,3 +123,58 @@ def test_what_is_refused(cli: Call, log: Path, arguments: tuple[str, ...], why: 
     assert why in ended.err
     assert len(ended.err.splitlines()) == 1
     assert not Path("ledger").exists()
+
+
+def test_a_model_that_writes_no_chat_is_refused_with_what_can_be_given(
+    cli: Call, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", lambda *given, **options: Toy())
+    ended = cli("ledger", "add", log, "--model", "toy")
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+    assert "model 'toy' has no chat template" in ended.err
+    assert "give a model that has one: --model" in ended.err
+    assert "--template" not in ended.err
+
+
+def test_what_is_too_long_is_told_without_options_that_there_are_not(
+    cli: Call, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = ChatToy()
+    small.window = 60
+    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", lambda *given, **options: small)
+    ended = cli("ledger", "add", log, "--model", "toy")
+    assert ended.code == 0
+    assert "added 0 answers, 0 of them measured; 0 were known, 1 refused, 2 left out" in ended.out
+    assert "fit the model's window; give a model with a larger one" in ended.err
+    assert "--truncate" not in ended.err
+
+
+@pytest.mark.parametrize("name", logged_traffic.WRITERS)
+def test_every_call_of_a_mixed_log_is_accounted_for(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Added, known, refused, left out, or of nobody: none is lost, and none counted twice."""
+    small = ChatToy()
+    small.window = 400
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", lambda *given, **options: small)
+    exchange = replace(logged_traffic.exchanges(1)[0], texts=("A boat came.",), ids=("d1",), question="What came?")
+    mixed = (("A boat.", False, 2), ("A boat.", True, 1), ("A boat. " * 60, False, 3), (" ", False, 2))
+    kinds = [(answer, rewrite) for answer, rewrite, n in mixed for _ in range(n)]
+    traffic = [
+        replace(exchange, number=number, recipient=f"user-{number}", answer=answer, rewrite=rewrite)
+        for number, (answer, rewrite) in enumerate(kinds, 1)
+    ]
+    records = logged_traffic.records(logged_traffic.WRITERS[name], traffic)
+    log = logged_traffic.write(tmp_path / "log.jsonl", [*records, "no record"])
+    ended = cli("ledger", "add", log, "--model", "toy", "--json")
+    assert ended.code == 0, ended.err
+    done = json.loads(ended.out)
+    refused = done["refused"]
+    assert (done["n_added"], len(done["problems"]), done["n_known"]) == (3, 3, 0)
+    assert refused == {"malformed": 1, "no-answer": 2}
+    assert done["n_read"] == 3 + 3 + sum(refused.values()) == len(traffic) + 1
+    assert done["n_hidden_calls"] == (name in logged_traffic.WITH_SPANS)
+    again = json.loads(cli("ledger", "add", log, "--model", "toy", "--json").out)
+    assert (again["n_added"], again["n_known"], len(again["problems"])) == (0, 3, 3)
+    assert (again["n_read"], again["refused"]) == (done["n_read"], refused)

@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from helpers.logged_answers import ChatToy, logged
+from helpers.logged_answers import Echo, logged
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.ledger import measuring
 from leakmeter.ledger.budgets import Budget, check
@@ -42,17 +41,6 @@ PLANTED = (
     "What is new",
 )
 """What no file of a ledger may say; the id of a document may."""
-
-
-class Echo(ChatToy):
-    """A model that repeats: what followed a byte before is likelier behind it."""
-
-    def logits(self, ids: Any, positions: Any) -> Any:
-        """Even, but for what followed the last byte before."""
-        out = np.zeros(257)
-        followers = ids[1:][ids[:-1] == ids[-1]]
-        np.add.at(out, followers, 4.0 / max(1, len(followers)))
-        return out
 
 
 def day() -> list[LoggedAnswer]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import leakmeter
-from helpers.logged_answers import ChatToy
+from helpers.logged_answers import Echo
 from leakmeter.errors import UsageError
 from leakmeter.ledger.guard import NOTE, Guard
 from leakmeter.ledger.measuring import Measuring
@@ -16,17 +15,6 @@ from leakmeter.ledger.totals import Book
 
 DOCUMENTS = {"file-7": "Ms Ana Alvi came. She said 4471.", "weather": "It rains."}
 ASKED = ("Who came?", "Ana Alvi said 4471", "reader-1")
-
-
-class Echo(ChatToy):
-    """A model that repeats: what followed a byte before is likelier behind it."""
-
-    def logits(self, ids: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Even, but for what followed the last byte before."""
-        out = np.zeros(257)
-        followers = ids[1:][ids[:-1] == ids[-1]]
-        np.add.at(out, followers, 4.0 / max(1, len(followers)))
-        return out
 
 
 @pytest.fixture(autouse=True)
@@ -113,3 +101,10 @@ def test_documents_have_to_be_in_the_messages(tmp_path: Path) -> None:
             watch.check(documents, *ASKED, messages=messages)
     with pytest.raises(UsageError, match="above 0"):
         guard(tmp_path, 0.0)
+
+
+def test_a_model_without_a_chat_template_is_refused_with_what_can_be_given(tmp_path: Path) -> None:
+    watch = leakmeter.Guard(leakmeter.Meter("toy"), budget=5.0, ledger=tmp_path / "ledger")
+    with pytest.raises(UsageError, match=r"has no chat template.*or the meter of a Guard") as refused:
+        watch.check(DOCUMENTS, *ASKED)
+    assert "--template" not in str(refused.value)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 import zipfile
 from collections.abc import Callable
@@ -100,7 +101,15 @@ def run_python() -> Callable[[str], tuple[int, str, str]]:
     import subprocess
 
     def run(script: str) -> tuple[int, str, str]:
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+        # Rich draws rules that not every locale has; the program itself sees to its streams, and scripts do not.
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=120,
+            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        )
         return done.returncode, done.stdout, done.stderr
 
     return run

@@ -93,7 +93,8 @@ def test_any_two_distributions(library: Any) -> None:
     for row, log in zip(found, log_q, strict=True):
         np.testing.assert_allclose(row, slow_tilted(log_p, log_p - log), rtol=1e-12, atol=1e-15)
     tilted = np.asarray(from_tilts(library(log_p), library(log_p - log_q), SOME))
-    np.testing.assert_allclose(found, tilted, rtol=1e-13, atol=1e-15)
+    # Measured: 2e-14, and 1.1e-13 where the processor's newer instructions are switched off.
+    np.testing.assert_allclose(found, tilted, rtol=1e-12, atol=1e-15)
 
 
 @libraries

@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
 def test_runs_and_studies_are_listed(root: Path) -> None:
     found = {entry.name: entry for entry in entries(root)}
     assert list(found) == sorted(found)
-    words = {"measure": "influence", "model": "toy of Anna", "dtype": "float64", "device": "cpu"}
+    words = {"measure": "handmade", "model": "toy of Anna", "dtype": "float64", "device": "cpu"}
     finished = found[SPEC.id].finished
     assert finished is not None
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", finished)
@@ -66,7 +66,7 @@ def test_a_run_is_summed_up(root: Path) -> None:
     unfinished = summary(root / other("unfinished").id)
     assert unfinished.cost.seconds == 0.25
     assert unfinished.parameters == SPEC.params
-    with pytest.raises(StoreError, match="is damaged; `leakmeter runs verify"):
+    with pytest.raises(StoreError, match=r"is damaged: spec.json, all of it: "):
         summary(root / other("damaged").id)
 
 
@@ -86,7 +86,7 @@ def test_a_run_is_found_by_path_name_and_beginning(root: Path) -> None:
     for given in (str(path), SPEC.id, SPEC.id[:-3]):
         assert find_run(given, root) == path
     for given, reason in (
-        ("influence-", "'influence-' may be any of 3 runs under "),
+        ("handmade-", "'handmade-' may be any of 3 runs under "),
         ("nothing", "no run 'nothing', neither as a directory nor under "),
         ("study-figure", "no run 'study-figure'"),
         ("notes", "is no run"),

@@ -143,7 +143,10 @@ def test_a_damaged_or_unfinished_run_leaves_nothing(tmp_path: Path) -> None:
     part = run / "measurements-00001.parquet"
     part.write_bytes(part.read_bytes()[:-9])
     unfinished = written(tmp_path / "others", parts=1)
-    for path, reason in ((run, "part 1 of run"), (unfinished, "holds no complete run")):
+    for path, reason in (
+        (run, "is damaged: measurements-00001.parquet, all of it: "),
+        (unfinished, "holds no complete run"),
+    ):
         for out in (tmp_path / "out", tmp_path / "out.csv"):
             with pytest.raises(StoreError, match=reason):
                 write(path, out, Whole())

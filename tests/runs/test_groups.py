@@ -16,7 +16,8 @@ from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Callbacks, Part, cases_of_run, measure_cases, n_parts
+from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
+from leakmeter.runs.parts import Part, cases_of_run
 from leakmeter.runs.prediction import predicted_cases, predictor_of, shares
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.text.build import PromptSettings

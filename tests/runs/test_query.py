@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from helpers.made_runs import CASES, COST, HOSTILE, SPEC, other, rows_of, written
-from helpers.places import DOCS
+from helpers.made_runs import CASES, HOSTILE, SPEC, other, rows_of, texts_of, written
+from helpers.places import DOCS, any_name
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.catalogue import complete_runs
@@ -58,14 +58,14 @@ def test_cases_and_runs(runs: list[Path]) -> None:
         (1, "b", "Who?", "Bo ate.", "AB", 1, 40, 90, 0.25, 1),
     ]
     ((texts,),) = rows(f"select texts from cases where id = 'b' and run = '{runs[0].name}'", runs)
-    assert json.loads(texts) == {**CASES[1], "responses": [{"text": "AB", "tokens": ["A", "B"]}], "cost": COST}
+    assert json.loads(texts) == texts_of(CASES[1])
     ((parameters, *from_run),) = rows(
         "select parameters, measure, model, weights_sha256, dtype, device, n_cases, n_left_out, seconds, command "
         "from RUNS where version = '0.2.0'",
         runs,
     )
     assert json.loads(parameters) == SPEC.params
-    assert from_run == ["influence", "toy of Anna", None, "float64", "cpu", 2, 1, 0.5, "leakmeter influence"]
+    assert from_run == ["handmade", "toy of Anna", None, "float64", "cpu", 2, 1, 0.5, "leakmeter influence"]
     joined = (
         "select count(*) from measurements r join cases c on r.run = c.run and r.item = c.id "
         "join runs on runs.id = r.run"
@@ -75,10 +75,11 @@ def test_cases_and_runs(runs: list[Path]) -> None:
 
 
 def described(runs: list[Path], views: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
-    return {
-        view: [row[:2] for row in rows(f"select column_name, column_type from (describe {view}) -- cases", runs)]
-        for view in views
-    }
+    of_each = " union all ".join(f"select '{view}', column_name, column_type from (describe {view})" for view in views)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for view, name, type_ in rows(f"{of_each} -- cases", runs):
+        found.setdefault(view, []).append((name, type_))
+    return found
 
 
 def test_views_are_as_described(runs: list[Path]) -> None:
@@ -158,6 +159,7 @@ def test_nothing_but_the_numbers_can_be_opened(runs: list[Path], tmp_path: Path,
         rows(sql.format(file=file, folder=tmp_path, spec=runs[0] / "spec.json"), runs)
 
 
+@any_name
 def test_names_of_directories_are_no_sql(tmp_path: Path) -> None:
     root = tmp_path / "it's; DROP TABLE x --, a=1 🙂"
     run = written(root)
@@ -177,7 +179,7 @@ def test_a_directory_that_reads_as_a_pattern_is_refused(tmp_path: Path, name: st
 def test_a_damaged_part_is_one_line(runs: list[Path]) -> None:
     part = runs[0] / "measurements-00001.parquet"
     part.write_bytes(part.read_bytes()[:-20])
-    with pytest.raises(UsageError, match=rf"the query cannot be answered.*{runs[0].name}/measurements-00001\.parquet"):
+    with pytest.raises(StoreError, match=rf"{runs[0].name}' is damaged: measurements-00001\.parquet, all of it: "):
         rows("select avg(value) from measurements", runs)
     cases = runs[1] / "cases-00000.json"
     cases.write_text("[]", encoding="utf-8")

@@ -78,20 +78,20 @@ def test_a_file_that_is_not_ours_is_named(run: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda told: told["params"].update(temperature=0.6), "spec.json: edited: its id is influence-"),
-        (lambda told: told["cases"][0].update(query="Wie?"), "spec.json: edited: its id is influence-"),
-        (lambda told: told.update(version="9"), "spec.json: edited: its id is influence-"),
-        (lambda told: told.update(id="influence-0"), "and what it holds makes influence-"),
-        (lambda told: told.update(n_parts=1), "spec.json: edited: its hashes are not those of 1 parts"),
-        (lambda told: told["files_sha256"].popitem(), "edited: its hashes are not those of 2 parts"),
-        (lambda told: told.update(n_parts=True), "spec.json: n_parts or files_sha256"),
-        (lambda told: told.update(n_parts=-1), "spec.json: n_parts or files_sha256"),
-        (lambda told: told.update(files_sha256=[]), "spec.json: n_parts or files_sha256"),
-        (lambda told: told.update(cases=None), "is not one that leakmeter wrote"),
-        (lambda told: told.update(cases=["a"]), "is not one that leakmeter wrote"),
-        (lambda told: told.update(measure="Dora lives here"), "is not one that leakmeter wrote"),
-        (lambda told: told.update(model=None), "is not one that leakmeter wrote"),
-        (lambda told: told.clear(), "is not one that leakmeter wrote"),
+        (lambda told: told["params"].update(temperature=0.6), "spec.json: edited: its id is handmade-"),
+        (lambda told: told["cases"][0].update(query="Wie?"), "spec.json: edited: its id is handmade-"),
+        (lambda told: told.update(version="9"), "spec.json: edited: its id is handmade-"),
+        (lambda told: told.update(id="handmade-0"), "and what it holds makes handmade-"),
+        (lambda told: told.update(n_parts=1), "spec.json: damaged: n_parts: "),
+        (lambda told: told["files_sha256"].popitem(), "spec.json: damaged: n_parts: "),
+        (lambda told: told.update(n_parts=True), "spec.json: damaged: n_parts: "),
+        (lambda told: told.update(n_parts=-1), "spec.json: damaged: n_parts: "),
+        (lambda told: told.update(files_sha256=[]), "spec.json: damaged: files_sha256: "),
+        (lambda told: told.update(cases=None), "spec.json: damaged: cases: is of another kind"),
+        (lambda told: told.update(cases=["a"]), "spec.json: damaged: cases: "),
+        (lambda told: told.update(measure="Dora lives here"), "spec.json: damaged: measure: has to be a name"),
+        (lambda told: told.update(model=None), "spec.json: damaged: model: is of another kind"),
+        (lambda told: told.clear(), "spec.json: damaged: cases: is missing"),
     ],
 )
 def test_an_edited_spec_is_found_out(run: Path, change: Callable[[dict[str, Any]], Any], said: str) -> None:
@@ -106,7 +106,7 @@ def test_a_spec_that_cannot_be_read(run: Path, content: bytes) -> None:
     (run / "spec.json").write_bytes(content)
     found = verify(run)
     assert found.state == "wrong"
-    assert found.findings[0].startswith("spec.json: the spec of run")
+    assert found.findings[0].startswith("spec.json: damaged: all of it: ")
 
 
 def test_what_only_explains_a_run_may_differ(run: Path) -> None:
@@ -135,7 +135,7 @@ def test_parts_of_another_run_with_their_hashes(tmp_path: Path) -> None:
         }
 
     in_spec(run, swap)
-    assert verify(run).findings == ("spec.json: its cases are not those of the parts",)
+    assert verify(run).findings == ("spec.json: damaged: cases: are not those of the parts",)
     swapped = run / "cases-00000.json"
     other_texts = swapped.read_bytes().replace(b'"id": "b"', b'"id": "c"')
     swapped.write_bytes(other_texts)

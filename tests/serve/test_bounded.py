@@ -270,6 +270,43 @@ def test_a_client_that_goes_ends_the_drawing_and_stays_charged_in_full(shared: S
     assert shared.spent("Hal is 8.") == 200 * EPSILON
 
 
+def test_a_client_that_goes_ends_the_preparation_and_is_not_charged(
+    shared: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from leakmeter.text import spans
+
+    job, is_reached = None, threading.Event()
+    tokenizer = type(shared.serving.models.use("toy").backend.tokenizer)
+    encode = tokenizer.encode_joined
+
+    def waiting_until_cancelled(self: Any, parts: Any) -> Any:
+        nonlocal job
+        if job is None:
+            job = shared.serving.queue._running
+            is_reached.set()
+            assert job is not None
+            assert job._stop.wait(10)
+        return encode(self, parts)
+
+    monkeypatch.setattr(tokenizer, "encode_joined", waiting_until_cancelled)
+    monkeypatch.setattr(spans, "of_units", lambda *_: pytest.fail("the preparation went on"))
+    body = {"model": "toy", "messages": QUESTION, "documents": ["Kim is 2."], "max_tokens": 4}
+    request = httpx.Request(
+        "POST", f"{shared.origin}/v1/chat/completions", json=body, headers={"authorization": f"Bearer {SECRET}"}
+    )
+    head = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+    with socket.create_connection(("127.0.0.1", shared.serving.access.port)) as client:
+        client.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n".encode() + request.content)
+        assert is_reached.wait(10)
+    until(lambda: shared.serving.queue.length == 0)
+    assert job is not None
+    assert job.state == "cancelled"
+    assert shared.spent("Kim is 2.") == 0.0
+    monkeypatch.undo()
+    shared.ask(["Kim is 2."], max_tokens=1)
+    assert shared.spent("Kim is 2.") == EPSILON
+
+
 def test_a_failure_after_the_charge_says_nothing_of_the_documents_and_stays_charged(
     shared: Served, monkeypatch: Any
 ) -> None:

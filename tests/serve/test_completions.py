@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
+from helpers.places import DOCS
 from helpers.toy_chat import ToyChat
 from leakmeter.backends.toy import Toy
 from leakmeter.instruments.decoding.measure import Decode
-from leakmeter.serve.completions import CompletionRequest, FieldError, GivenDocument, parsed
+from leakmeter.serve.completions import (
+    MOST_DOCUMENTS,
+    MOST_MESSAGES,
+    CompletionRequest,
+    FieldError,
+    GivenDocument,
+    parsed,
+)
 from leakmeter.text.build import PromptSettings
 
 GIVEN: dict[str, Any] = {
@@ -62,9 +70,18 @@ def test_fields_that_ask_for_nothing_are_taken() -> None:
         ({"temperature": 0}, "temperature"),
         ({"temperature": 2.5}, "temperature"),
         ({"temperature": True}, "temperature"),
+        ({"temperature": 10**400}, "temperature"),
+        ({"temperature": -(10**400)}, "temperature"),
+        ({"temperature": 1e-31}, "temperature"),
+        ({"temperature": 5e-324}, "temperature"),
         ({"n": 0}, "n"),
         ({"n": 17}, "n"),
         ({"n": 1.5}, "n"),
+        ({"n": 10**400}, "n"),
+        ({"max_tokens": 10**400}, "max_tokens"),
+        ({"max_tokens": 2.0}, "max_tokens"),
+        ({"top_p": 10**400}, "top_p"),
+        ({"frequency_penalty": -(10**400)}, "frequency_penalty"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_completion_tokens": "5"}, "max_completion_tokens"),
         ({"max_tokens": 5, "max_completion_tokens": 5}, "max_tokens"),
@@ -81,6 +98,8 @@ def test_fields_that_ask_for_nothing_are_taken() -> None:
         ({"documents": [{"text": "a", "id": 1}]}, "documents[0].id"),
         ({"documents": [{"text": "a", "title": "b"}]}, "documents[0].title"),
         ({"documents": ["\ud800"]}, "documents[0]"),
+        ({"documents": ["a"] * (MOST_DOCUMENTS + 1)}, "documents"),
+        ({"messages": [{"role": "user", "content": "a"}] * (MOST_MESSAGES + 1)}, "messages"),
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "assistant", "content": "Hello"}]}, "messages"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
@@ -105,11 +124,31 @@ def test_a_refusal_quotes_no_value() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b"null", b"{", b'{"n": NaN}', b'{"n": 1, "n": 2}', b"\xff", b"[" * 100_000, b'{"a":' * 50_000],
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b'{"n": NaN}',
+        b'{"n": 1' + b"0" * 5000 + b"}",
+        b'{"n": 1, "n": 2}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+    ],
 )
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(FieldError):
         parsed(body, ("toy",), 7)
+
+
+def test_as_many_documents_and_messages_as_are_taken_are_taken_and_the_bound_is_said() -> None:
+    many = asked(documents=["a"] * MOST_DOCUMENTS, messages=GIVEN["messages"] * MOST_MESSAGES)
+    assert (len(many.documents), len(many.messages)) == (MOST_DOCUMENTS, MOST_MESSAGES)
+    too_many = refused(documents=["a"] * (MOST_DOCUMENTS + 1))
+    assert (too_many.status, str(too_many)) == (400, "documents has 1,001 texts; 1,000 are taken at most")
+    page = DOCS.joinpath("serve_completions.md").read_text(encoding="utf-8")
+    assert all(f"{most:,} at most" in page for most in (MOST_DOCUMENTS, MOST_MESSAGES))
 
 
 def test_every_message_stays_without_the_documents() -> None:

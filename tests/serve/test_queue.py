@@ -14,6 +14,7 @@ import pytest
 
 from helpers.serving import CASE, HEADERS, asked, client, listening, serving_of
 from leakmeter.backends.toy import Toy
+from leakmeter.core.checkpoint import checkpoint
 from leakmeter.errors import UsageError
 from leakmeter.serve import queue as queues
 from leakmeter.serve.queue import BusyError, Job, Queue
@@ -21,7 +22,7 @@ from leakmeter.serve.queue import BusyError, Job, Queue
 
 @pytest.fixture
 def queue() -> Iterator[Queue]:
-    made = Queue(lambda error: f"unforeseen {type(error).__name__}")
+    made = Queue()
     yield made
     made.close()
     made.join(5)
@@ -58,8 +59,8 @@ def test_failures_are_one_line_and_the_next_job_is_done(queue: Queue) -> None:
     for error, said in (
         (UsageError("no such thing"), "no such thing"),
         (MemoryError(), "out of memory"),
-        (RuntimeError("private text"), "unforeseen RuntimeError"),
-        (RecursionError(), "unforeseen"),
+        (RuntimeError("private text"), "should not happen (RuntimeError)"),
+        (RecursionError(), "should not happen"),
     ):
         job = queue.submit(failing(error), "a")
         assert ended(job) == "failed"
@@ -80,6 +81,17 @@ def test_a_job_that_is_cancelled_ends_where_it_looks_or_does_not_begin(queue: Qu
     assert ended(running) == ended(waiting) == "cancelled"
     assert "started" not in [event.name for event in waiting.events]
     assert queue.length == 0
+
+
+def test_a_job_that_is_cancelled_ends_at_the_next_checkpoint_of_its_work(queue: Queue) -> None:
+    def work(job: Job) -> None:
+        checkpoint()
+        job.cancel()
+        checkpoint()
+        raise AssertionError("it went on")
+
+    assert ended(queue.submit(work, "a")) == "cancelled"
+    assert ended(queue.submit(lambda job: checkpoint(), "a")) == "done"
 
 
 def test_the_queue_is_bounded_for_one_and_for_all(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,5 +129,6 @@ def test_a_measurement_that_crashes_leaves_the_server_up(tmp_path: Path, monkeyp
     with client(serving_of(tmp_path)) as made:
         with monkeypatch.context() as broken:
             broken.setattr(Toy, "score", lambda *_: 1 / 0)
-            assert asked(made, "measure")[-1] == ("failed", {"error": "unforeseen ZeroDivisionError"})
+            ended = asked(made, "measure")[-1]
+            assert (ended[0], "should not happen (ZeroDivisionError)" in ended[1]["error"]) == ("failed", True)
         assert asked(made, "measure")[-1][0] == "done"

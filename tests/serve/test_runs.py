@@ -1,16 +1,21 @@
-"""Pages of runs: the list, one run, two compared, SQL; started, watched, cancelled and continued."""
+"""Pages of runs: the list, one run, two compared; started, watched, cancelled and continued."""
 
 from __future__ import annotations
 
+import html
 import json
+import re
+import shlex
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import leakmeter
+from helpers.made_runs import SPEC, written
 from helpers.serving import HEADERS, client, events, serving_of
 from leakmeter.serve.queue import Cancelled
 
@@ -75,6 +80,36 @@ def test_a_run_has_its_facts_its_report_and_what_to_copy(made: Any, runs: tuple[
     assert "default-src 'none'" in report.headers["content-security-policy"]
 
 
+MEASURED: dict[str, tuple[Callable[..., Any], Any, dict[str, Any]]] = {
+    "exemplars": (leakmeter.audit, ["It rains.", "It snows."], {"epsilon": 20.0, "samples": 1, "max_new_tokens": 1}),
+    "contexts": (leakmeter.susceptibility, ["Who?"], {"contexts": ["Emma is by Poe.", "It rains."]}),
+    "pieces": (leakmeter.influence, CASES[:1], {}),
+    "": (leakmeter.redaction, CASES[:1], {"max_loss": 0.2}),
+}
+"""A measure, by what its results have as pieces."""
+
+
+@pytest.mark.parametrize("pieces", MEASURED)
+def test_the_sql_of_a_run_lists_its_pieces_or_where_it_has_none_its_cases(pieces: str, tmp_path: Path) -> None:
+    measure, data, options = MEASURED[pieces]
+    run = measure("toy", data, **options, out=tmp_path / "runs")
+    with client(serving_of(tmp_path)) as made:
+        page = html.unescape(made.get(f"/runs/{run.path.name}").text)
+    (command,) = re.findall(r"<pre[^>]*>leakmeter query ([^<]*)</pre>", page)
+    sql, _, place = shlex.split(command)
+    rows = leakmeter.query(sql, place)
+    assert len(rows) == sum(len(getattr(case, pieces)) if pieces else 1 for case in run)
+    assert set(rows.columns) == {"item", "piece", "nats"} if pieces else "id" in rows.columns
+
+
+def test_a_run_of_a_measure_that_is_not_installed_has_a_page(tmp_path: Path) -> None:
+    path = written(tmp_path / "runs", replace(SPEC, measure="of_another_package"))
+    with client(serving_of(tmp_path)) as made:
+        answer = made.get(f"/runs/{path.name}")
+    assert answer.status_code == 200
+    assert "select * from results" in answer.text
+
+
 @pytest.mark.parametrize("name", ["influence-0000", "%2e%2e%2fruns", "..%2fledger", "a" * 300, "runs"])
 @pytest.mark.parametrize("what", ["", "/report", "/progress"])
 def test_what_is_no_run_is_refused(made: Any, name: str, what: str) -> None:
@@ -83,12 +118,16 @@ def test_what_is_no_run_is_refused(made: Any, name: str, what: str) -> None:
     assert "Traceback" not in answer.text
 
 
+def entry_named(name: str, folder: Path) -> Any:
+    return next(entry for entry in leakmeter.list_runs(folder / "runs") if entry.name == name)
+
+
 def test_a_run_gets_another_name(made: Any, runs: tuple[Path, str, str]) -> None:
     path = f"/runs/{runs[1]}/rename"
-    finished = leakmeter.list_runs(runs[0] / "runs")[0].finished
+    before = entry_named(runs[1], runs[0])
     assert made.post(path, json={"name": " new "}, headers=HEADERS).json() == {"name": "new"}
-    entry = next(one for one in leakmeter.list_runs(runs[0] / "runs") if one.name == runs[1])
-    assert (entry.given_name, entry.finished) == ("new", finished)
+    after = entry_named(runs[1], runs[0])
+    assert (after.given_name, after.finished) == ("new", before.finished)
     assert leakmeter.verify_run(runs[0] / "runs" / runs[1]).state == "whole"
     for bad in ("x" * 200, "a\nb", 5):
         assert made.post(path, json={"name": bad}, headers=HEADERS).status_code == 400
@@ -105,46 +144,17 @@ def test_two_runs_are_compared(made: Any, runs: tuple[Path, str, str]) -> None:
     assert made.get(f"/runs/compare?run={runs[1]}&run=other").status_code == 400
 
 
-def asked(made: Any, sql: Any, what: str = "rows") -> Any:
-    return made.post(f"/sql/{what}", json={"sql": sql}, headers=HEADERS)
+def test_queries_in_sql_are_left_to_the_command_line(made: Any, runs: tuple[Path, str, str]) -> None:
+    for path in ("/sql", "/sql/rows", "/sql/csv"):
+        assert made.get(path).status_code == 404
+        assert made.post(path, json={"sql": "select 1"}, headers=HEADERS).status_code == 404
+    for page in (made.get("/").text, made.get("/runs").text, made.get(f"/runs/{runs[1]}").text):
+        assert "/sql" not in page
+    place = runs[0] / "runs" / runs[1]
+    assert f"leakmeter query &#39;select item, piece, nats from pieces order by nats desc&#39; --runs {place}" in page
 
 
-def test_runs_are_asked_in_sql(made: Any, runs: tuple[Path, str, str]) -> None:
-    told = asked(made, f"select '{HOSTILE}' as text, count(*) as n from runs").json()
-    assert told["said"] == "1 row"
-    assert "&lt;img" in told["html"]
-    assert HOSTILE not in told["html"]
-    many = asked(made, "select * from range(600)").json()
-    assert many["said"] == "The first 500 rows; the file has all."
-    answer = asked(made, "select range, 'a,b' as t from range(600)", "csv")
-    assert len(answer.text.splitlines()) == 601
-    assert answer.text.splitlines()[:2] == ['"range","t"', '0,"a,b"']
-    assert "attachment" in answer.headers["content-disposition"]
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "select * from read_csv('/etc/passwd')", "select * from '/etc/passwd'",
-        "select * from read_text('/etc/passwd')",
-        "select * from glob('/*')", "copy (select 1) to '/tmp/x.csv'", "attach '/tmp/x.db'", "install httpfs",
-        "load httpfs", "set enable_external_access = true", "pragma database_list", "create table t as select 1",
-        "select getenv('HOME')", "select * from read_parquet('s3://a/b')", "select 1; select 2",
-        "export database '/tmp/y'",
-        "select", "", 5,
-    ],
-)  # fmt: skip
-def test_nothing_but_runs_can_be_asked_for(made: Any, sql: Any) -> None:
-    for what in ("rows", "csv"):
-        answer = asked(made, sql, what)
-        assert answer.status_code == 400, answer.text
-        assert answer.text.count("\n") == 1
-
-
-def test_a_query_that_takes_too_long_is_given_up(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakmeter.serve.sql._SECONDS", 0.3)
-    answer = asked(made, "select count(*) from range(100000) a, range(100000) b, range(1000) c")
-    assert (answer.status_code, "took over" in answer.text) == (400, True)
+INSTRUCTED = json.dumps({"messages": [{"role": role, "content": "Who?"} for role in ("system", "user")]})
 
 
 def lines(cases: list[dict[str, Any]]) -> str:
@@ -179,6 +189,8 @@ def test_a_file_of_cases_is_measured_as_the_command_line_does(tmp_path: Path) ->
         ({"text": "[1]"}, "has to hold cases"),
         ({"text": '{"a": 1}'}, ""), ({"unit": "moon"}, "unit on this page"), ({"model": "other"}, "model here"),
         ({"max_new_tokens": 0}, "max-new-tokens is 0"), ({"name": "a\nb"}, "a run's name"), ({"text": 4}, "text"),
+        ({"text": INSTRUCTED}, "--context-from system"), ({"text": INSTRUCTED, "context_from": "("}, "missing )"),
+        ({"text": INSTRUCTED, "context_from": "system"}, "no chat template"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_measured_is_refused(made: Any, fields: dict[str, Any], said: str) -> None:
@@ -260,7 +272,6 @@ def test_a_run_that_is_cancelled_before_its_first_case_says_so_and_can_be_begun_
 def test_an_empty_directory_says_what_to_do(tmp_path: Path) -> None:
     with client(serving_of(tmp_path)) as made:
         assert "There is no run yet." in made.get("/runs").text
-        assert asked(made, "select count(*) from runs").json()["said"] == "1 row"
 
 
 def test_a_damaged_run_is_told_as_such(tmp_path: Path) -> None:

@@ -220,7 +220,10 @@ def test_a_context_too_long_is_refused_with_its_numbers(prepared: Prepare) -> No
     with pytest.raises(WindowError) as caught:
         prepared(text, response="Hm.", window=1000)
     message = str(caught.value)
-    assert f"needs {n_tokens:,} tokens (1,100 of context, 4 of response) and 1,000 fit" in message
+    assert (
+        f"needs {n_tokens:,} tokens (1,100 of context, 34 of query and template, 4 of response) and 1,000 fit"
+        in message
+    )
     assert "--truncate" in message
     fits = prepared(text, response="Hm.", window=n_tokens)
     assert fits.n_truncated_tokens == 0

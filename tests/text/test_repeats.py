@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from helpers.operations import n_operations
 from leakmeter.text import repeats
 
 
@@ -99,3 +101,74 @@ def test_names_that_share_a_word_with_any_of_a_group_join_it() -> None:
     text = "He saw Anna Ekberg, and it was Ekberg Holm; but Anna Berg sang, and Bodil Lind."
     (value,) = repeats.find(text)
     assert [text[a:b] for a, b in value.mentions] == ["Anna Ekberg", "Ekberg Holm", "Anna Berg"]
+
+
+WORDS = ("Anna", "Ekberg", "Berg", "Holm", "Mr", "anna", "said", "555-010-7788", "555 010 7788", "AX-4471", "ax-4471")
+WORDS += ("a@b.example", "A@b.example", "https://b.example/AX-4471", "+43 660 1234567", "a12@b.example.", "Holm's")
+
+
+def obvious(text: str) -> list[list[tuple[int, int]]]:
+    """Mentions of each value, every match held against all that were taken before, every name against every group."""
+
+    def is_free(span: tuple[int, int]) -> bool:
+        return not any(start < span[1] and span[0] < end for start, end in taken)
+
+    taken: list[tuple[int, int]] = []
+    said: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for kind, pattern in (
+        ("email", repeats._EMAIL), ("url", repeats._URL), ("digits", repeats._PHONE), ("code", repeats._CODE),
+    ):  # fmt: skip
+        for match in pattern.finditer(text):
+            digits = "".join(character for character in match.group() if character.isdigit())
+            key = digits[-9:] if kind == "digits" else match.group().casefold()
+            if is_free(match.span()) and (kind != "digits" or len(digits) >= 7):
+                taken.append(match.span())
+                said.setdefault((kind, key), []).append(match.span())
+    named = [one for one in _named(text) if is_free(one[0])]
+    known = {word for _, sure, _ in named for word in sure}
+    groups = [(sure | (unsure & known), [span]) for span, sure, unsure in named]
+    groups = [group for group in groups if group[0]]
+    while pair := next(((a, b) for a in groups for b in groups if a is not b and a[0] & b[0]), None):
+        first, second = pair
+        groups = [group for group in groups if group is not first and group is not second]
+        groups.append((first[0] | second[0], first[1] + second[1]))
+    return sorted(sorted(spans) for spans in [*said.values(), *(spans for _, spans in groups)] if len(spans) > 1)
+
+
+def _named(text: str) -> Iterator[tuple[tuple[int, int], set[str], set[str]]]:
+    """Each stretch of capitalised words: its words that are names, and those that may only begin a sentence."""
+    lowered = {word for word in repeats._WORD.findall(text) if word[:1].islower()}
+    for match in repeats._NAME.finditer(text):
+        words = [
+            word.casefold().removesuffix("'s") if repeats._may_name(word) and word.casefold() not in lowered else ""
+            for word in repeats._WORD.findall(match.group())
+        ]
+        opens = bool(repeats._SENTENCE_START.search(text[max(0, match.start() - 4) : match.start()]))
+        yield match.span(), set(words[opens:]) - {""}, set(words[:opens]) - {""}
+
+
+@given(
+    text=st.lists(
+        st.tuples(st.sampled_from(WORDS), st.sampled_from([" ", ", ", ". ", "\n", "/", ""])), max_size=40
+    ).map(lambda parts: "".join(word + behind for word, behind in parts))
+)
+def test_it_finds_what_comparing_everything_with_everything_finds(text: str) -> None:
+    assert [list(value.mentions) for value in repeats.find(text)] == obvious(text)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "Row {n:05}: a{n}@x.example, a{n}@x.example\n",
+        "Call 555-{n:07}, not AX-{n:05}.\n",
+        "He saw Anna{letters} there.\n",
+        "He saw Anna{letters} Berg{letters} and Berg{letters} Anna.\n",
+    ],
+)
+def test_twice_the_text_is_twice_the_work(row: str) -> None:
+    def searching(n_rows: int) -> int:
+        letters = ("".join("abcdefghij"[int(digit)] for digit in f"{n:04}") for n in range(n_rows))
+        text = "".join(row.format(n=n, letters=more) for n, more in zip(range(n_rows), letters, strict=True))
+        return n_operations(lambda: repeats.find(text))
+
+    assert searching(400) < 2.3 * searching(200)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from helpers.toy_chat import ChatByteTokenizer
 from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.case import Document, Message
 from leakmeter.core.item import Prepared
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.text import templates
@@ -92,6 +94,28 @@ def test_a_model_without_a_chat_template_says_so(prepared: Prepare) -> None:
         prepared("x", template="chat")
     with pytest.raises(UsageError, match="this model has no chat template"):
         templates.choose("chat", ByteTokenizer())
+
+
+def test_messages_are_not_told_of_templates_that_cannot_write_them() -> None:
+    class Last(ChatByteTokenizer):
+        def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+            return super().render_chat(messages[-1:], answer=answer)
+
+    class Loud(ChatByteTokenizer):
+        def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
+            return super().render_chat(messages, answer=answer).replace("boat", "BOAT")
+
+    chat = [
+        Message("system", "system 1", (Document("system 1", "A boat came."),)),
+        Message("user", "user 2", (Document("user 2", "What came?"),)),
+    ]
+    for tokenizer, why in (
+        (ByteTokenizer(), "no chat template, by which messages are written; give a model that has one"),
+        (Last(), "does not write messages one after another; messages are written by it alone, so give another model"),
+        (Loud(), "to be of a message; messages are written by it alone, so give another model"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            templates.Chat(chat, 1, tokenizer).segments(["A boat came."])
 
 
 @pytest.mark.parametrize("template", ["plain", "chat", "{context} | {query}"])

@@ -42,8 +42,10 @@ def test_tokens_have_characters_and_pieces(shown: Callable[..., Any], name: str,
     units = [span.name for span in one.item.spans if span.kind == "unit"]
     for token in found.tokens:
         assert token.text == written[token.start : token.end]
-        assert token.piece in (*units, "template", "query", "response", "start")
-        assert (token.piece in units) == bool(token.spans) == (token.role == "context")
+        assert token.piece in (*units, "context", "template", "query", "response", "start")
+        assert (token.piece in units) == bool(token.spans)
+        assert (token.piece in (*units, "context")) == (token.role == "context")
+        assert token.piece != "context" or token.text.isspace()
         if token.piece in units and token.text.strip():
             first = token.start + len(token.text) - len(token.text.lstrip())
             ranges = next(span.ranges for span in one.item.spans if span.name == token.piece)

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from helpers import logged_traffic
-from helpers.logged_traffic import WRITERS, Exchange, exchanges, records, write
+from helpers.logged_traffic import WITH_SPANS, WRITERS, Exchange, exchanges, records, write
 from leakmeter.traces import LoggedAnswer, Reason, Refused, TraceReader
 
 TRAFFIC = exchanges(21)
-WITH_SPANS = ("openinference", "otel", "langfuse", "mlflow", "langsmith")
 
 
 def read(path: Path, **options: Any) -> tuple[TraceReader, list[LoggedAnswer | Refused]]:

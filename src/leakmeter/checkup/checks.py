@@ -229,21 +229,21 @@ def whole_rows(examined: Examined) -> Found:
     if capabilities.whole_rows:
         found = np.asarray(dialect.whole_rows(scored, range(2)), dtype=np.float64)
         answered.check_log_probs(found, examined.subject.host)
-        off = float(np.abs(np.logaddexp.reduce(found, axis=-1)).max())
+        log_sum = max(np.logaddexp.reduce(found, axis=-1).tolist(), key=abs)
         gap = _most(found[range(2), scored.response], own)
-        seen = f"logsumexp of a whole row of {found.shape[1]:,} tokens is 0 within {_nats(off)}"
+        seen = f"logsumexp of a whole row of {found.shape[1]:,} tokens is 0 within {_nats(abs(log_sum))}"
     elif capabilities.most_top:
         k = min(_N_TOP, capabilities.most_top)
         tops = dialect.top_rows(scored, range(2), k)
         entries = [dict(zip(row.ids, row.log_probs, strict=True)) for row in tops]
         mass = max(math.fsum(map(math.exp, row.values())) for row in entries)
-        off = max(0.0, math.log(mass))
+        log_sum = max(0.0, math.log(mass))
         gap = _most(np.asarray([row[token] for row, token in zip(entries, scored.response, strict=True)]), own)
         seen = f"The server tells the {k} likeliest tokens of a row; they hold at most {min(mass, 1.0):.1%}"
     else:
         return Found("The server tells nothing of a row but the given token.", "skipped")
-    if off > _LEAST_TOLERANCE:
-        return bad("not_normalised", f"The log of their sum is {_nats(off)} from 0.")
+    if abs(log_sum) > _LEAST_TOLERANCE:
+        return bad("not_normalised", f"They add up to {answered.sum_in_words(log_sum)}.")
     if gap > examined.tolerance:
         return bad("other_places", f"The given token's entry of a row differs by {_nats(gap)} from its own score.")
     return Found(f"{seen}; a given token's entry is its log-probability (within {_nats(gap)}).")

@@ -32,7 +32,7 @@ _HOME: Final = {
     **dict.fromkeys(_UNANSWERED, _STEADY),
 }
 """The check to which a fault belongs; that which finds it where it is not named."""
-_OF_ROWS: Final = ("few_top", "part_of_vocabulary")
+_OF_ROWS: Final = ("few_top", "not_normalised", "part_of_vocabulary")
 """Faults of a request for rows; others would befall any further request too."""
 
 
@@ -111,11 +111,12 @@ def _make(number: int, check: Callable[[Examined], Found], examined: Examined, f
 def _put(found: dict[int, Found], number: int, error: LeakmeterError) -> None:
     """Put an error down at the check to which its fault belongs."""
     fault: str | None = None
+    seen = ""
     if isinstance(error, AnswerError):
-        fault = error.fault
+        fault, seen = error.fault, error.seen
     elif isinstance(error, StatusError):
         fault = fault_of_status(error.status, error.fault)
-    found[_HOME.get(fault or "", number)] = bad(fault) if fault else Found(str(error), "failed")
+    found[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else Found(str(error), "failed")
 
 
 def _tell_repeated(examined: Examined, found: dict[int, Found]) -> None:

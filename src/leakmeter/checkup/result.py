@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from leakmeter.core.plain import to_plain
 from leakmeter.core.record import Record
+from leakmeter.overriding import override
 from leakmeter.runs.result import AnyResult
 
 Status = Literal["passed", "note", "failed", "skipped"]
@@ -112,6 +113,7 @@ class DoctorResult(AnyResult, Record):
     against: DoctorAgainst | None
     speed: DoctorSpeed | None
 
+    @override
     def to_dict(self) -> dict[str, Any]:
         """As `Record.to_dict`, with the name and version of the schema in front."""
         return {"schema": self.schema, **to_plain(self)}

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Final, NoReturn
 
-from cyclopts import App, CycloptsError, Parameter, UnknownOptionError
+from cyclopts import App, CycloptsError, Parameter, UnknownOptionError, UnusedCliTokensError
 
 from leakmeter.cli import process
 from leakmeter.commands.renamed import with_new_command, with_new_names
 from leakmeter.core import registry
-from leakmeter.core.plain import visible
+from leakmeter.core.plain import excerpt, visible
 from leakmeter.core.urls import as_given
 from leakmeter.errors import LeakmeterError
 
@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "cache": "Show the score cache, and empty it.",
 }
 """What the list of commands says of those that are no instrument's: the first line of their own help."""
+_LONGEST_WORD: Final = 60
 _GROUPS: Final = ("study", "runs", "ledger", "models", "cache")
 """Commands that have commands of their own."""
 
@@ -126,13 +127,31 @@ _CHOOSING: Final = ("--top-k", "--top-p", "--min-p", "--typical-p", "--greedy", 
 
 
 def _why_refused(error: Exception) -> str | None:
-    """Of an option that other tools have and this one cannot: why not, and what instead."""
+    """What is expected in the place of a word too many, or of an option that other tools have and this one cannot."""
+    if isinstance(error, UnusedCliTokensError):
+        return _word_too_many(error)
     if not isinstance(error, UnknownOptionError) or error.token.keyword not in _CHOOSING:
         return None
     return (
         f"{error.token.keyword} is refused: a token that it leaves out without the context, and not with it, would "
         "have an infinite loss (Flemings et al., Section 3.2); responses are sampled from the whole distribution. One "
         "that was chosen otherwise can be given, as 'response' of a case with 'decoding'"
+    )
+
+
+def _word_too_many(error: UnusedCliTokensError) -> str:
+    command = " ".join(("leakmeter", *(error.command_chain or ())))
+    word = repr(excerpt((error.unused_tokens or [""])[0], _LONGEST_WORD))
+    app = error.app
+    commands = [] if app is None else [name for name in app if not name.startswith("-") and app[name].show]
+    if commands:
+        return f"`{command}` has no command {word}; give one of its commands ({', '.join(commands)}), or none"
+    arguments = [] if app is None else app.assemble_argument_collection()
+    names = [argument.name.lstrip("-").upper() for argument in arguments if argument.index is not None]
+    takes = f"{' and '.join(names)}, and options" if names else "options alone"
+    return (
+        f"`{command}` takes {takes}; {word} belongs to none of them: write a text of several words in quotes, and see "
+        f"`{command} --help`"
     )
 
 

@@ -11,6 +11,7 @@ from cyclopts import App
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.models import scores_dir
+from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     from leakmeter.core.json_object import JsonObject
@@ -69,6 +70,7 @@ class _Held:
     def of(cls, cache: ScoreCache | None) -> _Held:
         return cls(None, 0, 0) if cache is None else cls(str(cache.path), cache.n_entries, cache.n_bytes)
 
+    @override
     def __str__(self) -> str:
         return f"{self.entries} {'entry' if self.entries == 1 else 'entries'}, {_megabytes(self.bytes)}"
 

@@ -58,7 +58,8 @@ def gate(
     runs
         Directory of runs, runs by default, or its URL in an object store; again for each further one. One may be a run.
     latest
-        Take the newest finished run of the directory, and say which it is.
+        Take the newest finished run of the directory that has the quantities of all bounds and of the baseline, and say
+        which it is.
     upper
         What may be at most so much, such as "influence.p95 <= 5"; again for each further bound.
     lower
@@ -89,7 +90,9 @@ def gate(
     if not bounds and against is None and write_baseline is None:
         raise UsageError("nothing to hold the run against; give --max, --min or --against, or --write-baseline")
     written = {"baseline": write_baseline, "JUnit file": junit, "SARIF file": sarif}
-    found = _found(run, runs or [Path("runs")], latest=latest)
+    found = _found(run, runs or [Path("runs")])
+    if latest:
+        found = [_latest(found, runs or [Path("runs")], [bound.name for bound in bounds], against)]
     for what, path in written.items():
         if path is not None:
             output.check_writable(path, what, found, against)
@@ -118,13 +121,13 @@ def gate(
         sys.exit(_BROKEN if any(check.verdict == "broken" for check in checks) else _UNDECIDED)
 
 
-def _found(names: Sequence[str], roots: Sequence[Path], *, latest: bool) -> list[Path]:
+def _found(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
     """Directories of the runs that are asked for.
 
     Raises:
         StoreError: there is no such run, or no finished one.
     """
-    from leakmeter.runs.catalogue import complete_runs, entry_of, find_run, label
+    from leakmeter.runs.catalogue import complete_runs, find_run
 
     if names:
         return [find_run(name, *roots) for name in names]
@@ -134,18 +137,58 @@ def _found(names: Sequence[str], roots: Sequence[Path], *, latest: bool) -> list
         if problems:
             output.tell(f"left out {len(problems)} of the runs under '{root}', which `leakmeter runs verify` looks at")
         found += complete
-    where = " and ".join(f"'{root}'" for root in roots)
     if not found:
-        raise StoreError(f"no finished run under {where}; name their directory with --runs")
-    if not latest:
-        return found
-    newest = max(found, key=lambda path: (path / "spec.json").stat().st_mtime_ns)
-    entry = entry_of(newest)
+        raise StoreError(f"no finished run under {_places(roots)}; name their directory with --runs")
+    return found
+
+
+def _latest(found: Sequence[Path], roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
+    """The newest run that has the quantities of these names, and is of an instrument that the baseline is of.
+
+    Raises:
+        UsageError: no run has all of them.
+    """
+    from leakmeter.core import registry
+    from leakmeter.runs.baseline import read_baseline
+    from leakmeter.runs.bounds import unknown_quantity
+    from leakmeter.runs.catalogue import entry_of, label
+    from leakmeter.runs.measured import named_quantity
+
+    entries = {path: entry_of(path) for path in found}
+    quantities = {
+        measure: getattr(registry.instrument(measure).result, "quantities", ())
+        for measure in {entry.measure for entry in entries.values()}
+        if measure in registry.instruments()
+    }
+    for name in names:
+        if all(named_quantity(those, name) is None for those in quantities.values()):
+            raise unknown_quantity(name, {one.name for those in quantities.values() for one in those})
+    wanted = set(quantities) if against is None else {kept.measure for kept in read_baseline(against).runs}
+    having = {
+        measure
+        for measure, those in quantities.items()
+        if measure in wanted and all(named_quantity(those, name) is not None for name in names)
+    }
+    fitting = [path for path in found if entries[path].measure in having]
+    if not fitting:
+        which = f"has all of {', '.join(names)}" if names else "is of what the baseline is of"
+        besides = " and is of what the baseline is of" if names and against is not None else ""
+        raise UsageError(
+            f"no finished run under {_places(roots)} {which}{besides}; give the bounds of each instrument a command of "
+            "their own, or name the run"
+        )
+    newest = max(fitting, key=lambda path: (path / "spec.json").stat().st_mtime_ns)
+    entry = entries[newest]
     # Not by its name, which is a hash of private texts.
     n = "1 case" if entry.n_cases == 1 else f"{entry.n_cases:,} cases"
     about = ", ".join(filter(None, (entry.measure, n, label(replace(entry, data=None)))))
-    output.tell(f"run 1: {about}: the newest of {len(found)} under {where}")
-    return [newest]
+    which = "" if len(fitting) == len(found) else " with these quantities"
+    output.tell(f"run 1: {about}: the newest of {len(fitting)}{which} under {_places(roots)}")
+    return newest
+
+
+def _places(roots: Sequence[Path]) -> str:
+    return " and ".join(f"'{root}'" for root in roots)
 
 
 def _held(runs: Sequence[Measured], path: Path) -> list[Held]:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import App, Parameter
 
+from leakmeter.cli.query import LimitOptions, write_rows
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
+from leakmeter.runs.query_process import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from leakmeter.ledger.measuring import Added
@@ -142,17 +144,22 @@ def add(
     )
     done = add_answers(_opened(ledger, new=True), reader, kept, how, notify=output.tell, watch=progress)
     if json:
-        output.print_json(done.to_dict())
+        output.print_json({**done.to_dict(), "n_hidden_calls": reader.n_hidden_calls})
     else:
-        _tell_added(done)
+        _tell_added(done, reader.n_hidden_calls)
 
 
-def _tell_added(done: Added) -> None:
+def _tell_added(done: Added, n_hidden_calls: int) -> None:
     from leakmeter.traces import Reason
 
     output.print_text(
-        f"added {done.n_added:,} answers, {done.n_measured:,} of them measured; {done.n_known:,} were known"
+        f"read {done.n_read:,} calls: added {done.n_added:,} answers, {done.n_measured:,} of them measured; "
+        f"{done.n_known:,} were known, {done.refused.total():,} refused, {len(done.problems):,} left out"
     )
+    if n_hidden_calls:
+        output.print_text(
+            f"beside them {n_hidden_calls:,} calls that answered nobody, such as those that rewrite a question"
+        )
     for reason, n in done.refused.most_common():
         output.print_text(f"refused {n:,}: {Reason(reason).sentence}")
     if done.problems:
@@ -252,7 +259,7 @@ def check(
     limit = Budget(budget, per)
     for what, path in (("JUnit file", junit), ("SARIF file", sarif)):
         if path is not None:
-            output.check_writable(path, what, ledger)
+            _check_place(path, what, ledger)
     output.check_apart(junit=junit, sarif=sarif)
     book = _book(ledger)
     over, found = held_against(book, limit)
@@ -288,7 +295,7 @@ def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_
     from leakmeter.ledger.report import page
     from leakmeter.report import html
 
-    output.check_writable(out, "report", ledger)
+    _check_place(out, "report", ledger)
     output.save_page(out, html.page(page(_book(ledger), show_names=show_names)))
     output.tell_page(out, public=False)
 
@@ -312,8 +319,11 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
         Print one JSON object instead.
     """
     from leakmeter.ledger.forget import forget as forget_of
+    from leakmeter.ledger.store import Ledger
 
-    done = forget_of(_opened(ledger), id, kind)
+    # A command that was killed before it committed anything has left texts too.
+    is_begun = Ledger.of_user(ledger).is_begun
+    done = forget_of(_opened(ledger, new=is_begun), id, kind)
     if json:
         output.print_json(asdict(done))
         return
@@ -332,6 +342,7 @@ def query(
     schema: Flag = False,
     json: Flag = False,
     csv: Flag = False,
+    limits: LimitOptions = DEFAULT_LIMITS,
 ) -> None:
     """Query a ledger in SQL.
 
@@ -352,7 +363,6 @@ def query(
     csv
         Write comma-separated values, with a line of names first.
     """
-    from leakmeter.cli.query import write_rows
     from leakmeter.ledger.query import ask, columns
 
     if json and csv:
@@ -362,7 +372,7 @@ def query(
     if sql is None:
         write_rows(("view", "column", "type", "about"), iter(columns()), json=json, csv=csv)
         return
-    answer = ask(sql, _opened(ledger))
+    answer = ask(sql, _opened(ledger), limits)
     write_rows(answer.columns, answer.rows, json=json, csv=csv)
 
 
@@ -391,6 +401,15 @@ def _opened(path: Path, *, new: bool = False) -> Ledger:
         raise StoreError(f"'{path}' holds no ledger; make one with `leakmeter ledger add`, or name one with --ledger")
     found.tidy()
     return found
+
+
+def _check_place(path: Path, what: str, ledger: Path) -> None:
+    """Refuse a place in the ledger's directory, where forgetting would not reach the file."""
+    if ledger.resolve() in path.resolve().parents:
+        raise StoreError(
+            f"{what} '{path}' lies in the ledger '{ledger}', which forgets what is its own; give another place"
+        )
+    output.check_writable(path, what, ledger)
 
 
 def _book(path: Path) -> Book:

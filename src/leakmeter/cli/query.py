@@ -10,13 +10,17 @@ from decimal import Decimal
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.plain import visible
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.runs.query_process import DEFAULT_LIMITS, Limits
 
+LimitOptions = Annotated[Limits, Parameter(name="*")]
 _SHOWN_ROWS: Final = 100
 _WIDEST: Final = 80
 
@@ -29,6 +33,7 @@ def query(
     schema: Flag = False,
     json: Flag = False,
     csv: Flag = False,
+    limits: LimitOptions = DEFAULT_LIMITS,
 ) -> None:
     """Query finished runs in SQL.
 
@@ -62,7 +67,7 @@ def query(
             _show_schema(rows)
             return
     else:
-        columns, rows = _answer(sql, runs)
+        columns, rows = _answer(sql, runs, limits)
     write_rows(columns, rows, json=json, csv=csv)
 
 
@@ -95,7 +100,7 @@ def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
         output.console().print(table)
 
 
-def _answer(sql: str, root: Path) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
+def _answer(sql: str, root: Path, limits: Limits) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
     from leakmeter.runs.catalogue import complete_runs
     from leakmeter.runs.query import ask
 
@@ -105,7 +110,7 @@ def _answer(sql: str, root: Path) -> tuple[Sequence[str], Iterator[Sequence[Any]
         output.tell(f"left out {n} damaged run{'s' if n > 1 else ''}; the first: {problems[0]}")
     if not found:
         raise StoreError(f"no finished run under '{root}'; name their directory with --runs")
-    answer = ask(sql, found)
+    answer = ask(sql, found, limits)
     for problem in answer.left_out:
         output.tell(f"left out {problem}")
     return answer.columns, answer.rows

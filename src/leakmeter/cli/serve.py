@@ -101,7 +101,6 @@ def serve(
         raise UsageError("the pages need Starlette and uvicorn: pip install 'leakmeter[serve]'") from None
     _ = starlette, uvicorn
     from leakmeter.backends.served import names_a_server
-    from leakmeter.cli.process import logged
     from leakmeter.runs.loading import names_a_backend
     from leakmeter.serve.access import Access, is_loopback
     from leakmeter.serve.app import make_app
@@ -109,7 +108,6 @@ def serve(
     from leakmeter.serve.queue import Queue
     from leakmeter.serve.run import run
     from leakmeter.serve.serving import Serving
-    from leakmeter.serve.sql import views
 
     names = model or [DEFAULT_MODEL]
     more, key, is_new = _bounded(bounded or BoundedOptions(), dtype)
@@ -133,7 +131,7 @@ def serve(
     listening = _listening(host, port)
     bound = listening.getsockname()[1]
     access = Access(host, bound, password=password, key=key)
-    serving = Serving(access, Models(names, options), Queue(logged), runs, ledger)
+    serving = Serving(access, Models(names, options), Queue(), runs, ledger)
     address = access.origin if password is not None else access.new_link()
     print(f"leakmeter is at {address}", flush=True)  # noqa: T201 - what the command is for
     if key is not None:
@@ -144,8 +142,6 @@ def serve(
         # A browser of the terminal would have the page wait for itself.
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     serving.queue.submit(lambda job: _loaded(serving.models), "")
-    # It imports every instrument, for which the first browser would wait. No daemon: DuckDB complains of being cut off.
-    threading.Thread(target=views).start()
     run(make_app(serving, more), listening)
 
 

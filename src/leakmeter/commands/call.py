@@ -89,9 +89,11 @@ class CaseNames:
     map: str | Mapping[str, str] | None = None
     """Fields of the data that have other names: {'query': 'question', 'context': 'docs[].text'}."""
     format: str | None = None
-    """Preset for the data: openai, ragas, langchain, llamaindex or squad; found out by default."""
+    """Preset for the data: openai, ragas, langchain, llamaindex, squad, or of traces langfuse, langsmith, otel,
+    openinference, mlflow or leakmeter; found out by default."""
     context_from: str | None = None
-    """A pattern for the last user message: its group 'context', or its first, is context."""
+    """A pattern for the last user message: its group 'context', or its first, is context. Or 'system': the system
+    prompt is the context, and all other messages stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +223,7 @@ def cases_given(
         DataError: data that cannot be read.
     """
     from leakmeter.data.cases import case_of, cases_of
+    from leakmeter.traces.presets import PRESETS
 
     if data is None:
         if names.map is not None or names.format is not None:
@@ -229,7 +232,7 @@ def cases_given(
         return LoadedCases((case,)), True
     if context or query or response is not None or messages:
         raise UsageError("give either data, or one case as context, query and response or as messages")
-    loaded = cases_of(data, **asdict(names), skip_bad=how.skip_bad)
+    loaded = cases_of(data, **asdict(names), skip_bad=how.skip_bad, logs=PRESETS)
     for line in loaded.notes:
         tell(line)
     source = as_unicode(str(data)) if isinstance(data, str | Path) else None

@@ -72,8 +72,8 @@ def _notes(unmarked: Sequence[int], n_cases: int) -> Iterator[str]:
         which = f"in {len(unmarked):,} of {n_cases:,} cases " if n_cases > 1 else ""
         size = f"up to {max(unmarked):,}" if len(unmarked) > 1 else f"{unmarked[0]:,}"
         yield (
-            f"{which}the only context is the system prompt; the user's turn of {size} tokens counts as the query: mark "
-            "retrieved text in it with --context-from, or context_from in Python"
+            f"{which}the only context is the system prompt; the rest of the chat, {size} tokens, counts as the query, "
+            "and nothing in it is measured"
         )
 
 
@@ -89,6 +89,7 @@ def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]
         DataError: a file cannot be read as what it should hold.
     """
     from leakmeter.data.cases import cases_of, logged_case
+    from leakmeter.traces.presets import PRESETS
 
     named = (("--context-file", source.context_file), ("--data", source.data), ("--messages", source.messages))
     options = [name for name, value in named if value]
@@ -106,6 +107,7 @@ def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]
             format=source.format,
             context_from=source.context_from,
             skip_bad=source.skip_bad,
+            logs=PRESETS,
         )
         return LoadedCases(loaded.cases, loaded.problems, source.skip_bad, loaded.notes)
     for name, value in (("--skip-bad", source.skip_bad), ("--map", source.map), ("--format", source.format)):

@@ -9,7 +9,8 @@ from leakmeter.core.json_object import JsonObject
 
 DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
 """How a response may have been chosen; all but sampling leave tokens of the distribution out."""
-_SYSTEM_ROLES: Final = ("system", "developer")
+SYSTEM_ROLES: Final = ("system", "developer")
+"""Roles of messages that instruct."""
 _UNSAID: Final = (("decoding", None), ("retrieved", ()), ("fixed", False))
 
 
@@ -53,14 +54,23 @@ class Case:
     @property
     def has_only_system_context(self) -> bool:
         """Whether it is a chat whose only context is a system prompt, and nothing is marked as retrieved."""
-        asking = max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
+        asking = self.asking
         if asking is None or any(message.retrieved for message in self.messages):
             return False
-        others = [(number, message) for number, message in enumerate(self.messages, 1) if number != asking + 1]
+        others = [
+            (number, message)
+            for number, message in enumerate(self.messages, 1)
+            if number != asking + 1 and not message.fixed
+        ]
         # A system message with a name of its own is marked as a document.
         return bool(others) and all(
-            message.role in _SYSTEM_ROLES and message.name == f"{message.role} {number}" for number, message in others
+            message.role in SYSTEM_ROLES and message.name == f"{message.role} {number}" for number, message in others
         )
+
+    @property
+    def asking(self) -> int | None:
+        """Number of the message that asks, from 0: the last of the user's."""
+        return max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
 
     def record(self) -> JsonObject:
         """See `record_of`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leakmeter.core.case import Case
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.prompt import QUERY, Prompt
+from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
@@ -35,6 +36,7 @@ class Lazily(Mapping[str, Prompt]):
         self._made: dict[str, Prompt | None] = dict.fromkeys(names)
         self._make = make
 
+    @override
     def __getitem__(self, name: str) -> Prompt:
         prompt = self._made[name]
         if prompt is None:
@@ -46,9 +48,11 @@ class Lazily(Mapping[str, Prompt]):
         """Those that were asked for so far."""
         return {name: prompt for name, prompt in self._made.items() if prompt is not None}
 
+    @override
     def __iter__(self) -> Iterator[str]:
         return iter(self._made)
 
+    @override
     def __len__(self) -> int:
         return len(self._made)
 
@@ -77,7 +81,7 @@ class Span:
     ranges: tuple[tuple[int, int], ...]
     """Characters [start, end) of the context, in order."""
     pieces: tuple[str, ...]
-    """Names of the prompt's pieces that hold its tokens."""
+    """Names of the prompt's pieces that hold its tokens, and of white space of no piece that goes with it."""
     document: str | None
     """Name of the document or message it lies in; None where it spans several."""
     n_tokens: int
@@ -130,6 +134,7 @@ class ContextItem(Item):
     """Makes the prompt without several spans, under the removal policy; None where none was made."""
 
     @property
+    @override
     def typical_prompts(self) -> tuple[Prompt, ...]:
         """The whole prompt, the one without the first span, and the bare one."""
         return (self.prompt, *list(self.cuts.values())[:1], self.blank)
@@ -187,7 +192,7 @@ class Prepared:
     removal: str = field(default="drop", kw_only=True)
     """How pieces are removed."""
     unmarked_query_tokens: int | None = field(default=None, kw_only=True)
-    """Tokens of the query of a chat whose only context is its system prompt; None of other cases."""
+    """Tokens of the rest of a chat whose only context is its system prompt; None of other cases."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False)
     """What it was prepared of ; None where it was made otherwise."""
 

@@ -1,7 +1,9 @@
-"""The largest counts that are taken, far above any use and below what would never end; and refusing others."""
+"""The largest counts that are taken, far above any use and below what would never end; amounts of memory; and refusing
+others."""
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from leakmeter.errors import UsageError
@@ -12,6 +14,8 @@ MOST_SAMPLES: Final = 100_000
 MOST_NULLS: Final = 100_000
 MOST_BEAMS: Final = 1_000
 MOST_WORKERS: Final = 1_000
+_UNITS: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+_LEAST_BYTES: Final = 2**26
 
 Bounded = tuple[bool, str, int, str]
 """Whether a count can be taken, its name, the count, and what was expected."""
@@ -34,3 +38,18 @@ def refuse_bad(*found: tuple[bool, str, float, str]) -> None:
 def bounded(name: str, given: int, least: int, most: int) -> Bounded:
     """What to say of a count that has a smallest and a largest value."""
     return least <= given <= most, name, given, f"{least:,} or more" if given < least else f"{most:,} at most"
+
+
+def parse_memory(text: str) -> int:
+    """'512MiB', '2GiB' or '1.5 GB' to bytes.
+
+    Raises:
+        UsageError: that is no amount of memory, or too little to work with.
+    """
+    found = re.fullmatch(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,3}})?) ?({'|'.join(_UNITS)})", text.strip())
+    if found is None:
+        raise UsageError(f"memory is '{text}'; give a number with its unit, such as 512MiB or 2GiB")
+    n_bytes = int(float(found[1]) * _UNITS[found[2]])
+    if n_bytes < _LEAST_BYTES:
+        raise UsageError(f"memory is '{text}'; give at least 64MiB")
+    return n_bytes

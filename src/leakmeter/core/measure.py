@@ -16,6 +16,8 @@ class Measure(ABC):
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    added: ClassVar[tuple[str, ...]] = ()
+    """Parameters that runs of earlier versions do not name."""
 
     @property
     def samples(self) -> int:

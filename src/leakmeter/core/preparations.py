@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, overload
 
+from leakmeter.core.checkpoint import checkpoint
 from leakmeter.core.item import Origin, Prepared
+from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
@@ -49,6 +51,7 @@ class Preparations(Sequence[Prepared]):
             LeakmeterError: it cannot be measured so; it is not among the cases then.
         """
         assert self._backend is not None
+        checkpoint()
         one = origin.prepare(self._backend)
         n_tokens = sum(len(piece.ids) for piece in one.item.prompt.pieces)
         if len(self._held) == len(self.ids) and n_tokens <= self._left:
@@ -62,6 +65,7 @@ class Preparations(Sequence[Prepared]):
         self.contexts.append(one.context)
         self.origins.append(one.origin)
 
+    @override
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -71,6 +75,7 @@ class Preparations(Sequence[Prepared]):
     @overload
     def __getitem__(self, at: slice) -> list[Prepared]: ...
 
+    @override
     def __getitem__(self, at: int | slice) -> Prepared | list[Prepared]:
         if isinstance(at, slice):
             return [self._at(number) for number in range(*at.indices(len(self)))]

@@ -59,7 +59,7 @@ class Record:
         from pydantic import ValidationError
 
         try:
-            read: Self = _reader(cls).validate_python(value)  # type: ignore[arg-type]  # a class is hashable
+            read: Self = reader_of(cls).validate_python(value)  # type: ignore[arg-type]  # a class is hashable
             return read
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
@@ -68,7 +68,8 @@ class Record:
 
 
 @cache
-def _reader(kind: Any) -> Any:
+def reader_of(kind: Any) -> Any:
+    """What reads objects of JSON as a record, or as another type: a `TypeAdapter` of pydantic."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
@@ -121,7 +122,7 @@ def schema(kind: type[Record], name: str) -> dict[str, Any]:
 
     made = TypeAdapter(kind).json_schema(mode="serialization")
     inner = made.get("$defs", {})
-    for record in {*_records_in(kind)}:
+    for record in {*records_in(kind)}:
         told = inner.get(record.__name__, made if record is kind else {})
         said = docstrings(record)
         for name_, field in told.get("properties", {}).items():
@@ -139,15 +140,19 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-def _records_in(kind: Any) -> Iterator[type]:
-    """A record and those that it holds."""
+def records_in(kind: Any) -> Iterator[type]:
+    """A record and those that it holds.
+
+    Args:
+        kind: the record, or what holds some.
+    """
     if isinstance(kind, type) and is_dataclass(kind):
         yield kind
         hints = get_type_hints(kind)
         for field in fields(kind):
-            yield from _records_in(hints[field.name])
+            yield from records_in(hints[field.name])
     for inner in get_args(kind):
-        yield from _records_in(inner)
+        yield from records_in(inner)
 
 
 @cache

@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,11 +15,12 @@ from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS, Case, Document, Message
 from leakmeter.data import formats
-from leakmeter.data.chat import ContextPattern, messages_of, without_answer
-from leakmeter.data.mapping import Fields, is_name, mapping_of, nearest, parsed_cell, renamed, suggested
+from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
+from leakmeter.data.mapping import Fields, is_name, mapping_of, nearest, parsed_cell, renamed
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
 from leakmeter.data.plain import fields_of, plain
+from leakmeter.data.proposed import ROLES, proposed_mapping
 from leakmeter.data.rows import Row, read_rows, text_lines
 from leakmeter.data.text import checked_text, parsed_json, unused
 from leakmeter.errors import DataError, UnknownNameError, UsageError
@@ -29,7 +31,10 @@ NATIVE: Final = "native"
 """The format of rows with the fields in `FIELDS`."""
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "query": ("question", "user_input", "input", "prompt", "user_query", "instruction"),
-    "context": ("contexts", "retrieved_contexts", "documents", "docs", "passages", "source_documents", "chunks"),
+    "context": (
+        *("contexts", "retrieved_contexts", "documents", "docs", "passages", "source_documents", "chunks", "sources"),
+        *("search_results", "hits", "nodes", "snippets", "evidence"),
+    ),
     "response": ("answer", "output", "completion", "result", "generation", "prediction"),
     "reference": ("ground_truth", "expected", "target", "gold"),
     "messages": ("conversation", "conversations", "chat", "dialog", "turns"),
@@ -62,6 +67,7 @@ def cases_of(
     format: str | None = None,
     context_from: str | None = None,
     skip_bad: bool = False,
+    logs: Iterable[formats.Format] = (),
 ) -> Loaded:
     """Cases of a file, of standard input, or of what a caller holds.
 
@@ -69,11 +75,14 @@ def cases_of(
         data: see `rows.read_rows`; a path, '-', records, a frame, objects, or cases.
         map: fields and the paths at which they stand: {'query': 'question', 'context': 'docs[].text'}, or the text of
             `--map`. Fields that it does not name and that are not known are left out.
-        format: 'native', or a preset in `formats.FORMATS`; by default native where the fields of the first row are
-            known, else the first preset that they fit.
+        format: 'native', or the name of a preset in `logs` or `formats.FORMATS`; by default native where the fields of
+            the first row are known, else the first preset that they fit.
         context_from: a pattern, a group of which is the context within the last user message of a chat, or within the
-            query of a row without context: the group `context`, or the first. A dot matches line breaks too.
+            query of a row without context: the group `context`, or the first. A dot matches line breaks too. Or
+            'system': the system prompt is the context, and all other messages stay. A chat whose only context is its
+            system prompt is refused without either.
         skip_bad: leave bad rows out and name them in `problems`, rather than stop at the first.
+        logs: further presets, which are tried before all others.
 
     Raises:
         DataError: data that cannot be read, a bad row, naming it, or no case at all.
@@ -84,10 +93,12 @@ def cases_of(
     >>> loaded.cases[0].query, loaded.cases[0].documents[0].text
     ('Who?', 'Anna sang.')
     """
-    if format is not None and format not in (NATIVE, *formats.FORMATS):
-        raise UnknownNameError("format", format, (NATIVE, *formats.FORMATS))
+    logs = list(logs)
+    presets = {one.name: one for one in logs} | formats.FORMATS
+    if format is not None and format not in (NATIVE, *presets):
+        raise UnknownNameError("format", format, (NATIVE, *presets))
     mapping = mapping_of(map, FIELDS)
-    pattern = None if context_from is None else ContextPattern(context_from)
+    marker = context_marker(context_from)
     problems: list[str] = []
     notes: list[str] = []
 
@@ -100,7 +111,10 @@ def cases_of(
     first = next(good, None)
     preset = None
     if first is not None:
-        preset = _preset(*first, format, bool(mapping), pattern)
+        if format is not None:
+            preset = presets.get(format)
+        elif not isinstance(first[1], Case):
+            preset = _preset(first[0], first[1], bool(mapping), marker, logs)
         if preset is not None and format is None:
             notes.append(f"data: read as --format {preset.name}: {preset.about}")
         good = chain((first,), good)
@@ -114,11 +128,13 @@ def cases_of(
             if isinstance(given, DataError):
                 raise given
             if isinstance(given, Case):
+                if marker is not None:
+                    raise DataError(f"{row.where}: --context-from is for texts, and here it is known what is context")
                 case, reference = given, None
             else:
                 if preset is None:
                     given = _known(given, row, bool(mapping), left_out)
-                case, reference = case_of_fields(given, row.number, row.where, pattern)
+                case, reference = case_of_fields(given, row.number, row.where, marker)
             if case.id in seen:
                 where = seen[case.id].place or seen[case.id].where
                 raise DataError(f"{row.where}: id '{case.id}' was already used in {where}")
@@ -169,18 +185,19 @@ def _is_index(name: str) -> bool:
 
 
 def _preset(
-    row: Row, fields: Fields | Case, format: str | None, is_mapped: bool, pattern: ContextPattern | None
+    row: Row, fields: Fields, is_mapped: bool, marker: ContextMarker | None, logs: Iterable[formats.Format]
 ) -> formats.Format | None:
     """What the rows are read by, from the first; None where its fields are a case's own."""
-    if format is not None:
-        return formats.FORMATS.get(format)
-    if isinstance(fields, Case) or (is_mapped and not _needed(fields)) or _is_native(row, fields, pattern):
+    is_named = is_mapped and not _needed(fields)
+    if not is_named and (log := next((one for one in logs if one.fits(fields)), None)) is not None:
+        return log
+    if is_named or _is_native(row, fields, marker):
         return None
-    return formats.find(fields)
+    return next((preset for preset in formats.FORMATS.values() if preset.fits(fields)), None)
 
 
-def _is_native(row: Row, fields: Fields, pattern: ContextPattern | None) -> bool:
-    has_context = "context" in fields or "messages" in fields or (pattern is not None and "query" in fields)
+def _is_native(row: Row, fields: Fields, marker: ContextMarker | None) -> bool:
+    has_context = "context" in fields or "messages" in fields or (marker is not None and "query" in fields)
     # A table has columns of other things too.
     return has_context and (all(name in FIELDS for name in fields) or (row.is_table and not _needed(fields)))
 
@@ -225,20 +242,19 @@ def _may_be(name: str, missing: Sequence[str]) -> bool:
 
 
 def _hint(fields: Fields) -> str:
-    """What to give so that fields of other names are read."""
-    names = list(fields)
-    wanted = [name for name in ("query", "context", "response") if name in _missing(fields)]
-    pairs = suggested(names, wanted, _ALIASES) or suggested(names, _missing(fields), _ALIASES)
-    if pairs is not None:
-        return f"; to read it by another name, give {pairs}"
-    if not _needed(fields):
-        kept = next(name for name in ("messages", "context") if name in fields)
-        return f"; to leave other fields out, give --map {kept}={kept}"
-    return "; name the fields with --map query=…,context=…"
+    """What to give so that fields of other names are read, and all others left out."""
+    proposal = proposed_mapping(fields, _ALIASES)
+    if not proposal:
+        return "; name the fields with --map query=…,context=…"
+    lacking = [] if "messages" in proposal else [name for name in ("query", "context") if name not in proposal]
+    pairs = ",".join(f"{name}={proposal.get(name, '…')}" for name in ROLES if name in proposal or name in lacking)
+    if lacking:
+        return f"; name the fields with --map {pairs}, where … is the path of the {' and of the '.join(lacking)}"
+    return f"; to read these fields and leave others out, give --map {shlex.quote(pairs)}"
 
 
 def case_of_fields(
-    value: Fields, number: int, where: str, pattern: ContextPattern | None = None
+    value: Fields, number: int, where: str, marker: ContextMarker | None = None
 ) -> tuple[Case, str | None]:
     """A case and its reference, if it has one, from the fields of a row.
 
@@ -246,7 +262,7 @@ def case_of_fields(
         value: fields in `FIELDS`.
         number: the id, where there is none.
         where: they stand, for errors.
-        pattern: what is context in the query.
+        marker: says what is context in a chat.
 
     Raises:
         DataError: a field that is unknown, missing, or not what it should be.
@@ -255,7 +271,7 @@ def case_of_fields(
         if field not in FIELDS:
             raise _unknown(field, value, where)
     said = value.get("messages")
-    if pattern is not None and said is None and value.get("query") and "context" not in value:
+    if marker is not None and said is None and value.get("query") and "context" not in value:
         said = [{"role": "user", "content": value["query"]}]
         value = {name: held for name, held in value.items() if name != "query"} | {"messages": said}
     if ("context" in value) == ("messages" in value):
@@ -271,8 +287,8 @@ def case_of_fields(
         if value.get("query"):
             raise DataError(f"{where}: the last user message is the query; leave 'query' out")
         messages, response = without_answer(messages_of(value["messages"], where), response, where)
-        messages = messages if pattern is None else pattern(messages, where)
-    elif pattern is not None:
+        messages = with_context(messages, marker, where)
+    elif marker is not None:
         raise DataError(
             f"{where}: --context-from says what is context, and there is a 'context'; leave one of them out"
         )
@@ -349,14 +365,16 @@ def logged_case(path: str | Path, response: str | None = None, *, context_from: 
         found = [made for _, made in formats.FORMATS["openai"].read([(row, value)])]
         if len(found) > 1:
             raise DataError(f"{where} has {len(found)} answers; give it with --data, each is a case then")
-        if isinstance(found[0], DataError):
-            raise found[0]
-        fields = {name: held for name, held in found[0].items() if name in ("messages", "response")}
+        (only,) = found
+        if isinstance(only, DataError):
+            raise only
+        assert not isinstance(only, Case)
+        fields = {name: held for name, held in only.items() if name in ("messages", "response")}
     if response is not None:
         if "response" in fields:
             raise DataError(f"{where} has an answer, and a response is given too; leave one of them out")
         fields["response"] = response
-    return case_of_fields(fields, 1, where, None if context_from is None else ContextPattern(context_from))[0]
+    return case_of_fields(fields, 1, where, context_marker(context_from))[0]
 
 
 def case_of(
@@ -382,13 +400,12 @@ def case_of(
     """
     if messages and (context or query):
         raise UsageError("give either messages, or context and query")
-    pattern = None if context_from is None else ContextPattern(context_from)
-    if messages or (pattern is not None and not context):
+    marker = context_marker(context_from)
+    if messages or (marker is not None and not context):
         turns = plain(messages, "messages") if messages else [{"role": "user", "content": query}]
         said, response = without_answer(messages_of(turns, "messages"), response, "messages")
-        said = said if pattern is None else pattern(said, "messages")
-        return Case(id="case", response=response, messages=said)
-    if pattern is not None:
+        return Case(id="case", response=response, messages=with_context(said, marker, "messages"))
+    if marker is not None:
         raise UsageError(
             "context_from says what is context in the query, and there is a context; leave one of them out"
         )

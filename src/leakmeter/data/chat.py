@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from leakmeter.core.case import Document, Message
+from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Message
 from leakmeter.core.plain import excerpt
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError, UsageError
@@ -18,6 +18,8 @@ _ASSISTANT = "assistant"
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
+SYSTEM: Final = "system"
+"""In the place of a pattern: the system prompt is what is meant."""
 
 
 def messages_of(value: object, where: str) -> tuple[Message, ...]:
@@ -122,6 +124,60 @@ def _parts(value: object, name: str, where: str) -> tuple[Document, ...]:
     return tuple(out)
 
 
+def context_marker(context_from: str | None) -> ContextMarker | None:
+    """What `--context-from` says of chats.
+
+    Raises:
+        UsageError: a pattern that is none.
+    """
+    if context_from is None:
+        return None
+    return SystemContext() if context_from == SYSTEM else ContextPattern(context_from)
+
+
+def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, where: str) -> tuple[Message, ...]:
+    """A chat with its context marked.
+
+    Many programs write what they retrieved into the user's turn. Where nobody says so, and nothing but a system prompt
+    stands beside the turn, the numbers would be about another text than the one that matters.
+
+    Args:
+        messages: the chat, without the answer.
+        marker: what says which part is context.
+        where: they stand, for errors.
+
+    Raises:
+        DataError: the marker finds nothing; or there is none, and the system prompt is all the context.
+    """
+    if marker is not None:
+        return marker(messages, where)
+    if Case("", messages=messages).has_only_system_context:
+        raise DataError(
+            f"{where}: the system prompt is the only context, and all of the user's turn counts as the query; mark "
+            f"what was retrieved into the turn with --context-from REGEX, or give --context-from {SYSTEM} to measure "
+            "the system prompt itself (context_from in Python)"
+        )
+    return messages
+
+
+class SystemContext:
+    """The system prompt is what is to be measured, and all other messages stay: `--context-from system`."""
+
+    def __call__(self, messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
+        """The chat with all messages fixed but those of the system.
+
+        Raises:
+            DataError: there is no message of the system.
+        """
+        if not any(message.role in SYSTEM_ROLES for message in messages):
+            raise DataError(f"{where}: there is no message of role 'system', which --context-from {SYSTEM} measures")
+        asking = Case("", messages=messages).asking
+        return tuple(
+            message if i == asking or message.role in SYSTEM_ROLES else replace(message, fixed=True)
+            for i, message in enumerate(messages)
+        )
+
+
 class ContextPattern:
     """A pattern that says which part of the user's turn was retrieved, and is context: `--context-from`."""
 
@@ -131,7 +187,7 @@ class ContextPattern:
         if not self.compiled.groups:
             raise UsageError(
                 f"--context-from {source[:60]!r} has no group; put what was retrieved in brackets, as in "
-                r"'Context:(.*)Question:'"
+                rf"'Context:(.*)Question:', or give '{SYSTEM}' for the system prompt"
             )
         self._group: str | int = "context" if "context" in self.compiled.groupindex else 1
 
@@ -185,3 +241,7 @@ class ContextPattern:
                 f"{where}: --context-from took longer than {pattern.SECONDS_AT_MOST:g} s; repetitions within "
                 "repetitions, as in (a+)+, are the usual cause"
             ) from None
+
+
+ContextMarker = ContextPattern | SystemContext
+"""Says which part of a chat is context."""

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from leakmeter.core.case import Case
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 
 _ANSWERS = ("response", "completion", "answer", "output")
-_TEXTS = ("text", "page_content", "content")
-_NAMES = ("title", "id", "id_", "doc_id")
+_TEXTS = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
+_NAMES = ("title", "id", "id_", "doc_id", "document_id", "file_name")
 _METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
 
 
@@ -28,15 +29,15 @@ class Format:
     about: str
     """Which of its fields become which, as shown when the format was found out."""
     fits: Callable[[Fields], bool]
-    read: Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Fields | DataError]]]
-    """Rows with their fields to cases' fields; a row may hold several cases, and a case may be of two rows."""
+    read: Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Fields | Case | DataError]]]
+    """Rows with their fields to cases, or their fields; a row may hold several cases, and a case may be of two rows."""
 
 
 def document_of(value: object, number: int, where: str) -> dict[str, object]:
     """A document of a context as {'name', 'text'}, from a text or from any library's document.
 
     Args:
-        value: text, or an object with `text`, `page_content` or `content`, LlamaIndex's `node` around that or
+        value: text, or an object with `text`, `page_content`, `content` or `body`, LlamaIndex's `node` around that or
             LangChain's `kwargs`; it is called by its name, its metadata's source, title or id, or its own title or id.
         number: of the document, from 1.
         where: it stands, for errors.
@@ -53,7 +54,7 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
     if text is None and isinstance(resource := value.get("text_resource"), Mapping):
         text = resource.get("text")
     if text is None:
-        raise DataError(f"{where}: document {number} is an object without 'text', 'page_content' or 'content'")
+        raise DataError(f"{where}: document {number} is an object without 'text', 'page_content', 'content' or 'body'")
     metadata = value.get("metadata")
     described = metadata if isinstance(metadata, Mapping) else {}
     named = [*(described.get(name) for name in _METADATA_NAMES), *map(value.get, _NAMES)]
@@ -302,8 +303,3 @@ _ALL = (
 )
 FORMATS: dict[str, Format] = {format_.name: format_ for format_ in _ALL}
 """Presets by name, in the order in which they are tried."""
-
-
-def find(fields: Fields) -> Format | None:
-    """The preset that these fields are of, if any."""
-    return next((format_ for format_ in FORMATS.values() if format_.fits(fields)), None)

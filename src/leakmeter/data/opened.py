@@ -11,9 +11,14 @@ from typing import Any, Final
 
 from leakmeter.core.files import MOST_BYTES, check_readable
 from leakmeter.errors import DataError
+from leakmeter.overriding import override
 
 STDIN: Final = "-"
 """What stands for standard input where a path is expected."""
+_MOST_TIMES: Final = 1000
+"""As many times its size a file may unpack to."""
+_ANYWAY: Final = 2**30
+"""Bytes that even a small file may unpack to."""
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -43,10 +48,12 @@ class Opened(io.BufferedIOBase):
         self._held = self._read(len(start))
         return self._held == start
 
+    @override
     def readable(self) -> bool:
         """It is."""
         return True
 
+    @override
     def read(self, size: int | None = -1, /) -> bytes:
         """Bytes; all that are left by default."""
         held, self._held = self._held, b""
@@ -66,12 +73,19 @@ class Opened(io.BufferedIOBase):
                 f"{self._where} has more than {self._most:,} bytes, and as many are read at most; split it, or leave "
                 "out what is not needed"
             )
+        if self.n_bytes > _ANYWAY and self.n_bytes > _MOST_TIMES * self.n_packed:
+            raise DataError(
+                f"{self._where} unpacks to more than {_MOST_TIMES:,} times its size, and is not read on; if that is "
+                "meant, unpack it and give the file"
+            )
         return out
 
+    @override
     def read1(self, size: int = -1, /) -> bytes:
         """The same."""
         return self.read(size)
 
+    @override
     def close(self) -> None:
         """Close the file too, which what unpacks it leaves open."""
         self._inner.close()

@@ -28,15 +28,19 @@ class Referenced:
 
 
 def load_referenced(
-    source: Any, *, n: int | None = None, map: Iterable[str] | None = None, format: str | None = None
+    source: Any,
+    *,
+    n: int | None = None,
+    map: Iterable[str] | None = None,
+    format: str | None = None,
+    context_from: str | None = None,
 ) -> Referenced:
     """Records of a file, or of cases that a caller holds.
 
     Args:
         source: cases (see `data.cases`), each with a 'reference'; or NAME=FILE for a published data set by its name.
         n: how many to take, from the first; all by default, and where there are fewer.
-        map: see `cases.cases_of`.
-        format: likewise.
+        map, format, context_from: see `cases.cases_of`.
 
     Raises:
         DataError: what cannot be read, a case without reference, or one with a response.
@@ -46,7 +50,7 @@ def load_referenced(
         if equals and name in named.names():
             dataset = named.find(name)
             return Referenced(tuple(dataset.load(path, n=n)), dataset.template, dataset.max_context_tokens)
-    loaded = cases_of(source, map=map, format=format)
+    loaded = cases_of(source, map=map, format=format, context_from=context_from)
     where = f"'{source}'" if isinstance(source, str | Path) else "these"
     pairs = zip(loaded.cases, loaded.references, strict=True)
     records = tuple(_record(case, reference, where) for case, reference in list(pairs)[:n])

@@ -297,7 +297,8 @@ def _records(value: Mapping[Any, Any], keys_are_ids: bool) -> list[Any]:
         is_chat = "messages" in value and bool(value["messages"]) and isinstance(value["messages"][0], Mapping)
         if len({len(column) for column in columns}) == 1 and not is_chat:
             return [dict(zip(value, cells, strict=True)) for cells in zip(*columns, strict=True)]
-    if columns and all(isinstance(column, Mapping) for column in columns):
+    # A trace of MLflow is an object of two objects, and no object of records by id.
+    if columns and all(isinstance(column, Mapping) for column in columns) and set(value) != {"info", "data"}:
         numbers = [str(number) for number in range(len(columns[0]))]
         if numbers and all(list(map(str, column)) == numbers for column in columns):
             # A data frame as pandas writes it: an object of columns.

@@ -19,6 +19,7 @@ from leakmeter.integrations.values import (
     sampling_of,
     tools_of,
 )
+from leakmeter.overriding import override
 
 _RECIPIENTS = ("recipient", "user_id")
 _MODEL = "ls_model_name"
@@ -62,6 +63,7 @@ class LangChainCallback(Recorder):
         super().__init__(opened(log), recipient)
         self.raise_error = self.log.strict
 
+    @override
     def _spoil(self, *args: Any, run_id: Any = None, parent_run_id: Any = None, **kwargs: Any) -> None:
         self._runs.spoil(run_id, parent_run_id)
 

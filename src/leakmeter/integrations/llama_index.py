@@ -23,6 +23,7 @@ from leakmeter.integrations.values import (
     settings_of,
     tools_of,
 )
+from leakmeter.overriding import override
 
 _MOST: Final = 32
 _RECIPIENTS: Final = ("recipient", "user_id")
@@ -136,6 +137,7 @@ class LlamaIndexCallback(Recorder):
         if (handle := handled.get(event.class_name())) is not None:
             handle(event)
 
+    @override
     def _spoil(self, *args: Any, **kwargs: Any) -> None:
         event = args[0] if args else kwargs.get("id_")
         span = event if isinstance(event, str) else getattr(event, "span_id", None)

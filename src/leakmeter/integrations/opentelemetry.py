@@ -27,6 +27,7 @@ from leakmeter.integrations.values import (
     sampling_of,
     tools_of,
 )
+from leakmeter.overriding import override
 
 _KINDS: Final[Mapping[str, Kind]] = {
     "LLM": "model",
@@ -105,6 +106,7 @@ class AnswerSpanProcessor(Recorder):
         """Nothing waits: an answer is written when its trace has ended."""
         return True
 
+    @override
     def _spoil(self, span: Any, *args: Any, **kwargs: Any) -> None:
         self._runs.spoil(_span_id(span.get_span_context()), _parent_id(span))
 

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import hashlib
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
-from leakmeter.ledger.measuring import sweep
+from leakmeter.ledger.measuring import Measuring, sweep
 from leakmeter.ledger.store import Ledger, Tombstone
 from leakmeter.ledger.subjects import write_edits
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
+from leakmeter.traces.places import normalised
 
 TRACE: Final = "trace"
 _LEAST_DIGITS: Final = 8
 _SCORES: Final = ("by_document", "by_entity")
+_WAS_LEFT: Final = "what a killed command had left, which may have had it, was removed"
 _LEAST_SAID: Final = 12
 """Characters of an answer from which it is looked for in the texts of others."""
+_LEAST_NAME: Final = 4
+"""The same of a recipient's name, which may be a number."""
+_LEAST_NUMBER: Final = 7
+"""Digits of a number from which it is looked for however it is divided."""
+_SHOWN_FILES: Final = 5
+_WORD: Final = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +64,34 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
         StoreError: the ledger cannot be read or written.
     """
     with ledger.measuring():
+        # First of all, since it may hold what the ledger does not know of.
+        left_over = _tidied(ledger)
         book = Book(ledger)
-        kind, found = _named(book, id_, kind)
+        try:
+            kind, found = _named(book, id_, kind)
+        except UsageError as error:
+            raise UsageError(f"{error}; {_WAS_LEFT}") if left_over else error from None
         gone = _Gone(book, kind, found)
-        gone.unread |= _texts_of_others(ledger, gone)
+        names = _names_in_clear(book, id_, kind, found)
+        others = _texts_of_others(book, gone, names) - gone.unread
+        gone.unread |= others
         day = datetime.now(UTC).date().isoformat()
-        # Texts go first: killed here, the same command finds the rows and goes on.
-        n_texts = ledger.texts.remove_all_but(book.kept - gone.unread)
-        write_edits(ledger, gone.names)
+        # Killed anywhere, the same command finds what is left: what is found by something goes before it.
+        ledger.texts.remove(others)
+        n_texts = len(others) + ledger.texts.remove_all_but(book.kept - gone.unread)
         n_rows = ledger.rewrite(gone.keeps, lambda n: Tombstone(kind, day, n))
-        sweep(ledger)
-    return Forgotten(kind, n_rows, len(gone.events), n_texts, _left(gone, kind))
+        _tidied(ledger)
+    return Forgotten(kind, n_rows, len(gone.events), n_texts, _left(book, gone, kind, names))
+
+
+def _tidied(ledger: Ledger) -> bool:
+    """Remove what killed commands left; whether there was something."""
+    had_left = ledger.tidy() or ledger.runs.exists()
+    rows = {table: ledger.rows(table) for table in ("events", "mentions")}
+    left = {row["recipient"] for row in rows["events"]} | {row["entity"] for row in rows["mentions"]}
+    with ledger.writing():
+        write_edits(ledger, left)
+    return sweep(ledger) > 0 or had_left
 
 
 def find(book: Book, id_: str, kind: str | None = None) -> tuple[str, str]:
@@ -98,26 +126,42 @@ def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
         exact = {id_} & ids
         if of in (SUBJECT, RECIPIENT):
             exact |= {one for one in ids if len(id_) >= _LEAST_DIGITS and one.startswith(id_)}
+            if len(exact) > 1:
+                raise UsageError(f"several {of}s of the ledger begin with these digits; give more of them")
             exact |= _in_clear(book, id_, of) & ids
         if exact:
             hits[of] = exact
     if not hits:
         raise UsageError("the ledger has no document, subject, recipient or trace of that id")
-    if len(hits) > 1 or ((of := next(iter(hits))) in (SUBJECT, RECIPIENT) and len(hits[of]) > 1):
-        raise UsageError(f"several of the ledger have that id ({', '.join(hits)}); give --kind, or more digits")
+    if len(hits) > 1:
+        raise UsageError(f"several of the ledger have that id ({', '.join(hits)}); give --kind")
     return next(iter(hits.items()))
 
 
 def _in_clear(book: Book, name: str, kind: str) -> set[str]:
     """Pseudonyms of a name as people write it."""
+    from leakmeter.text.entities import find as entities
     from leakmeter.text.entities import person
 
     keys = book.ledger.keys
+    spellings = {name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))}
     if kind == RECIPIENT:
-        return {keys.recipient(name) or ""}
-    values = {("person", person.normal(name)), *((of, name) for of in set(book.kinds.values()))}
-    values |= {(of, name.casefold()) for of in set(book.kinds.values())}
+        return {keys.recipient(spelling) or "" for spelling in spellings}
+    values = {("person", person.normal(spelling)) for spelling in spellings}
+    values |= {(of, said) for of in set(book.kinds.values()) for one in spellings for said in (one, one.casefold())}
+    # A telephone number has one normal form, however it is divided.
+    values |= {(one.type, one.value) for one in entities.find(name, [(0, len(name))], region=Measuring().region)}
     return {book.subject_of.get(keys.entity(of, value), "") for of, value in values}
+
+
+def _names_in_clear(book: Book, id_: str, kind: str, found: Collection[str]) -> set[str]:
+    """Names of a person or a recipient: as it was given, and those that are kept."""
+    if kind not in (SUBJECT, RECIPIENT):
+        return set()
+    pseudonyms = {name for name, subject in book.subject_of.items() if subject in found} if kind == SUBJECT else found
+    names = {row["name"] for row in book.ledger.rows("names", book.state) if row["pseudonym"] in pseudonyms}
+    is_name = not any(one.startswith(id_) for one in pseudonyms)
+    return {name for name in (*names, *([id_] if is_name else [])) if kind == SUBJECT or len(name) >= _LEAST_NAME}
 
 
 class _Gone:
@@ -184,19 +228,62 @@ class _Gone:
         }[table]()
 
 
-def _texts_of_others(ledger: Ledger, gone: _Gone) -> set[str]:
-    """Scores whose kept texts repeat an answer that is forgotten, as later turns of a conversation do."""
-    texts = dict(ledger.texts.all_texts())
-    said = {one["text"].strip() for score, told in texts.items() if score in gone.unread for one in told["responses"]}
-    said = {text for text in said if len(text) >= _LEAST_SAID}
-    return {score for score, told in texts.items() if any(text in _all_text(told) for text in said)}
+def _texts_of_others(book: Book, gone: _Gone, names: Collection[str]) -> set[str]:
+    """Scores whose kept texts repeat what is forgotten: an answer or a document, as later turns do, or a name."""
+    keys, texts = book.ledger.keys, dict(book.ledger.texts.all_texts())
+    # Nobody knows what is in those that cannot be read; those that are gone were found by a command that was killed.
+    found = {score for score, told in texts.items() if told is None} | (book.kept - texts.keys())
+    readable = {score: told for score, told in texts.items() if told is not None}
+    said = set[str]()
+    for score, told in readable.items():
+        if score in gone.unread:
+            said |= {text for one in told["responses"] if len(text := normalised(one["text"])) >= _LEAST_SAID}
+        said |= {text for text in _documents(told) if keys.content(_hash(text)) in gone.contents}
+    for score, told in readable.items():
+        text = " ".join(_strings(told))
+        plain = normalised(text)
+        if any(one in plain for one in said) or _names_any(text, names):
+            found.add(score)
+    return found
 
 
-def _all_text(told: Mapping[str, Any]) -> str:
-    return "\n".join((told["context"], told["query"], *(one["text"] for one in told["responses"])))
+def _documents(told: Mapping[str, Any]) -> Iterator[str]:
+    for one in told["documents"]:
+        yield normalised(told["context"][one["start"] : one["end"]])
 
 
-def _left(gone: _Gone, kind: str) -> tuple[str, ...]:
+def _hash(plain: str) -> str:
+    return hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
+
+
+def _strings(told: Any) -> Iterator[str]:
+    """All texts of a kept text, but for its tokens, which say the same in pieces."""
+    if isinstance(told, str):
+        yield told
+    elif isinstance(told, list):
+        for one in told:
+            yield from _strings(one)
+    elif isinstance(told, dict):
+        for name, one in told.items():
+            if name != "tokens":
+                yield from _strings(one)
+
+
+def _names_any(text: str, names: Collection[str]) -> bool:
+    """Whether a text has one of some names, however its words are divided and written."""
+    words, digits = _words(text), "".join(filter(str.isdecimal, text))
+    for name in names:
+        number = "".join(filter(str.isdecimal, name))
+        if ((said := _words(name)).strip() and said in words) or (len(number) >= _LEAST_NUMBER and number in digits):
+            return True
+    return False
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(unicodedata.normalize('NFKC', text).casefold()))} "
+
+
+def _left(book: Book, gone: _Gone, kind: str, names: Collection[str]) -> tuple[str, ...]:
     """What is left, in sentences."""
     n = len(gone.told_of - gone.events)
     sentences = []
@@ -204,6 +291,16 @@ def _left(gone: _Gone, kind: str) -> tuple[str, ...]:
         sentences.append(
             f"{n} answers whose prompts had it stay as answers, with the numbers of what else was in those prompts; "
             "these were measured with it there."
+        )
+    ids = {id_ for id_, content in book.documents if content not in gone.contents and id_ not in gone.documents}
+    ids |= {event[name] for event in book.events if event["event"] not in gone.events for name in ("trace", "span")}
+    if n_ids := sum(_names_any(id_, names) for id_ in ids):
+        sentences.append(
+            f"{n_ids} ids of documents, traces or spans that stay have the name in them; forget those too."
+        )
+    if strangers := book.ledger.strangers():
+        sentences.append(
+            f"{len(strangers)} files in its directory are not the ledger's: {', '.join(strangers[:_SHOWN_FILES])}."
         )
     if kind == SUBJECT:
         sentences.append(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from leakmeter.runs.loading import KeptModel
     from leakmeter.runs.result import Part
 
+_ANSWER: Final = "the answer"
 NOTE: Final = "A monitor, not a bound: that an answer is refused informs too, and so does what is answered instead."
 
 
@@ -77,6 +79,7 @@ class UsedPiece:
     """A piece of a document, and what the answer tells of it; nats."""
 
     text: str = field(repr=False)
+    """Its pseudonym where the same answer was measured before."""
     kind: str
     """'person', 'phone' … of personal data."""
     signed_nats: float | None
@@ -189,10 +192,11 @@ class Guard:
         """
         logged = self._logged(documents, query, answer, recipient, messages, temperature, trace_id)
         texts: dict[str, str] = {}
-        with self._model.lock, self._model.without_cache() as backend:
+        with self._model.lock, self._texts_held(), self._model.without_cache() as backend:
             rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, backend, texts))
             if rows.problems:
-                raise UsageError(f"the answer cannot be measured: {rows.problems[0]}")
+                raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
+            self._take_known(rows)
             verdict = self._verdict(rows, texts)
             if record and verdict.within:
                 verdict = self._recorded(verdict)
@@ -211,8 +215,18 @@ class Guard:
         """
         if verdict.recorded:
             return verdict
-        self.ledger.commit(verdict._rows.rows, model=verdict._rows.model)
+        rows = dict(verdict._rows.rows)
+        with self._texts_held():
+            # Texts of what nobody had counted may be gone by now.
+            rows["measured"] = [
+                {**row, "kept": row["kept"] and self.ledger.texts.has(row["score"])} for row in rows["measured"]
+            ]
+            self.ledger.commit(rows, model=verdict._rows.model)
         return replace(verdict, recorded=True)
+
+    def _texts_held(self) -> AbstractContextManager[None]:
+        """Keep others from removing texts that no answer counts yet, where texts are kept."""
+        return self.ledger.measuring() if self._how.keep_texts else nullcontext()
 
     def _recorded(self, verdict: Verdict) -> Verdict:
         """The answer counted as told, unless another process has told so much since that it is not within any more."""
@@ -225,6 +239,16 @@ class Guard:
 
         done = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
         return replace(latest, pieces=verdict.pieces, recorded=done)
+
+    def _take_known(self, found: Measured) -> None:
+        """Add what the ledger has of an answer to its rows: it may be forgotten before the answer is counted."""
+        (event,) = found.rows["events"]
+        names = {event["by_document"], event["by_entity"]}
+        contents = {row["content"] for row in found.rows["looks"]}
+        _, there = self.ledger.read("measured", "scores", "mentions")
+        found.rows["measured"] += [{**row, "kept": False} for row in there["measured"] if row["score"] in names]
+        found.rows["scores"] += [row for row in there["scores"] if row["score"] in names]
+        found.rows["mentions"] += [row for row in there["mentions"] if row["content"] in contents]
 
     def _scored(
         self, backend: Backend, texts: dict[str, str], cases: Mapping[str, Case], setup: Setup
@@ -258,7 +282,8 @@ class Guard:
             raise UsageError(f"the documents are not in the messages as given: {error.reason.sentence}") from None
         return LoggedAnswer(
             trace_id=trace_id or secrets.token_hex(16),
-            span_id="guard",
+            # A trace may have several answers, and each counts.
+            span_id=f"guard-{secrets.token_hex(16)}",
             response_id=None,
             time=datetime.now(UTC),
             recipient=recipient,
@@ -267,7 +292,7 @@ class Guard:
             messages=tuple(told),
             answer=answer,
             documents=found.documents,
-            where="the answer",
+            where=_ANSWER,
         )
 
     def _verdict(self, rows: Measured, texts: Mapping[str, str]) -> Verdict:

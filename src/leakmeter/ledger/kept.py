@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from leakmeter.core.plain import one_line
-from leakmeter.core.written import make_private, store_errors, write_whole
+from leakmeter.core.written import PARTIAL, make_private, store_errors, write_whole
 from leakmeter.errors import StoreError
 from leakmeter.runs.schema import from_table, to_table
 
@@ -51,6 +51,10 @@ class KeptTexts:
                 json.dumps({"texts": texts, "params": dict(params)}, ensure_ascii=False).encode(),
             )
 
+    def has(self, score: str) -> bool:
+        """Whether the texts of a score are there."""
+        return (self.path / f"{score}.json").exists() and (self.path / f"{score}.parquet").exists()
+
     def get(self, score: str) -> tuple[Part, dict[str, Any]]:
         """The texts and measurements of one answer, and the parameters of the measure.
 
@@ -64,24 +68,36 @@ class KeptTexts:
         except (OSError, ValueError, RecursionError, KeyError, TypeError, pa.ArrowException) as error:
             raise StoreError(f"kept texts '{self.path / score}' cannot be read: {one_line(error)}") from None
 
-    def all_texts(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each score's texts; those that cannot be read are left out."""
+    def all_texts(self) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        """Each score's texts; None where they cannot be read."""
         for path in sorted(self.path.glob("*.json")):
             try:
                 yield path.stem, json.loads(path.read_bytes())["texts"]
             except (OSError, ValueError, RecursionError, KeyError, TypeError):
-                continue
+                yield path.stem, None
 
-    def remove_all_but(self, scores: Collection[str]) -> int:
-        """Remove the texts of all other scores; returns of how many.
+    def remove(self, scores: Collection[str]) -> None:
+        """Remove the texts of some scores.
 
         Raises:
             StoreError: a file cannot be removed.
         """
+        self._remove(lambda score: score in scores)
+
+    def remove_all_but(self, scores: Collection[str]) -> int:
+        """Remove the texts of all other scores, and what is half written; returns of how many scores.
+
+        Raises:
+            StoreError: a file cannot be removed.
+        """
+        return len(self._remove(lambda score: score not in scores))
+
+    def _remove(self, is_gone: Callable[[str], bool]) -> set[str]:
         gone: set[str] = set()
         with store_errors(f"kept texts in '{self.path}' cannot be removed"):
             for path in self.path.glob("*"):
-                if path.name.split(".")[0] not in scores:
+                score = path.name.split(".")[0]
+                if is_gone(score) or path.name.endswith(PARTIAL):
                     path.unlink(missing_ok=True)
-                    gone.add(path.name.split(".")[0])
-        return len(gone)
+                    gone.add(score)
+        return gone

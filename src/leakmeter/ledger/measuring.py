@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from leakmeter.core.json_object import JsonObject
-from leakmeter.errors import LeakmeterError
+from leakmeter.core.written import store_errors
+from leakmeter.errors import LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.ledger import flags
 from leakmeter.ledger.keys import RECIPIENT, SUBJECT
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from leakmeter.runs.result import Part
 
 BATCH: Final = 20
-"""Answers whose numbers are committed together."""
+"""Answers whose numbers are committed together, at most."""
+_MOST_CHARACTERS: Final = 2**25
+"""Of a batch's prompts and documents, from which on no further answer is taken."""
 DOCUMENT, ENTITY = "document", "entity"
 UNITS: Final = (DOCUMENT, ENTITY)
 _PLACES_OF_MODEL: Final = ("dtype", "device", "memory_bytes", "processor", "threads")
@@ -83,8 +85,10 @@ class Measuring:
 
 @dataclass(slots=True)
 class Added:
-    """What became of logged answers."""
+    """What became of logged answers: each that was read was added, known, refused, or is among the problems."""
 
+    n_read: int = 0
+    """Answers and refused calls of the logs."""
     n_added: int = 0
     """Events that are new in the ledger."""
     n_known: int = 0
@@ -96,7 +100,7 @@ class Added:
     flagged: Counter[str] = field(default_factory=Counter)
     """New events by why they take part in no posterior."""
     problems: list[str] = field(default_factory=list)
-    """Why answers could not be scored, without what they say."""
+    """Why answers could not be scored, a line each, without what they say."""
 
     def to_dict(self) -> JsonObject:
         """As a plain object."""
@@ -154,11 +158,14 @@ def add(
     """
     how = how or Measuring()
     done = Added()
-    known = {row["event"] for row in ledger.rows("events")}
-    new = _new(ledger, answers, known, done)
-    while batch := list(islice(new, BATCH)):
+    new = _new(ledger, answers, done)
+    while batch := _batch(new):
         with model.lock, ledger.measuring(notify), model.without_cache() as backend:
             _add_batch(ledger, batch, backend, how, done, watch or (lambda backend, n: nullcontext(_quiet())))
+    if ledger.runs.exists():
+        # One that was killed after its last answer was committed has left its texts.
+        with ledger.measuring(notify):
+            sweep(ledger)
     return done
 
 
@@ -168,31 +175,57 @@ def _quiet() -> Callbacks:
     return Callbacks()
 
 
-def _new(
-    ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], known: set[str], done: Added
-) -> Iterator[LoggedAnswer]:
+def _batch(answers: Iterator[LoggedAnswer]) -> list[LoggedAnswer]:
+    """The next answers, fewer where they are long: all of them are in memory."""
+    batch: list[LoggedAnswer] = []
+    n_characters = 0
+    while len(batch) < BATCH and n_characters < _MOST_CHARACTERS and (answer := next(answers, None)) is not None:
+        batch.append(answer)
+        n_characters += sum(len(message.content) for message in answer.messages)
+        n_characters += sum(len(document.text) for document in answer.documents)
+    return batch
+
+
+def _new(ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], done: Added) -> Iterator[LoggedAnswer]:
+    known = _known(ledger)
     turns = Turns()
     for answer in answers:
+        done.n_read += 1
         if isinstance(answer, Refused):
             done.refused[answer.reason.value] += 1
             continue
         # Of an answer that is known too: later turns repeat its documents.
         whole = turns.whole(answer)
-        event = ledger.keys.event(answer.trace_id, answer.span_id)
-        if event in known:
-            done.n_known += 1
-            continue
-        known.add(event)
-        yield whole
+        if not _is_known(ledger, answer, known, done):
+            known[ledger.keys.event(answer.trace_id, answer.span_id)] = ledger.keys.answer(answer.answer)
+            yield whole
+
+
+def _known(ledger: Ledger) -> dict[str, str]:
+    """Events that the ledger has, and what was answered."""
+    return {row["event"]: row["answer"] for row in ledger.rows("events")}
+
+
+def _is_known(ledger: Ledger, answer: LoggedAnswer, known: Mapping[str, str], done: Added) -> bool:
+    """Whether the event is known; if it is one of another answer, that is a problem, or answers would get lost."""
+    event = ledger.keys.event(answer.trace_id, answer.span_id)
+    if event not in known:
+        return False
+    if known[event] == ledger.keys.answer(answer.answer):
+        done.n_known += 1
+    else:
+        done.problems.append(
+            f"{answer.where}: another answer has the same trace and span; give each answer ids of its own"
+        )
+    return True
 
 
 def _add_batch(
     ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, done: Added, watch: Watch
 ) -> None:
     # Another process may have added them while this one waited.
-    there = {row["event"] for row in ledger.rows("events")}
-    new = [one for one in answers if ledger.keys.event(one.trace_id, one.span_id) not in there]
-    done.n_known += len(answers) - len(new)
+    there = _known(ledger)
+    new = [one for one in answers if not _is_known(ledger, one, there, done)]
     found = measured(ledger, new, backend, how, partial(_in_runs, ledger, backend, watch))
     if found.rows["events"]:
         ledger.commit(found.rows, model=found.model)
@@ -212,7 +245,7 @@ class Measured:
     n_measured: int = 0
     """Answers of which something was scored."""
     problems: list[str] = field(default_factory=list)
-    """Why others cannot be scored."""
+    """Why others cannot be scored, a line each."""
 
 
 def measured(
@@ -228,9 +261,15 @@ def measured(
         score: measures cases under a setup.
 
     Raises:
+        UsageError: the model has no chat template.
         StoreError: the ledger is of another model.
     """
-    state, there = ledger.read("measured", "mentions", "names")
+    if answers and not backend.tokenizer.has_chat_template:
+        raise UsageError(
+            f"model '{backend.name}' has no chat template, by which logged messages are written; give a model that has "
+            "one: --model of the command, or the meter of a Guard"
+        )
+    state, there = ledger.read("measured")
     scored = {row["score"]: row["n_tokens"] for row in there["measured"]}
     rows: dict[str, list[JsonObject]] = {name: [] for name in TABLES}
     found = Measured(rows)
@@ -247,7 +286,6 @@ def measured(
             keys = {number: setup.key(ledger, answers[number]) for number in numbers if number in of_event}
             todo = {key: answers[number] for number, key in keys.items() if key not in scored}
             cases, problems = _usable(todo, setup, backend)
-            found.problems += problems.values()
             for key, part in score(cases, setup) if cases else ():
                 _take(ledger, rows, key, part, todo[key], setup, keeps_texts=how.keep_texts)
                 scored[key] = _n_tokens(part)
@@ -255,6 +293,8 @@ def measured(
             new |= {first[key] for key in cases}
             for number, key in keys.items():
                 if key in problems:
+                    # Answers that say the same of the same prompt have one score, and are left out one by one.
+                    found.problems.append(f"{answers[number].where}: {problems[key]}")
                     del of_event[number]
                 else:
                     of_event[number][unit] = key
@@ -265,8 +305,6 @@ def measured(
         rows["looks"] += _looks(ledger, one, event["event"])
         if how.keep_texts and one.recipient is not None:
             rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": one.recipient})
-    for name in ("mentions", "names"):
-        rows[name] = _unique(rows[name], {_key(row) for row in there[name]})
     found.n_measured = len(new & of_event.keys())
     return found
 
@@ -276,8 +314,13 @@ def sweep(ledger: Ledger) -> int:
 
     Returns:
         Of how many scores texts were removed.
+
+    Raises:
+        StoreError: a file cannot be removed.
     """
-    shutil.rmtree(ledger.runs, ignore_errors=True)
+    if ledger.runs.exists():
+        with store_errors(f"measurements in '{ledger.runs}' cannot be removed"):
+            shutil.rmtree(ledger.runs)
     return ledger.texts.remove_all_but({row["score"] for row in ledger.rows("measured") if row["kept"]})
 
 
@@ -292,7 +335,7 @@ def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> t
 
 
 def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[dict[str, Case], dict[str, str]]:
-    """The cases that can be measured, by the names of their scores, and why the others cannot."""
+    """The cases that can be measured, by the names of their scores, and why the others cannot, without their places."""
     usable: dict[str, Case] = {}
     problems: dict[str, str] = {}
     for key, one in todo.items():
@@ -300,8 +343,9 @@ def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) ->
             case = replace(as_case(one), id=key)
             setup.settings.prepare(case, backend, setup.measure)
         except LeakmeterError as error:
-            said = str(error).replace(f"case '{key}'", "the answer")
-            problems[key] = f"{one.where}: {said}"
+            # Of a logged answer nothing can be cut off.
+            said = f"{error.problem}; give a model with a larger one" if isinstance(error, WindowError) else str(error)
+            problems[key] = said.replace(f"case '{key}'", "the answer")
         else:
             usable[key] = case
     return usable, problems
@@ -476,13 +520,3 @@ def _looks(ledger: Ledger, one: LoggedAnswer, event: str) -> Iterator[JsonObject
 
 def _look(event: str, document: str, content: str, *, present: bool) -> JsonObject:
     return {"event": event, "document": document, "content": content, "present": present}
-
-
-def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(tuple(value) if isinstance(value, list) else value for value in row.values())
-
-
-def _unique(rows: Iterable[JsonObject], there: set[tuple[Any, ...]]) -> list[JsonObject]:
-    """Rows that are not there yet, each once."""
-    fresh = {_key(row): row for row in rows}
-    return [row for key, row in fresh.items() if key not in there]

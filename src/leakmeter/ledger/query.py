@@ -12,6 +12,7 @@ from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.tables import TABLES
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.runs.query import Answer, ask_tables
+from leakmeter.runs.query_process import DEFAULT_LIMITS, Limits
 
 _NATS: Final = pa.float64()
 TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
@@ -35,20 +36,22 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
 """Columns of the view `totals`: types, and what each means."""
 
 
-def ask(sql: str, ledger: Ledger) -> Answer:
+def ask(sql: str, ledger: Ledger, limits: Limits = DEFAULT_LIMITS) -> Answer:
     """What a query says of a ledger.
 
     Args:
         sql: one SELECT over `totals` and the tables of the ledger.
         ledger: what is asked.
+        limits: how much the query may take.
 
     Raises:
-        UsageError: a query that is no single SELECT, or that DuckDB cannot answer.
+        UsageError: a query that is no single SELECT, or that DuckDB cannot answer within the limits.
         StoreError: the ledger cannot be read.
     """
     _, rows = ledger.read()
     tables = {name: _in_utc(pa.Table.from_pylist(of, schema=TABLES[name])) for name, of in rows.items()}
-    return ask_tables(sql, {"totals": _totals(Book(ledger)) if "totals" in sql.lower() else _table([]), **tables})
+    totals = _totals(Book(ledger)) if "totals" in sql.lower() else _table([])
+    return ask_tables(sql, {"totals": totals, **tables}, limits)
 
 
 def columns() -> list[tuple[str, str, str, str]]:

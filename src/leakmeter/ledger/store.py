@@ -21,6 +21,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -30,17 +31,26 @@ from filelock import FileLock, Timeout
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import one_line
-from leakmeter.core.written import check_outside_runs, clear_left_over, make_private, store_errors, write_whole
+from leakmeter.core.written import PARTIAL, check_outside_runs, make_private, store_errors, write_whole
 from leakmeter.errors import StoreError
 from leakmeter.ledger.kept import KeptTexts
 from leakmeter.ledger.keys import Keys
-from leakmeter.ledger.tables import TABLES, Rows, from_parquet, to_parquet
+from leakmeter.ledger.tables import TABLES, Rows, from_parquet, to_parquet, unknown
 
 SCHEMA: Final = "leakmeter-ledger/1"
 INDEX: Final = "ledger.json"
 SUBJECTS: Final = "subjects.toml"
 _READ_AGAIN: Final = 20
 _PART: Final = re.compile(rf"({'|'.join(TABLES)})-(\d{{5,}})-([0-9a-f]{{16}})\.parquet")
+
+
+_HALF: Final = re.compile(rf"({'|'.join((*TABLES, INDEX, SUBJECTS))}).*\.[0-9]+\.[0-9a-f]{{16}}{re.escape(PARTIAL)}")
+_LOCK, _MEASURING = ".lock", ".measuring.lock"
+
+
+def _is_own(name: str) -> bool:
+    """Whether a file is one of a part, or of what was to be written."""
+    return _PART.fullmatch(name) is not None or _HALF.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,11 @@ class Ledger:
         return KeptTexts(self.path / "kept")
 
     @property
+    def is_begun(self) -> bool:
+        """Whether anything was ever committed, or measured to be."""
+        return self.exists or self.runs.exists()
+
+    @property
     def exists(self) -> bool:
         """Whether anything was ever committed."""
         return (self.path / INDEX).exists()
@@ -226,18 +241,20 @@ class Ledger:
         name = part.file_of(table)
         if name is None:
             return []
-        if name not in self._kept:
+        # Another thread may put another dictionary there.
+        kept = self._kept
+        if name not in kept:
             try:
                 content = (self.path / name).read_bytes()
                 if hashlib.sha256(content).hexdigest() != part.files[name]:
                     raise ValueError("it was changed after it was written")
-                self._kept[name] = from_parquet(table, content)
+                kept[name] = from_parquet(table, content)
             except (OSError, ValueError, pa.ArrowException) as error:
                 raise StoreError(
                     f"'{self.path / name}' of the ledger cannot be read: {one_line(error)}; restore it from a copy, or "
                     "make a new ledger from the logs"
                 ) from None
-        return self._kept[name]
+        return kept[name]
 
     def verify(self) -> tuple[int, list[str]]:
         """Read every file again: how many there are, and what is wrong, each with the file's name."""
@@ -254,38 +271,47 @@ class Ledger:
         findings += [f"{name}: not in the list" for name in sorted(self._foreign(state))]
         return len(names), findings
 
-    def tidy(self) -> None:
-        """Remove what a killed command left, where there is something."""
-        if self.exists and self._foreign(self.state()):
-            with self.writing():
-                pass
+    def strangers(self) -> list[str]:
+        """Names of what is in the directory and no part of the ledger."""
+        own = {INDEX, SUBJECTS, _LOCK, _MEASURING, self.runs.name, self.texts.path.name}
+        return sorted(path.name for path in self.path.iterdir() if path.name not in own and not _is_own(path.name))
+
+    def tidy(self) -> bool:
+        """Remove what a killed command left; whether there was something."""
+        if not (self._foreign(self.state()) or self._half_written()):
+            return False
+        with self.writing():
+            pass
+        return True
 
     @contextmanager
     def measuring(self, notify: Callable[[str], None] = lambda line: None) -> Iterator[None]:
         """Hold the right to measure: what two would measure at once is measured by one, and found by the other."""
-        with self._locked(".measuring.lock", notify):
+        with self._locked(_MEASURING, notify):
             yield
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Hold the right to commit, after what a kill left was removed."""
-        with self._locked(".lock"):
-            clear_left_over(self.path)
+        with self._locked(_LOCK):
+            # Nobody else may write now; a process may have the number of one that was killed.
+            for path in self._half_written():
+                path.unlink(missing_ok=True)
             self._sweep(self.state())
             yield
 
     def commit(
         self, rows: Rows, *, model: JsonObject | None = None, provided: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Add rows; all of them, or none where it is interrupted.
+        """Add rows that are not there yet; all of them, or none where it is interrupted.
 
         Args:
-            rows: by table; empty tables are left out.
+            rows: by table; empty tables are left out. What others added since they were made is not added again.
             model: what scored them.
             provided: asked while nobody else can commit; where it says no, nothing is added.
 
         Returns:
-            Whether they were added.
+            Whether they are there.
 
         Raises:
             StoreError: the ledger cannot be written, or is of another model.
@@ -296,11 +322,13 @@ class Ledger:
                 raise other_model(self.path, state.model or {}, model)
             if not provided():
                 return False
+            there, is_cut = partial(self.rows, state=state), bool(state.tombstones)
+            new = {table: unknown(rows, table, there, is_cut=is_cut) for table in TABLES}
             self._replace(
                 State(
                     state.key_check,
                     state.model or model,
-                    (*state.parts, *([self._written(state.next_number, rows)] if any(rows.values()) else [])),
+                    (*state.parts, *([self._written(state.next_number, new)] if any(new.values()) else [])),
                     state.tombstones,
                     state.next_number + 1,
                     state.generation + 1,
@@ -365,6 +393,9 @@ class Ledger:
         """Files of parts that the list does not name."""
         named = {name for part in state.parts for name in part.files}
         return {path.name for path in self.path.glob("*.parquet") if _PART.fullmatch(path.name)} - named
+
+    def _half_written(self) -> list[Path]:
+        return [path for path in self.path.glob(f"*{PARTIAL}") if _is_own(path.name)]
 
     def _sweep(self, state: State) -> None:
         for name in self._foreign(state):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -77,8 +77,44 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 }
 """All tables; rows of `names` are there with --keep-texts alone."""
 
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "events": ("event",),
+    "looks": ("event", "document", "content"),
+    "scores": ("score", "target"),
+    "measured": ("score",),
+    "mentions": ("content", "entity"),
+    "names": ("pseudonym", "kind", "name"),
+}
+"""Columns that no two rows of a table share."""
+HOLDERS: Final[Mapping[str, tuple[str, str]]] = {"looks": ("events", "event"), "scores": ("measured", "score")}
+"""Tables whose rows are added with a row of another one, and never again: which table, and the column of both."""
+
 Rows = Mapping[str, Sequence[JsonObject]]
 """Rows by table."""
+
+
+def unknown(rows: Rows, table: str, there: Callable[[str], Iterable[JsonObject]], *, is_cut: bool) -> list[JsonObject]:
+    """Rows of a table that are not there yet, each once.
+
+    Args:
+        rows: by table.
+        table: its name.
+        there: names of tables to the rows that they have.
+        is_cut: whether something was forgotten: then scores may be there whose measurement is not.
+    """
+    holder, column = HOLDERS.get(table, (table, ""))
+    fresh = {_key(row, KEYS[table]): row for row in rows.get(table, ())}
+    if column:
+        held = {row[column] for row in there(holder)}
+        fresh = {key: row for key, row in fresh.items() if row[column] not in held}
+    if fresh and (not column or (is_cut and table == "scores")):
+        for row in there(table):
+            fresh.pop(_key(row, KEYS[table]), None)
+    return list(fresh.values())
+
+
+def _key(row: JsonObject, columns: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in columns)
 
 
 def to_parquet(name: str, rows: Sequence[JsonObject]) -> bytes:

@@ -6,7 +6,9 @@ A message is known by its hash, so that no text is held; of many conversations t
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from bisect import bisect_left
+from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,50 +16,57 @@ from leakmeter.traces import LoggedAnswer, LoggedDocument, LoggedMessage, Place
 
 MOST: Final = 100_000
 """Messages that are held."""
+MOST_PLACES: Final = 1_000_000
+"""Of documents in these."""
 
 
 class Turns:
     """Messages of answers so far that have documents, and where."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[bytes, tuple[tuple[str, str, int, int], ...]] = OrderedDict()
+        self._held: OrderedDict[bytes, Sequence[tuple[str, str, int, int]]] = OrderedDict()
+        self._n_places = 0
 
     def whole(self, answer: LoggedAnswer) -> LoggedAnswer:
         """The answer with the documents that its prompt has from earlier turns, which are held from now on."""
         names = [_name(message) for message in answer.messages]
         found = {document.content_hash for document in answer.documents}
-        taken = [place for document in answer.documents for place in document.places]
-        more: dict[str, LoggedDocument] = {}
+        taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for document in answer.documents:
+            for place in document.places:
+                taken[place.message].append((place.start, place.end))
+        for places in taken.values():
+            places.sort()
+        more: dict[str, tuple[str, str, list[Place]]] = {}
         for number, name in enumerate(names):
             for id_, content, start, end in self._held.get(name, ()):
-                place = Place(number, start, end)
-                if content in found or any(_meet(place, other) for other in taken):
+                if content in found or _meets(start, end, taken.get(number, ())):
                     continue
                 text = answer.messages[number].content[start:end]
-                held = more.setdefault(content, LoggedDocument(id_, content, text, ()))
-                more[content] = replace(held, places=(*held.places, place))
-        whole = replace(answer, documents=(*answer.documents, *more.values())) if more else answer
+                more.setdefault(content, (id_, text, []))[2].append(Place(number, start, end))
+        earlier = (LoggedDocument(id_, name, text, tuple(places)) for name, (id_, text, places) in more.items())
+        whole = replace(answer, documents=(*answer.documents, *earlier)) if more else answer
         self._hold(names, whole)
         return whole
 
     def _hold(self, names: list[bytes], answer: LoggedAnswer) -> None:
-        for number, name in enumerate(names):
-            places = tuple(
-                (document.id, document.content_hash, place.start, place.end)
-                for document in answer.documents
-                for place in document.places
-                if place.message == number
-            )
-            if places:
-                self._held[name] = places
-                self._held.move_to_end(name)
-        while len(self._held) > MOST:
-            self._held.popitem(last=False)
+        found: defaultdict[int, list[tuple[str, str, int, int]]] = defaultdict(list)
+        for document in answer.documents:
+            for place in document.places:
+                found[place.message].append((document.id, document.content_hash, place.start, place.end))
+        for number in sorted(found):
+            self._n_places += len(found[number]) - len(self._held.get(names[number], ()))
+            self._held[names[number]] = found[number]
+            self._held.move_to_end(names[number])
+        while len(self._held) > MOST or self._n_places > MOST_PLACES:
+            self._n_places -= len(self._held.popitem(last=False)[1])
 
 
 def _name(message: LoggedMessage) -> bytes:
     return hashlib.sha256(message.content.encode(errors="surrogatepass")).digest()
 
 
-def _meet(place: Place, other: Place) -> bool:
-    return place.message == other.message and place.start < other.end and other.start < place.end
+def _meets(start: int, end: int, places: Sequence[tuple[int, int]]) -> bool:
+    """Whether a place shares characters with one of others, which are sorted and apart."""
+    number = bisect_left(places, (end, end))
+    return number > 0 and places[number - 1][1] > start

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from leakmeter.errors import UsageError
+from leakmeter.overriding import override
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation
 from leakmeter.privacy.rdp import ORDERS, Guarantee, guarantee
 
@@ -63,6 +64,7 @@ class Unreachable:
     least_epsilon: float
     """ε of logits that tell nothing; that of every setting is larger."""
 
+    @override
     def __str__(self) -> str:
         """One line for the user."""
         wanted = self.target

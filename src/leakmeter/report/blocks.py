@@ -15,6 +15,7 @@ from itertools import takewhile
 from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, overload
 
 from leakmeter.core.plain import excerpt, visible
+from leakmeter.overriding import override
 from leakmeter.report import scale
 
 Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"]
@@ -46,9 +47,11 @@ class Untrusted:
         """The text without anything that a terminal or the bidirectional algorithm would obey; not escaped."""
         return visible(self.text) if self.at_most is None else excerpt(self.text, self.at_most)
 
+    @override
     def __str__(self) -> NoReturn:
         raise TypeError("a text from a user does not go into a string of ours; put both into a tuple")
 
+    @override
     def __format__(self, spec: str) -> NoReturn:
         self.__str__()
 
@@ -474,6 +477,7 @@ class Later(Sequence["Block"]):
     def _made(self) -> Sequence[Block]:
         return tuple(self._make())
 
+    @override
     def __len__(self) -> int:
         return len(self._made)
 
@@ -483,6 +487,7 @@ class Later(Sequence["Block"]):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Block]: ...
 
+    @override
     def __getitem__(self, at: int | slice) -> Block | Sequence[Block]:
         return self._made[at]
 

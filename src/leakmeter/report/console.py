@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from leakmeter.core.plain import excerpt
+from leakmeter.overriding import override
 from leakmeter.report import blocks as b
 from leakmeter.report import glossary, scale
 
@@ -68,6 +69,7 @@ class Composed:
 
         return JupyterMixin._repr_mimebundle_(cast("ConsoleRenderable", self), include, exclude)
 
+    @override
     def __repr__(self) -> str:
         return f"<{type(self).__name__}, for rich.print or the last line of a notebook cell>"
 

@@ -30,6 +30,30 @@ class HasWarnings(Protocol):
         """A sentence each."""
 
 
+class HasScope(Protocol):
+    """A result that says whether the system prompt of a chat is all that was measured."""
+
+    @property
+    def unmarked_query_tokens(self) -> int | None:
+        """Tokens of the rest of the chat where it is so; None elsewhere."""
+
+
+def is_of_system_prompts(results: Sequence[HasScope]) -> bool:
+    """Whether nothing but system prompts was measured."""
+    return all(result.unmarked_query_tokens is not None for result in results)
+
+
+def scope(results: Sequence[HasScope]) -> str:
+    """A sentence for the beginning of a headline, with a space behind it, where only a system prompt was measured;
+    empty elsewhere.
+    """
+    n = sum(result.unmarked_query_tokens is not None for result in results)
+    if not n:
+        return ""
+    where = "Only" if n == len(results) else f"In {n:,} of {len(results):,} cases only"
+    return f"{where} the system prompt was measured. "
+
+
 def posterior_cell(numbers: object, prefix: str = "") -> str:
     """A posterior for a column, or which baseline the signed sum is not above.
 

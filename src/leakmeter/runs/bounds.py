@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ import numpy as np
 from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
 from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.overriding import override
 from leakmeter.runs.gate_words import bound_sentence, undecided_sentence
 from leakmeter.runs.measured import Measured
 from leakmeter.stats.aggregates import EXTREMES, FORMS, aggregate, interval_of_aggregate
@@ -46,6 +47,7 @@ class Bound:
         """Whether a value is within it; NaN is not."""
         return _HOLDS[self.operator](value, self.limit)
 
+    @override
     def __str__(self) -> str:
         return f"{self.name} {self.operator} {self.limit:.12g}"
 
@@ -97,11 +99,14 @@ def check_bounds(
     for bound in bounds:
         found = [(number, run, of) for number, run in enumerate(runs, 1) if (of := run.named(bound.name))]
         if not found:
-            known = {quantity.name for run in runs for quantity in run.quantities}
-            unknown = UnknownNameError("quantity", bound.name, known)
-            raise UsageError(f"{unknown}, and behind each of them .{', .'.join(FORMS)}")
+            raise unknown_quantity(bound.name, {quantity.name for run in runs for quantity in run.quantities})
         checks += [_check(bound, run, number, *of, confident, seed) for number, run, of in found]
     return checks
+
+
+def unknown_quantity(name: str, known: Iterable[str]) -> UsageError:
+    """The error of a name that is no quantity's, with those that are known."""
+    return UsageError(f"{UnknownNameError('quantity', name, known)}, and behind each of them .{', .'.join(FORMS)}")
 
 
 def _check(

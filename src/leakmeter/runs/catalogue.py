@@ -12,6 +12,7 @@ from typing import Final, Literal
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.urls import forget_copy
 from leakmeter.errors import StoreError
+from leakmeter.runs.parts import PartReader
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import RunSpec, outdated
 from leakmeter.runs.stored import fetched
@@ -223,23 +224,22 @@ def summary(path: Path) -> Summary:
     Raises:
         StoreError: the run is damaged.
     """
-    entry = entry_of(path)
-    if entry.state == "damaged":
-        raise StoreError(f"run '{path}' is damaged; `leakmeter runs verify {path}` says where")
     run = RunDirectory(path)
-    record = run.read_begun() if entry.state == "unfinished" else run.read_spec()
+    reader = PartReader.of(run)
     cases: list[JsonObject] = []
     n_measurements = 0
     slowest: SlowestPart | None = None
     for number in run.parts:
-        texts, measurements = run.read_part(number)
+        parts = reader.cases(number)
+        texts = [case for case, _ in parts]
         cases += texts
         seconds = Taken.of(texts).seconds
         if texts and seconds > (slowest.seconds if slowest is not None else 0.0):
             slowest = SlowestPart(number, tuple(case["id"] for case in texts), seconds, _worker(texts[0]))
-        n_measurements += sum(len(measurement.values) for measurement in measurements)
+        n_measurements += sum(len(measurement.values) for _, measurements in parts for measurement in measurements)
+    record = reader.record
     return Summary(
-        entry,
+        entry_of(path),
         Taken.of(cases),
         n_measurements,
         parameters=record.get("params") or {},
@@ -275,9 +275,7 @@ def spec_of(run: RunDirectory) -> RunSpec:
         StoreError: the run is not complete, or its spec is not one that leakmeter wrote.
     """
     # What is in it, and of which kind, was looked at when it was read.
-    record = run.read_spec()
-    given = {one.name: record[one.name] for one in fields(RunSpec) if one.name in record}
-    return RunSpec(**{**given, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
+    return RunSpec.of(run.read_spec())
 
 
 def find_run(given: str, *roots: Path) -> Path:
@@ -317,7 +315,10 @@ def complete_runs(root: Path) -> tuple[list[Path], list[str]]:
     found: list[Path] = []
     problems: list[str] = []
     root = fetched(root)
-    for path in [root] if RunDirectory(root).is_complete else _directories(root):
+    if is_one := RunDirectory(root).is_complete:
+        # Of several, those that are damaged are left out; of the one that was named, it is said where.
+        PartReader.of_complete(RunDirectory(root))
+    for path in [root] if is_one else _directories(root):
         run = RunDirectory(path)
         if not run.is_complete:
             continue

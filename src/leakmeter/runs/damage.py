@@ -1,30 +1,17 @@
-"""What goes wrong when a run holds what leakmeter did not write."""
+"""What is wrong with a file of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
-from leakmeter.errors import StoreError
-from leakmeter.runs.verify import verify
-
-
-@contextmanager
-def as_written(path: Path) -> Iterator[None]:
-    """Tells a run that was changed from an error of our own, where its numbers or texts are made into something.
+class FieldError(ValueError):
+    """A field of a file that holds what leakmeter did not write; told without what it holds, which is private.
 
     Args:
-        path: the run's directory.
-
-    Raises:
-        StoreError: something went wrong, and the run is not what was written; says what was changed. Of a run that is
-            what was written, the error goes on its way.
+        field: its name, and where it stands.
+        why: a clause that goes on from the name.
     """
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        found = verify(path)
-        if found.state == "whole":
-            raise
-        raise StoreError(f"run '{path}' is not what was written: {found.findings[0]}") from None
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+        self.why = why

@@ -32,6 +32,7 @@ from leakmeter.core.measurement import TOKEN_ID, Measurement
 from leakmeter.core.written import PRIVATE, check_place, store_errors
 from leakmeter.errors import StoreError
 from leakmeter.runs.catalogue import spec_of
+from leakmeter.runs.parts import PartReader
 from leakmeter.runs.pseudonym import pseudonym
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.schema import REPEATED, SCHEMA, to_table
@@ -190,14 +191,11 @@ def _write_csv(run: RunDirectory, form: Form, path: Path) -> None:
 
 
 def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[JsonObject, list[Measurement]]]:
+    reader = PartReader.of(run)
     for number in run.parts:
-        cases, measurements = run.read_part(number)
-        by_case: dict[str, list[Measurement]] = {case["id"]: [] for case in cases}
-        for measurement in measurements:
-            by_case[measurement.item].append(measurement)
-        for case in cases:
+        for case, measurements in reader.cases(number):
             texts = {name: value for name, value in case.items() if name != "cost"}
-            yield form.case(texts), form.measurements(by_case[case["id"]])
+            yield form.case(texts), form.measurements(measurements)
 
 
 def _canonical(record: JsonObject) -> str:

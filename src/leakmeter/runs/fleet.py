@@ -17,7 +17,8 @@ from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import CapabilityError, ModelError, UsageError
 from leakmeter.execute.pool import Engine, Failure, Pool
 from leakmeter.runs.fingerprint import libraries_of
-from leakmeter.runs.measure import Part, measured_together
+from leakmeter.runs.measure import measured_together
+from leakmeter.runs.parts import Part
 from leakmeter.runs.prediction import predictor_of
 
 MIXED: Final = "mixed"

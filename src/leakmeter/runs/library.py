@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,26 +45,29 @@ class GateResult:
         """Checks that neither hold nor are broken, since of some cases only a lower bound is known."""
         return tuple(check for check in self.checks if check.undecided)
 
+    @override
     def __str__(self) -> str:
         from leakmeter.runs.gate_words import check_lines
 
         return "\n".join(check_lines(self.checks))
 
 
-def query(sql: str, runs: str | Path = "runs") -> pd.DataFrame:
+def query(sql: str, runs: str | Path = "runs", *, memory: str = "4GiB", max_seconds: float = 600.0) -> pd.DataFrame:
     """Query finished runs in SQL.
 
     Args:
         sql: one SELECT over the views that `leakmeter query --schema` lists. DuckDB answers; it reads the runs and
             nothing else, and changes nothing.
         runs: directory of runs, or one run.
+        memory: most that the query may take, such as '512MiB' or '8GiB'; see docs/runs.md for systems other than Linux.
+        max_seconds: most time that the query may take, seconds.
 
     Returns:
         The rows as a frame.
 
     Raises:
         StoreError: no finished run is there.
-        UsageError: the query cannot be answered; says why.
+        UsageError: the query cannot be answered, or takes too much; says why.
 
     Examples:
         >>> import leakmeter, tempfile
@@ -78,11 +82,12 @@ def query(sql: str, runs: str | Path = "runs") -> pd.DataFrame:
 
     from leakmeter.runs.catalogue import complete_runs
     from leakmeter.runs.query import ask
+    from leakmeter.runs.query_process import Limits
 
     found, _ = complete_runs(Path(runs))
     if not found:
         raise StoreError(f"no finished run under '{runs}'; give their directory as runs")
-    answer = ask(sql, found)
+    answer = ask(sql, found, Limits(memory=memory, max_seconds=max_seconds))
     return pd.DataFrame(list(answer.rows), columns=list(answer.columns))
 
 

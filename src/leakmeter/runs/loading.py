@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final
 
+from leakmeter.core.limits import parse_memory
 from leakmeter.core.plain import visible
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -112,7 +113,6 @@ def load_backend(
             raise UsageError(f"model is a {type(model).__name__}; give a name, a path, or the pair (model, tokenizer)")
         from leakmeter.backends.hf.load import from_objects
         from leakmeter.backends.hf.machine import use_threads
-        from leakmeter.backends.hf.memory import parse_memory
 
         if threads is not None:
             use_threads(threads)
@@ -134,7 +134,6 @@ def load_backend(
     found = resolve(str(model), notify=notify or tell)
     from leakmeter.backends.hf.load import load_directory
     from leakmeter.backends.hf.machine import use_threads
-    from leakmeter.backends.hf.memory import parse_memory
 
     if threads is not None:
         use_threads(threads)

@@ -17,6 +17,7 @@ from leakmeter.core.preparations import Preparations
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import LeakmeterError
 from leakmeter.execute.pool import Failure, rebuilt
+from leakmeter.runs.parts import Part, cases_of_part
 from leakmeter.runs.prediction import Predictor, predictor_of, shares, with_noise
 from leakmeter.runs.rundir import RunDirectory
 
@@ -25,9 +26,6 @@ _MOST_NAMED: Final = 5
 WRITERS: Final = 8
 """Threads that write what workers measured. Each mostly waits for the store, a disk or one far away, while the driver
 hands out more; see `docs/results/scale.md`."""
-
-Part = tuple[dict[str, Any], list[Measurement]]
-"""A case's texts (see `texts_of`) and its measurements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,31 +292,6 @@ def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory:
         if directory is not None:
             directory.keep_noise(known)
     return float(known["nats"])
-
-
-def cases_of_part(directory: RunDirectory, number: int) -> list[Part]:
-    """The cases of a finished part, each with its own measurements.
-
-    Raises:
-        StoreError: see `RunDirectory.read_part`.
-    """
-    cases, measurements = directory.read_part(number)
-    if len(cases) == 1:
-        return [(cases[0], measurements)]
-    by_case: dict[str, list[Measurement]] = {case["id"]: [] for case in cases}
-    for measurement in measurements:
-        by_case[measurement.item].append(measurement)
-    return [(case, by_case[case["id"]]) for case in cases]
-
-
-def cases_of_run(directory: RunDirectory) -> Iterator[Part]:
-    """The cases of a complete run, in order.
-
-    Raises:
-        StoreError: see `RunDirectory.read_spec` and `RunDirectory.read_part`.
-    """
-    for number in range(directory.read_spec()["n_parts"]):
-        yield from cases_of_part(directory, number)
 
 
 def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: int, n: int) -> list[dict[str, Any]]:

@@ -13,8 +13,7 @@ import numpy.typing as npt
 from leakmeter.core import registry
 from leakmeter.core.quantity import AnyQuantity, Case, Quantity
 from leakmeter.errors import UsageError
-from leakmeter.runs.damage import as_written
-from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.parts import PartReader
 from leakmeter.runs.result import TOKENIZATION
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.aggregates import is_aggregate
@@ -71,14 +70,8 @@ class Measured:
         return float(np.mean(known)) if known else 0.0
 
     def named(self, name: str) -> tuple[AnyQuantity, str | None] | None:
-        """The quantity of a name, and the aggregate behind it; None where there is no such quantity."""
-        head, _, last = name.rpartition(".")
-        for quantity in self.quantities:
-            if name in quantity.names:
-                return quantity, None
-            if head in quantity.names and is_aggregate(last):
-                return quantity, last
-        return None
+        """See `named_quantity`."""
+        return named_quantity(self.quantities, name)
 
     @property
     def defining(self) -> tuple[str, ...]:
@@ -100,6 +93,17 @@ def with_tokenization(settings: dict[str, Any], defining: Container[str]) -> dic
     return {TOKENIZATION: "parts", **settings} if TOKENIZATION in defining else settings
 
 
+def named_quantity(quantities: Iterable[AnyQuantity], name: str) -> tuple[AnyQuantity, str | None] | None:
+    """The quantity of a name, and the aggregate behind it; None where there is no such quantity."""
+    head, _, last = name.rpartition(".")
+    for quantity in quantities:
+        if name in quantity.names:
+            return quantity, None
+        if head in quantity.names and is_aggregate(last):
+            return quantity, last
+    return None
+
+
 def read_measured(path: Path) -> Measured:
     """A finished run's quantities.
 
@@ -110,13 +114,12 @@ def read_measured(path: Path) -> Measured:
         StoreError: no complete run is there, or a part is damaged.
         UsageError: its measure's results name no quantities.
     """
-    directory = RunDirectory(path)
-    spec = directory.read_spec()
+    reader = PartReader.of_complete(RunDirectory(path))
+    spec = reader.record
     kind = registry.instrument(spec["measure"]).result
     if not getattr(kind, "quantities", ()):
         raise UsageError(f"run '{path}' is of {spec['measure']}, whose results name no quantities")
-    with as_written(path):
-        cases = tuple(kind.from_run(cases_of_run(directory), spec["params"]))
+    cases = tuple(kind.from_run(reader.all_cases(), spec["params"]))
     return Measured(spec["measure"], spec, cases, kind.quantities)
 
 

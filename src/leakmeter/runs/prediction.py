@@ -16,6 +16,7 @@ from leakmeter.core.cost import ModelSize, Speed
 from leakmeter.core.drive import settled
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
+from leakmeter.core.limits import parse_memory
 from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.request import Asked, Scores, Trial
 from leakmeter.errors import ModelError
@@ -309,7 +310,6 @@ def predictor_for(
     found = resolve(model, notify=_unheard, download=False, hash_weights=False)
     if found.is_hub and not Path(found.path).is_dir():
         raise ModelError(f"'{model}' is not on this machine; fetch it with `leakmeter models pull {model}`")
-    from leakmeter.backends.hf.memory import parse_memory
     from leakmeter.backends.hf.outline import outline_directory
     from leakmeter.backends.hf.schedule import check_states
     from leakmeter.backends.hf.speed import speed_of

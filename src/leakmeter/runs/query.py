@@ -1,60 +1,41 @@
-"""SQL over complete runs, read-only: DuckDB reads their Parquet files, and is shut off from everything else.
+"""SQL over complete runs, read-only: DuckDB reads their Parquet files, in a process of its own (see `query_process`).
 
 The views of `runs.views` have the numbers of reports; `measurements`, `cases` and `runs` what lies on the disk. A view
 that is not a Parquet file is filled only where the query names it.
 
 The query is the user's own; runs are data. File names and values reach DuckDB as values and never within a statement,
-extensions are neither fetched nor loaded, no other file can be opened, and one SELECT is all that is run.
+extensions are neither fetched nor loaded, no other file can be opened, one SELECT is all that is run, and it takes no
+more memory and time than it may.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.catalogue import Taken, spec_of
+from leakmeter.runs.parts import PartReader
+from leakmeter.runs.query_process import DEFAULT_LIMITS, Limits, QueryProcess
 from leakmeter.runs.run import Run
 from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.schema import SCHEMA
+from leakmeter.runs.schema import SCHEMA, check_columns
 from leakmeter.runs.views import PIECES, QUANTITIES, RESULTS, RUN, TYPES, Column, filled, may_name_a_view, views
 
-_T = TypeVar("_T")
 _Row = JsonObject
 """Names of columns to what stands in them."""
-_SHUT_OFF: Final[dict[str, str | bool | int | float | list[str]]] = {
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-    "allow_persistent_secrets": False,
-    "python_enable_replacements": False,  # a name that is no table would be looked up among Python's variables
-    "temp_directory": "",  # what does not fit into memory would be written beside the user's files
-}
 _FIRST: Final = (RESULTS, PIECES, QUANTITIES)
 """Views that queries begin with."""
 _PATTERN: Final = re.compile(r"[*?\[]")
-_AT_ONCE: Final = 10_000
-_LOOK_SECONDS: Final = 0.1
-_PART: Final = re.compile(r"[\w-]+/(?:measurements|readings)-\d+\.parquet")
-# These quote the query itself; everything else that goes wrong may quote what was read.
-_OF_THE_QUERY: Final = (
-    duckdb.ParserException,
-    duckdb.BinderException,
-    duckdb.CatalogException,
-    duckdb.PermissionException,
-)
-
 _ABOUT: Final = {
     "value": "in the unit beside it: token ids too, so name a unit or a statistic wherever values are summed",
     "unit": "'nats', 'token id' of the drawn or given response (statistic 'token'), 'weight', 'count' …",
@@ -122,135 +103,83 @@ class Answer:
     """Why runs are not in a view that the query names."""
 
 
-def ask(
-    sql: str, runs: Sequence[Path], *, memory: str | None = None, check: Callable[[], None] | None = None
-) -> Answer:
+def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answer:
     """What a query says of complete runs.
 
     Args:
         sql: one SELECT over `all_views`.
         runs: their directories.
-        memory: that DuckDB may take, such as '1GB'; most of the machine's where None.
-        check: called now and then while DuckDB works, which ends by what it raises.
+        limits: how much the query may take.
 
     Raises:
-        UsageError: a query that is no single SELECT, or that DuckDB cannot answer; rows that come later may raise it
-            too.
+        UsageError: a query that is no single SELECT, or that DuckDB cannot answer within the limits; rows that come
+            later may raise it too.
         StoreError: a run cannot be read.
     """
-    connection, statement = _opened(sql, (*_FIRST, *VIEWS), memory)
-    _view_measurements(connection, runs)
-    # Its name in version 0.1, for one release.
-    connection.execute("CREATE VIEW readings AS SELECT * FROM measurements")
-    asked = sql.lower()
-    tables: dict[str, pa.Table] = {}
-    left_out: list[str] = []
-    if any(name in asked for name in ("cases", "runs")):
-        tables |= _filled(runs)
-    if may_name_a_view(sql):
-        wanted = {name: columns for name, columns in views().items() if name in asked}
-        typed, left_out = filled([Run.read(path) for path in runs], wanted)
-        tables |= typed
-    return _answer(connection, statement, tables, left_out, check)
+    with _asking(sql, limits) as process:
+        asked = sql.lower()
+        tables: dict[str, pa.Table] = {}
+        left_out: list[str] = []
+        files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers]
+        if files and (
+            where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None)
+        ):
+            raise StoreError(
+                f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename or link it"
+            )
+        if any(name in asked for name in ("measurements", "readings")):
+            _check_parts(map(RunDirectory, runs))
+        if any(name in asked for name in ("cases", "runs")):
+            tables |= _filled(runs)
+        if may_name_a_view(sql):
+            wanted = {name: columns for name, columns in views().items() if name in asked}
+            typed, left_out = filled([Run.read(path) for path in runs], wanted)
+            tables |= typed
+        stored = [(column.name, column.type) for column in VIEWS["measurements"]]
+        columns, rows = process.ask(sql, (*_FIRST, *VIEWS), tables, stored, files)
+    return Answer(columns, rows, tuple(left_out))
 
 
-def ask_tables(sql: str, tables: Mapping[str, pa.Table]) -> Answer:
+def ask_tables(sql: str, tables: Mapping[str, pa.Table], limits: Limits = DEFAULT_LIMITS) -> Answer:
     """What a query says of tables in memory.
 
     Args:
         sql: one SELECT.
         tables: by the names that it has for them.
+        limits: how much the query may take.
 
     Raises:
         UsageError: see `ask`.
     """
-    connection, statement = _opened(sql, tables)
-    return _answer(connection, statement, tables)
+    with _asking(sql, limits) as process:
+        columns, rows = process.ask(sql, tuple(tables), tables)
+    return Answer(columns, rows)
 
 
-def _opened(
-    sql: str, views: Iterable[str], memory: str | None = None
-) -> tuple[duckdb.DuckDBPyConnection, duckdb.Statement]:
-    """A connection that is shut off, and the query's one statement."""
-    connection = duckdb.connect(config=_SHUT_OFF | ({} if memory is None else {"memory_limit": memory}))
-    with _as_usage_errors():
-        statements = connection.extract_statements(sql)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        kinds = " and ".join(statement.type.name for statement in statements) or "empty"
-        raise UsageError(f"the query is {kinds}; give one SELECT, over {', '.join(views)}")
-    return connection, statements[0]
-
-
-def _answer(
-    connection: duckdb.DuckDBPyConnection,
-    statement: duckdb.Statement,
-    tables: Mapping[str, pa.Table],
-    left_out: Sequence[str] = (),
-    check: Callable[[], None] | None = None,
-) -> Answer:
-    for name, table in tables.items():
-        connection.register(name, table)
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    with _as_usage_errors():
-        _interruptible(connection, partial(connection.execute, statement), check)
-        columns = tuple(column[0] for column in connection.description or ())
-    return Answer(columns, _rows(connection, check), tuple(left_out))
-
-
-def _view_measurements(connection: duckdb.DuckDBPyConnection, runs: Sequence[Path]) -> None:
-    columns = VIEWS["measurements"]
-    files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers]
-    if not files:
-        typed = ", ".join(f"NULL::{column.type} AS {column.name}" for column in columns)
-        connection.execute(f"CREATE VIEW measurements AS SELECT {typed} WHERE false")
-        return
-    if where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None):
-        raise StoreError(f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename or link it")
-    connection.execute("SET allowed_paths = $1", [files])
-    with _as_usage_errors():
-        stored = connection.read_parquet(files, filename=True, hive_partitioning=False)
-        # The name of a run's directory is its id.
-        named = ["parse_path(filename)[-2] AS run", *(column.name for column in columns[1:])]
-        stored.project(", ".join(named)).create_view("measurements")
-
-
-def _rows(connection: duckdb.DuckDBPyConnection, check: Callable[[], None] | None) -> Iterator[tuple[Any, ...]]:
-    while True:
-        with _as_usage_errors():
-            rows = _interruptible(connection, partial(connection.fetchmany, _AT_ONCE), check)
-        if not rows:
-            return
-        yield from rows
-
-
-def _interruptible(
-    connection: duckdb.DuckDBPyConnection, work: Callable[[], _T], check: Callable[[], None] | None
-) -> _T:
-    """What DuckDB answers; an interrupt ends its work at once, where it would otherwise be heard when all is done."""
-    with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(work)
-        try:
-            while check is not None and not wait([answer], _LOOK_SECONDS).done:
-                check()
-            return answer.result()
-        except BaseException:
-            connection.interrupt()
-            raise
+def _check_parts(directories: Iterable[RunDirectory]) -> None:
+    """DuckDB reads them itself, takes the first one's columns for those of all, and does not say which is damaged."""
+    for directory in directories:
+        for part in directory.numbers:
+            with directory.reading(part.name):
+                check_columns(pq.read_schema(part))
 
 
 @contextmanager
-def _as_usage_errors() -> Iterator[None]:
+def _asking(sql: str, limits: Limits) -> Iterator[QueryProcess]:
+    """A process that goes on with its rows, or has ended where no query came of it."""
     try:
-        yield
-    except duckdb.Error as error:
-        # The place is drawn under the query's text, on lines of their own.
-        reason = str(error).split("\n\nLINE ")[0].split("\nLINE ")[0]
-        if not isinstance(error, _OF_THE_QUERY):
-            plain, *quoted = re.split("['\"]", reason, maxsplit=1)
-            part = _PART.search(reason)
-            reason = plain + ("…" if quoted else "") + (f" ({part.group()})" if part else "")
-        raise UsageError(f"the query cannot be answered: {' '.join(reason.split())}") from None
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the query is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) at character "
+            f"{error.start:,}"
+        ) from None
+    process = QueryProcess(limits)
+    try:
+        yield process
+    except BaseException:
+        process.close()
+        raise
 
 
 def _filled(paths: Iterable[Path]) -> dict[str, pa.Table]:
@@ -264,12 +193,11 @@ def _filled(paths: Iterable[Path]) -> dict[str, pa.Table]:
 
 
 def _cases(run: RunDirectory) -> Iterator[_Row]:
-    number = 0
+    reader, number = PartReader.of(run), 0
     for part in run.parts:
-        for case in run.read_texts(part):
-            responses = case.get("responses")
-            texts = responses if isinstance(responses, list) else []
-            first = texts[0].get("text") if texts and isinstance(texts[0], dict) else None
+        for case in reader.texts(part):
+            texts = case["responses"]
+            first = texts[0]["text"] if texts else None
             yield {
                 "run": run.path.resolve().name,
                 "number": number,

@@ -28,7 +28,9 @@ from leakmeter.core.plain import to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity
 from leakmeter.core.record import Record
 from leakmeter.core.urls import place_of
+from leakmeter.overriding import override
 from leakmeter.report.blocks import Provenance, Report, Untrusted
+from leakmeter.runs.kept import KeptCase
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -79,16 +81,20 @@ class AnyResult(ABC):
     """Settings that say what is measured, by dotted names: numbers under others are no better and no worse."""
     pieces_at: ClassVar[PieceFields | None] = None
     """None where a case has no pieces with a number each."""
+    kept: ClassVar[type[KeptCase]] = KeptCase
+    """What runs keep of a case beside its measurements; one of the instrument's own where that is more."""
     schema: ClassVar[str]
     """Name and version of the schema of what `to_dict` gives, 'influence-1'; the version changes where a key goes, or
     means another thing."""
 
+    @override
     def __init_subclass__(cls, **more: Any) -> None:
         # A dataclass would write a repr of its own, with every text of the case in it, into logs and tracebacks.
         super().__init_subclass__(**more)
         if "__repr__" not in cls.__dict__:
             cls.__repr__ = AnyResult.__repr__  # type: ignore[method-assign]
 
+    @override
     def __repr__(self) -> str:
         """Id, sizes and headline, and no other text of the case."""
         sizes = ", ".join(f"{name}: {n}" for name, n in _sizes(self).items())
@@ -207,6 +213,7 @@ class Result(AnyResult, Record):
     warnings: tuple[str, ...]
     """What narrows the meaning of the numbers, a sentence each."""
 
+    @override
     def to_dict(self) -> dict[str, Any]:
         """As `Record.to_dict`, with the name and version of the schema (see `leakmeter schema`) in front."""
         return {"schema": self.schema, **to_plain(self)}
@@ -263,15 +270,15 @@ class DocumentRange(Record):
     @classmethod
     def all_of(cls, texts: Texts) -> tuple[Self, ...]:
         """The documents of a case's texts, in their order."""
-        return tuple(cls(**one) for one in texts["documents"])
+        return tuple(cls(name=one["name"], start=one["start"], end=one["end"]) for one in texts["documents"])
 
 
 def _warnings_of_case(texts: Texts) -> Iterator[str]:
     n_tokens = texts.get("unmarked_query_tokens")
     if n_tokens is not None:
         yield (
-            f"The only context is the system prompt; the user's turn of {n_tokens:,} tokens counts as the query. Mark "
-            "retrieved text in it with --context-from, or context_from in Python."
+            f"The only context is the system prompt; the rest of the chat, {n_tokens:,} tokens, counts as the query, "
+            "and nothing in it was measured."
         )
 
 

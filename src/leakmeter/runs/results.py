@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,7 @@ from leakmeter.core.check import Number
 from leakmeter.core.plain import excerpt, to_json
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
 from leakmeter.errors import UnknownNameError
+from leakmeter.overriding import override
 from leakmeter.report.blocks import Report
 from leakmeter.runs.measured import Measured, case_quantities
 from leakmeter.runs.result import in_notebook, saved, show
@@ -93,6 +93,7 @@ class Results(Generic[R]):
             raise UnknownNameError("case", excerpt(which, _NAME_CHARACTERS), map(_name, islice(self.cases, _NAMED)))
         return found
 
+    @override
     def __repr__(self) -> str:
         """Number and ids of the results, and no other text of their cases."""
         ids = ", ".join(repr(_name(result)) for result in self.cases[:_NAMED])
@@ -113,8 +114,7 @@ class Results(Generic[R]):
     @cached_property
     def findings(self) -> Findings:
         """Headline, summary and figures."""
-        with self._reading():
-            found: Findings = self.kind.findings(self.cases)
+        found: Findings = self.kind.findings(self.cases)
         return found
 
     @property
@@ -133,10 +133,6 @@ class Results(Generic[R]):
 
     def summed_up(self) -> dict[str, tuple[AnyQuantity, Number]]:
         """As `quantities`, each with what it is."""
-        with self._reading():
-            return self._summed_up()
-
-    def _summed_up(self) -> dict[str, tuple[AnyQuantity, Number]]:
         found: dict[str, tuple[AnyQuantity, Number]] = {}
         measured = self.measured
         for quantity in measured.quantities:
@@ -233,10 +229,6 @@ class Results(Generic[R]):
     def _repr_html_(self) -> str:
         """The page of all results, for a notebook; see `runs.result.in_notebook`."""
         return in_notebook(self.report())
-
-    def _reading(self) -> AbstractContextManager[Any]:
-        """What turns damage of what is read into errors for users."""
-        return nullcontext()
 
 
 def _name(result: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from leakmeter.core import registry
 from leakmeter.core.urls import forget_copy
 from leakmeter.errors import UsageError
-from leakmeter.runs.damage import as_written
-from leakmeter.runs.measure import cases_of_run
+from leakmeter.overriding import override
 from leakmeter.runs.measured import Measured
+from leakmeter.runs.parts import PartReader
 from leakmeter.runs.result import Part, noted, provenance_of
 from leakmeter.runs.results import Results
 from leakmeter.runs.rundir import RunDirectory
@@ -33,8 +32,7 @@ class Run(Results[Any]):
     after another. What is made of all cases together is made once, and keeps their texts in memory.
 
     Args:
-        path: its directory.
-        spec: all that it takes to run it again; with a guarantee of privacy it holds a seed or nonce, which is secret.
+        reader: of its parts.
         results: texts and measurements to results; those of the measure by default.
 
     Examples:
@@ -51,15 +49,17 @@ class Run(Results[Any]):
 
     def __init__(
         self,
-        path: Path,
-        spec: Mapping[str, Any],
+        reader: PartReader,
         results: Callable[[Iterable[Part]], Iterator[Any]] | None = None,
     ) -> None:
-        self.path = path
-        self.spec = spec
-        self.problems = tuple(spec.get("problems") or ())
+        self.path = reader.directory.path
+        self.spec: Mapping[str, Any] = reader.record
+        """All that it takes to run it again; with a guarantee of privacy it holds a seed or nonce, which is secret."""
+        self.problems = tuple(self.spec.get("problems") or ())
+        self._reader = reader
         self._results = results
 
+    @override
     def __repr__(self) -> str:
         # The spec holds the command line, with the texts that stood in it, and the seed, which may be secret.
         return f"<Run {self.path.name!r}: {self.measure}, {len(self):,} case{'s' * (len(self) != 1)}>"
@@ -73,15 +73,17 @@ class Run(Results[Any]):
     def of(cls, path: Path, results: Callable[[Iterable[Part]], Iterator[Any]] | None = None) -> Run:
         """A run by its directory, or by its URL: then of a copy, which goes with the object."""
         here = fetched(path)
-        run = cls(here, RunDirectory(here).read_spec(), results)
+        run = cls(PartReader.of_complete(RunDirectory(here)), results)
         if here is not path:
             weakref.finalize(run, forget_copy, here)
         return run
 
+    @override
     def __iter__(self) -> Iterator[Any]:
-        parts = cases_of_run(RunDirectory(self.path))
+        parts = self._reader.all_cases()
         yield from (self.kind.from_run(parts, self.spec["params"]) if self._results is None else self._results(parts))
 
+    @override
     def __len__(self) -> int:
         return len(self.spec.get("cases") or ())
 
@@ -96,17 +98,19 @@ class Run(Results[Any]):
         return outdated(self.spec.get("version"), self.spec.get("model") or {})
 
     @property
+    @override
     def kind(self) -> Any:
         """Class of the results."""
         return registry.instrument(self.measure).result
 
     @cached_property
+    @override
     def cases(self) -> tuple[Any, ...]:
         """Results of its cases, in their order."""
-        with as_written(self.path):
-            return tuple(iter(self))
+        return tuple(iter(self))
 
     @cached_property
+    @override
     def measured(self) -> Measured:
         """Its quantities, of each case and of all together."""
         return Measured(self.measure, self.spec, self.cases, self.kind.quantities)
@@ -139,19 +143,17 @@ class Run(Results[Any]):
             raise UsageError("frames of polars need polars: pip install 'leakmeter[polars]'") from None
         return polars.from_arrow(table)
 
+    @override
     def render_page(self) -> str:
         """The page of the run as text."""
-        with as_written(self.path), noted(self.outdated):
+        with noted(self.outdated):
             page: str = self.kind.render_page(self.cases, command=self.spec.get("command"), run=self.path)
         return page
 
+    @override
     def report(self) -> Report:
         """What the run says, as blocks; all views are made of it."""
-        with as_written(self.path):
-            made: Report = self.kind.report(
-                self.cases, command=self.spec.get("command"), provenance=provenance_of(self.path, self.outdated)
-            )
+        made: Report = self.kind.report(
+            self.cases, command=self.spec.get("command"), provenance=provenance_of(self.path, self.outdated)
+        )
         return made
-
-    def _reading(self) -> AbstractContextManager[Any]:
-        return as_written(self.path)

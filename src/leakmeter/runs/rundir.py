@@ -16,9 +16,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -40,22 +40,34 @@ from leakmeter.core.written import (
     store_errors,
     write_whole,
 )
-from leakmeter.errors import ModelError, StoreError
+from leakmeter.errors import DamagedError, ModelError, StoreError
+from leakmeter.runs.damage import FieldError
 from leakmeter.runs.schema import REPEATED, from_table, to_table
 from leakmeter.runs.spec import RunSpec, is_word
 
+SPEC: Final = "spec.json"
+ALL: Final = "all of it"
+"""In the place of a field's name, where a whole file is damaged."""
+_TEXT_OR_NONE: Final = (str, type(None))
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("id", "measure", "version"), str),
     **dict.fromkeys(("params", "prompts", "model", "environment", "noise"), dict),
     **dict.fromkeys(("cases", "problems"), list),
-    **dict.fromkeys(("command", "name", "data"), (str, type(None))),
+    **dict.fromkeys(("command", "name", "data"), _TEXT_OR_NONE),
 }
 """Fields of a spec whose kind is known."""
+_INNER_KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "model": dict.fromkeys(("name", "weights_sha256", "dtype", "device"), _TEXT_OR_NONE),
+    "prompts": {"unit": _TEXT_OR_NONE},
+}
 _NEEDED = _KINDS.keys() - {"environment", "problems", "command", "name", "data", "noise"} | {"n_parts", "files_sha256"}
+_MOST_DIGITS: Final = 300
+"""Of a whole number that is a float too; a nonce has 39."""
 PREFIXES: Final = ("measurements-", "readings-")
 """Of the names of files with numbers: today's, and that of version 0.1."""
 _SLICES_BEGIN_SECONDS: Final = 5.0
 """How long a slice waits for others that begin; what measures a whole run holds the lock for longer."""
+_TEXTS: Final = "cases-{:05}.json"
 _NUMBERS = re.compile(rf"(?:{'|'.join(PREFIXES)})(\d{{5,}})\.parquet")
 
 
@@ -205,8 +217,7 @@ class RunDirectory:
     def _read_sliced(self) -> tuple[RunSpec, int, int]:
         try:
             told = json.loads(self._sliced.read_bytes())
-            given = {one.name: told[one.name] for one in fields(RunSpec)}
-            spec = RunSpec(**{**given, "cases": tuple(told["cases"]), "problems": tuple(told["problems"])})
+            spec = RunSpec.of(told)
             n_parts, of = int(told["n_parts"]), int(told["slices"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
             raise StoreError(
@@ -300,7 +311,7 @@ class RunDirectory:
         with self._writing():
             # A part of a complete run is only written where somebody removed it: the run is then complete no more.
             self._take_back()
-            self._write(self._cases(number), _json(list(cases)))
+            self._write(self.texts_of(number), _json(list(cases)))
             sink = pa.BufferOutputStream()
             pq.write_table(to_table(measurements), sink, compression="zstd", use_dictionary=REPEATED)
             self._write(self.numbers_of(number), sink.getvalue().to_pybytes())
@@ -308,7 +319,7 @@ class RunDirectory:
     def copy_part(self, number: int, other: RunDirectory) -> None:
         """Copy a finished part of another directory of the same run: its texts, then its numbers."""
         with self._writing():
-            for path in (other._cases(number), other.numbers_of(number)):
+            for path in (other.texts_of(number), other.numbers_of(number)):
                 self._write(self.path / path.name, path.read_bytes())
 
     def _take_back(self) -> None:
@@ -336,13 +347,15 @@ class RunDirectory:
         Raises:
             StoreError: see `read_part`.
         """
-        with self._named(number):
-            content = self._read(self._cases(number))
+        path = self.texts_of(number)
+        with self.reading(path.name):
+            content = self._read(path)
             cases = json.loads(content)
             if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
-                raise ValueError("its texts are no list of cases")
-            if not all(isinstance(case.get("id"), str) for case in cases):
-                raise ValueError("one of its cases has no id")
+                raise FieldError(ALL, "has to be a list of cases")
+            for place, case in enumerate(cases):
+                if not isinstance(case.get("id"), str):
+                    raise FieldError(f"{place}.id", "has to be a text")
             _check_letters(content, cases)
         return cases
 
@@ -352,13 +365,14 @@ class RunDirectory:
         Raises:
             StoreError: see `read_part`.
         """
-        with self._named(number):
-            return from_table(pq.read_table(pa.BufferReader(self._read(self.numbers_of(number)))))
+        path = self.numbers_of(number)
+        with self.reading(path.name):
+            return from_table(pq.read_table(pa.BufferReader(self._read(path))))
 
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """Write `spec.json` with the hashes of all parts: the run is complete."""
         with self._writing():
-            files = [path for n in range(n_parts) for path in (self._cases(n), self.numbers_of(n))]
+            files = [path for n in range(n_parts) for path in (self.texts_of(n), self.numbers_of(n))]
             hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
             record = {**_record(spec), **self._noise_record, "n_parts": n_parts, "files_sha256": hashes}
             self._write(self._spec, _json(record))
@@ -373,19 +387,17 @@ class RunDirectory:
         """
         try:
             content = self._spec.read_bytes()
-            spec = json.loads(content)
-            _check_letters(content, spec)
         except FileNotFoundError:
             raise StoreError(
                 f"'{self.place}' holds no complete run (no spec.json); run the same command again"
             ) from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise StoreError(f"the spec of run '{self.place}' cannot be read: {one_line(error)}") from None
-        if not _is_spec(spec):
-            raise StoreError(f"the spec of run '{self.place}' is not one that leakmeter wrote")
-        if not _has_parts(spec):
-            raise StoreError(f"n_parts or files_sha256 in the spec of run '{self.place}' is not what leakmeter wrote")
-        return dict(spec)
+        except OSError as error:
+            raise StoreError(f"'{self._spec}' cannot be read: {error.strerror or error}") from None
+        with self.reading(SPEC):
+            spec: JsonObject = json.loads(content, parse_int=_whole_number)
+            _check_letters(content, spec)
+            _check_spec(spec)
+        return spec
 
     def read_begun(self) -> JsonObject:
         """What an unfinished run measures: as `read_spec`, with `n_cases` for the cases; {} where nothing says it."""
@@ -403,7 +415,7 @@ class RunDirectory:
 
     @property
     def _spec(self) -> Path:
-        return self.path / "spec.json"
+        return self.path / SPEC
 
     @property
     def _begun(self) -> Path:
@@ -413,8 +425,9 @@ class RunDirectory:
     def _sliced(self) -> Path:
         return self.path / "sliced.json"
 
-    def _cases(self, number: int) -> Path:
-        return self.path / f"cases-{number:05}.json"
+    def texts_of(self, number: int) -> Path:
+        """The file with the texts of a part, which need not be there."""
+        return self.path / _TEXTS.format(number)
 
     @cached_property
     def _hashes(self) -> dict[str, str]:
@@ -424,42 +437,76 @@ class RunDirectory:
         return store_errors(f"run directory '{self.place}' cannot be written")
 
     @contextmanager
-    def _named(self, number: int) -> Iterator[None]:
+    def reading(self, file: str) -> Iterator[None]:
+        """Says which file of the run is damaged, and where.
+
+        Args:
+            file: its name.
+
+        Raises:
+            DamagedError: what is done meanwhile fails.
+        """
         try:
             yield
-        except (OSError, ValueError, LookupError, RecursionError, pa.ArrowException) as error:
-            raise StoreError(
-                f"part {number} of run '{self.place}' cannot be read: {one_line(error)}; remove that directory and "
-                "run again"
-            ) from None
+        except FieldError as error:
+            raise DamagedError(self.place, file, error.field, error.why) from None
+        except FileNotFoundError:
+            raise DamagedError(self.place, file, ALL, "is missing") from None
+        except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
+            # What these say may quote the file, unless the operating system says it.
+            kind = "JSON" if file.endswith(".json") else "Parquet"
+            reason = getattr(error, "strerror", None)
+            why = f"cannot be read: {reason}" if reason else f"is no {kind} that can be read"
+            raise DamagedError(self.place, file, ALL, why) from None
 
     def _read(self, path: Path) -> bytes:
         content = path.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         if self._hashes.get(path.name, digest) != digest:
-            raise ValueError(f"'{path.name}' was changed after the run was complete")
+            raise FieldError(ALL, "was changed after the run was complete")
         return content
 
 
-def _is_spec(record: object) -> bool:
-    """Whether an object has the fields of a spec, each of its kind, but for the number of parts and their hashes."""
-    if not isinstance(record, dict) or not record.keys() >= _NEEDED:
-        return False
-    if not all(isinstance(record[name], kind) for name, kind in _KINDS.items() if name in record):
-        return False
+def _whole_number(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise FieldError("a number", f"has more than {_MOST_DIGITS} digits")
+    return int(digits)
+
+
+def _check_spec(record: object) -> None:
+    """Refuse what has not the fields of a spec, each of its kind."""
+    if not isinstance(record, dict):
+        raise FieldError(ALL, "has to be an object")
+    for name in sorted(_NEEDED):
+        if name not in record:
+            raise FieldError(name, "is missing")
+    _check_kinds(record, _KINDS, "")
+    for name, kinds in _INNER_KINDS.items():
+        _check_kinds(record[name], kinds, f"{name}.")
     # It is repeated in messages, where no text of whoever forged the file belongs.
     if not is_word(record["measure"]):
-        return False
-    texts = (*record.get("problems", ()), *record.get("environment", {}).values())
-    return all(isinstance(text, str) for text in texts) and all(isinstance(case, dict) for case in record["cases"])
-
-
-def _has_parts(record: JsonObject) -> bool:
-    """Whether a spec says how many parts there are, and no more than it has hashes of."""
+        raise FieldError("measure", "has to be a name")
+    for name, kind, values in (
+        ("problems", str, record.get("problems", ())),
+        ("environment", str, record.get("environment", {}).values()),
+        ("cases", dict, record["cases"]),
+    ):
+        if not all(isinstance(value, kind) for value in values):
+            raise FieldError(name, "holds what is none of them")
     n_parts, hashes = record["n_parts"], record["files_sha256"]
-    if type(n_parts) is not int or not isinstance(hashes, dict):
-        return False
-    return 0 <= n_parts <= len(hashes) and all(isinstance(digest, str) for digest in hashes.values())
+    if not isinstance(hashes, dict) or not all(isinstance(digest, str) for digest in hashes.values()):
+        raise FieldError("files_sha256", "has to be a hash a file")
+    if type(n_parts) is not int or len(hashes) != 2 * n_parts:
+        raise FieldError("n_parts", "has to be the number of parts, of which each has two hashes")
+    numbers = sorted(int(found[1]) for name in hashes if (found := _NUMBERS.fullmatch(name)))
+    if numbers != list(range(n_parts)) or not hashes.keys() >= {_TEXTS.format(number) for number in numbers}:
+        raise FieldError("files_sha256", "has to be of the files of all parts")
+
+
+def _check_kinds(record: JsonObject, kinds: Mapping[str, type | tuple[type, ...]], place: str) -> None:
+    for name, kind in kinds.items():
+        if name in record and not isinstance(record[name], kind):
+            raise FieldError(f"{place}{name}", "is of another kind")
 
 
 def _check_letters(content: bytes, record: object) -> None:
@@ -468,7 +515,7 @@ def _check_letters(content: bytes, record: object) -> None:
         try:
             json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise ValueError("it holds half a surrogate pair") from None
+            raise FieldError(ALL, "holds half a surrogate pair") from None
 
 
 def _record(spec: RunSpec) -> JsonObject:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from leakmeter.core.measurement import Measurement
+from leakmeter.runs.damage import FieldError
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 SCHEMA = pa.schema(
@@ -47,7 +48,7 @@ def to_table(measurements: Sequence[Measurement]) -> pa.Table:
         pa.array(np.repeat(samples, lengths)),
         names(r.piece for r in measurements),
         names(r.statistic for r in measurements),
-        pa.array((np.arange(lengths.sum()) - np.repeat(starts, lengths)).astype(np.int32)),
+        pa.array(_counted(starts, lengths).astype(np.int32)),
         pa.array(np.concatenate([r.values for r in measurements])),
         names(r.unit for r in measurements),
     ]
@@ -55,21 +56,64 @@ def to_table(measurements: Sequence[Measurement]) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> list[Measurement]:
-    """Rows to measurements, in the order they were written."""
-    table = table.select(SCHEMA.names).cast(SCHEMA)
+    """Rows to measurements, in the order they were written.
+
+    Raises:
+        FieldError: a column is missing or of another type, or its rows are none that `to_table` makes.
+        ArrowInvalid: the file is damaged.
+    """
+    check_columns(table.schema)
+    # Codes of names may be beyond those that there are.
+    table.validate(full=True)
+    table = table.select(SCHEMA.names).cast(SCHEMA).unify_dictionaries()
+    for name in SCHEMA.names:
+        if table[name].null_count:
+            raise FieldError(name, "is missing in a row")
+    if not table.num_rows:
+        return []
+    positions = table["position"].to_numpy()
     # A series begins where the position goes back to 0.
-    starts = np.flatnonzero(table["position"].to_numpy() == 0)
+    starts = np.flatnonzero(positions == 0)
+    lengths = np.diff([*starts, table.num_rows])
+    if not (len(starts) and starts[0] == 0 and (positions == _counted(starts, lengths)).all()):
+        raise FieldError("position", "has to count up from 0 in each series")
     values = table["value"].to_numpy()
-    heads = table.take(starts).unify_dictionaries().combine_chunks()
-
-    def names(column: str) -> list[str]:
-        coded: Any = heads[column].chunk(0)
-        known = coded.dictionary.to_pylist()
-        return [known[code] for code in coded.indices.to_pylist()]
-
+    heads: dict[str, list[Any]] = {}
+    for name in (name for name in SCHEMA.names if name not in ("position", "value")):
+        column = table[name]
+        is_text = pa.types.is_dictionary(column.type)
+        codes = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks]) if is_text else column.to_numpy()
+        if not (codes == np.repeat(codes[starts], lengths)).all():
+            raise FieldError(name, "has to be one in each series")
+        known = column.chunk(0).dictionary.to_pylist() if is_text else None
+        heads[name] = [known[code] for code in codes[starts].tolist()] if known is not None else codes[starts].tolist()
+        if None in heads[name] or (name == "sample" and min(heads[name]) < 0):
+            raise FieldError(name, "is missing in a row")
     ends = [*starts[1:].tolist(), len(values)]
-    columns = (names("item"), heads["sample"].to_pylist(), names("piece"), names("statistic"), names("unit"))
+    columns = (heads[name] for name in ("item", "sample", "piece", "statistic", "unit"))
     return [
         Measurement(item, sample, piece, statistic, unit, np.array(values[a:b], dtype=np.float64))
         for item, sample, piece, statistic, unit, a, b in zip(*columns, starts.tolist(), ends, strict=True)
     ]
+
+
+def check_columns(found: pa.Schema) -> None:
+    """Refuse a Parquet file of other columns.
+
+    Raises:
+        FieldError: a column is missing, or of another type.
+    """
+    for field in SCHEMA:
+        if found.names.count(field.name) != 1:
+            raise FieldError(field.name, "is missing")
+        if _stored_type(found.field(field.name).type) != _stored_type(field.type):
+            raise FieldError(field.name, f"has to be {_stored_type(field.type)}")
+
+
+def _stored_type(type_: pa.DataType) -> pa.DataType:
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
+def _counted(starts: Any, lengths: Any) -> Any:
+    """0, 1, 2 … of each series."""
+    return np.arange(lengths.sum()) - np.repeat(starts, lengths)

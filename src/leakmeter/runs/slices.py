@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.overriding import override
+from leakmeter.runs.parts import PartReader
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.stored import fetched, run_directory
 
@@ -39,6 +41,7 @@ class Slice:
             raise UsageError(f"part is '{text}'; give I/N, from 1/N to N/N, such as 3/16")
         return cls(int(found[1]), int(found[2]))
 
+    @override
     def __str__(self) -> str:
         return f"{self.number}/{self.of}"
 
@@ -89,8 +92,9 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
                 f"{len(missing):,} of {n_parts:,} parts are missing; run the command again with --part "
                 f"{', '.join(left[:8])}{' …' * (len(left) > 8)}"
             )
+        reader = PartReader.of(first)
         for number in first.parts:
-            first.read_part(number)
+            reader.cases(number)
         first.finish(spec, n_parts)
     return first
 

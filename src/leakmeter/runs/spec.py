@@ -6,8 +6,8 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Final
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, Self
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
@@ -54,6 +54,12 @@ class RunSpec:
     """What the user calls the run."""
     data: str | None = None
     """Files that the cases came from, as they were given, for the reader; None where they may name people."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Self:
+        """The spec that a run keeps, or an early version of one."""
+        known = {one.name: record[one.name] for one in fields(cls) if one.name in record}
+        return cls(**{**known, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
 
     def deciding(self) -> JsonObject:
         """What determines the numbers, as a plain object."""

@@ -23,6 +23,7 @@ from leakmeter.core.urls import as_given, copy_of, forget_copy, url_of
 from leakmeter.core.written import make_private, remove_unused, store_errors, write_whole
 from leakmeter.errors import LeakmeterError, StoreError
 from leakmeter.models import cache_dir
+from leakmeter.overriding import override
 from leakmeter.runs.rundir import PREFIXES, RunDirectory
 from leakmeter.runs.spec import RunSpec
 from leakmeter.stores.lease import SECONDS, Lease, held
@@ -79,23 +80,27 @@ class StoredRun(RunDirectory):
         self._versions: dict[str, Version] = {}
 
     @property
+    @override
     def place(self) -> str:
         """The URL."""
         return self._url
 
     @contextmanager
+    @override
     def opened(self, spec: RunSpec) -> Iterator[RunDirectory]:
         """See `RunDirectory.opened`; the copy goes when it is closed."""
         with self._copied(), super().opened(spec):
             yield self
 
     @contextmanager
+    @override
     def opened_slice(self, spec: RunSpec, number: int, of: int, n_parts: int) -> Iterator[RunDirectory]:
         """See `RunDirectory.opened_slice`; the copy goes when it is closed."""
         with self._copied(), super().opened_slice(spec, number, of, n_parts):
             yield self
 
     @contextmanager
+    @override
     def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
         """See `RunDirectory.reopened`; the copy goes when it is closed."""
         with self._copied(), super().reopened() as found:
@@ -117,6 +122,7 @@ class StoredRun(RunDirectory):
             forget_copy(self.path)
 
     @contextmanager
+    @override
     def _locked(self, name: str = ".lock", what: str = "run", seconds: float = 0) -> Iterator[None]:
         # Slices begin one after another, and one that was killed as it began leaves its lease.
         patient = 2 * SECONDS if seconds else 0.0
@@ -132,6 +138,7 @@ class StoredRun(RunDirectory):
                 if not self._leases:
                     self._clear()
 
+    @override
     def _slice_locks(self) -> list[str]:
         names = (one.name for one in self._objects.under())
         return [name.replace(_LEASE, ".lock") for name in names if name.startswith(".slice-")]
@@ -141,6 +148,7 @@ class StoredRun(RunDirectory):
             if not path.name.endswith(".lock"):
                 path.unlink()
 
+    @override
     def _fetch(self) -> None:
         """Make the copy what the store has; what an earlier process left in it may be older."""
         self._clear()
@@ -148,6 +156,7 @@ class StoredRun(RunDirectory):
         self._versions = {one.name: one.version for one in found}
         _copy(self._objects, found, self.path)
 
+    @override
     def _write(self, path: Path, content: bytes) -> None:
         self._check_held()
         self._versions[path.name] = self._sent(path.name, content)
@@ -182,11 +191,13 @@ class StoredRun(RunDirectory):
                 "same command goes on"
             )
 
+    @override
     def _remove(self, path: Path) -> None:
         if all(lease.is_held for lease in self._leases):
             self._objects.delete(path.name)
         super()._remove(path)
 
+    @override
     def _abandon(self) -> None:
         try:
             super()._abandon()
@@ -194,6 +205,7 @@ class StoredRun(RunDirectory):
             # The error that brought us here is told; what is left in the store says that a run was begun.
             return
 
+    @override
     def _take_back(self) -> None:
         if self.is_complete:
             self._check_held()
@@ -201,6 +213,7 @@ class StoredRun(RunDirectory):
             self._objects.delete(_SPEC)
         super()._take_back()
 
+    @override
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """See `RunDirectory.finish`.
 
@@ -208,7 +221,7 @@ class StoredRun(RunDirectory):
             StoreError: what the store has is not what was written or fetched.
         """
         there = {one.name: one.version.get("e_tag") for one in self._objects.under()}
-        for path in (path for number in range(n_parts) for path in (self._cases(number), self.numbers_of(number))):
+        for path in (path for number in range(n_parts) for path in (self.texts_of(number), self.numbers_of(number))):
             # Without a tag, or where a store spells it in two ways, the content decides.
             if there.get(path.name) is None or there[path.name] != self._versions.get(path.name, {}).get("e_tag"):
                 found = self._objects.get(path.name)

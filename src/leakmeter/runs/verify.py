@@ -11,12 +11,13 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from leakmeter.core.written import store_errors
-from leakmeter.errors import StoreError
-from leakmeter.runs.catalogue import spec_of
+from leakmeter.errors import DamagedError, StoreError
+from leakmeter.runs.parts import PartReader
 from leakmeter.runs.rundir import PREFIXES, RunDirectory
+from leakmeter.runs.spec import RunSpec
 
 _OURS: Final = (".lock", "begun.json", "sliced.json", "spec.json")
 """Files of a run beside its parts."""
@@ -47,27 +48,28 @@ def verify(path: Path) -> Verified:
         names = sorted(entry.name for entry in path.iterdir())
     if not run.is_complete:
         # Every run says what it measures before anything else, and until it is complete.
-        findings = [*_unreadable(run), *_foreign(names, _part_files(run, run.parts), unfinished=True)]
+        findings = [
+            *(list(_unreadable(run)) or _damaged(run)),
+            *_foreign(names, _part_files(run, run.parts), unfinished=True),
+        ]
         if "begun.json" not in names:
             findings.insert(0, "spec.json: missing")
         return Verified(path, "wrong" if findings else "unfinished", 2 * len(run.parts), tuple(findings))
     try:
-        spec, record = spec_of(run), run.read_spec()
-        n_parts, hashes = record["n_parts"], record["files_sha256"]
-    except StoreError as error:
-        return Verified(path, "wrong", 0, (f"spec.json: {error}",))
+        record = run.read_spec()
+    except DamagedError as error:
+        return Verified(path, "wrong", 0, (error.finding,))
+    spec, n_parts, hashes = RunSpec.of(record), record["n_parts"], record["files_sha256"]
     findings = []
     if record["id"] != spec.id:
         findings.append(f"spec.json: edited: its id is {record['id']}, and what it holds makes {spec.id}")
     if path.resolve().name != record["id"]:
         findings.append(f"spec.json: its id is {record['id']}, and the directory has another name")
     expected = _part_files(run, range(n_parts))
-    if sorted(hashes) != sorted(expected):
-        findings.append(f"spec.json: edited: its hashes are not those of {n_parts} parts")
     broken = [f"{name}: {what}" for name in expected if (what := _broken(path / name, hashes.get(name)))]
     findings += [*broken, *_foreign(names, expected)]
-    if not broken:
-        findings += _unlike(run, [case.get("id") for case in spec.cases], n_parts)
+    if not broken and record["id"] == spec.id:
+        findings += _damaged(run)
     return Verified(path, "wrong" if findings else "whole", len(expected), tuple(findings))
 
 
@@ -103,21 +105,14 @@ def _unreadable(run: RunDirectory) -> Iterator[str]:
                 yield f"{name}: {'truncated or damaged' if (run.path / name).exists() else 'missing'}"
 
 
-def _unlike(run: RunDirectory, ids: list[Any], n_parts: int) -> Iterator[str]:
-    """Parts that are whole, and not of the cases that the spec names."""
-    found: list[Any] = []
-    for number in range(n_parts):
-        try:
-            cases, measurements = run.read_part(number)
-        except StoreError as error:
-            yield f"{run.numbers_of(number).name}: {error}"
-            return
-        of_part = [case.get("id") for case in cases]
-        found += of_part
-        if not {measurement.item for measurement in measurements} <= set(of_part):
-            yield f"{run.numbers_of(number).name}: has measurements of other cases than cases-{number:05}.json"
-    if found != ids:
-        yield "spec.json: its cases are not those of the parts"
+def _damaged(run: RunDirectory) -> Iterator[str]:
+    """What parts hold that leakmeter did not write, although they have their hashes."""
+    try:
+        reader = PartReader.of(run)
+        for _ in reader.all_cases() if run.is_complete else map(reader.cases, run.parts):
+            pass
+    except DamagedError as error:
+        yield error.finding
 
 
 def _foreign(names: list[str], expected: list[str], *, unfinished: bool = False) -> Iterator[str]:

@@ -19,7 +19,6 @@ from leakmeter.core import registry
 from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import Record, docstrings, scalar_fields
 from leakmeter.errors import UnknownNameError
-from leakmeter.runs.damage import as_written
 from leakmeter.runs.run import Run
 
 TYPES: Final = {
@@ -125,12 +124,11 @@ def filled(runs: Sequence[Run], wanted: Mapping[str, Sequence[Column]]) -> tuple
         except UnknownNameError as error:
             problems.append(f"run '{run.path}': {error}")
             continue
-        with as_written(run.path):
-            for number, result in enumerate(run):
-                for name, row in _rows(wanted, run, kind, number, result):
-                    rows[name].append(row)
-            if QUANTITIES in rows:
-                rows[QUANTITIES] += _quantities(run)
+        for number, result in enumerate(run):
+            for name, row in _rows(wanted, run, kind, number, result):
+                rows[name].append(row)
+        if QUANTITIES in rows:
+            rows[QUANTITIES] += _quantities(run)
     return {name: _table(wanted[name], made) for name, made in rows.items()}, problems
 
 

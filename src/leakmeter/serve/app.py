@@ -14,8 +14,9 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from leakmeter.errors import LeakmeterError
-from leakmeter.serve import browse, doctor, ledger, live, sql
+from leakmeter.serve import browse, doctor, ledger, live
 from leakmeter.serve.access import BodyTooLargeError, Guard, refusal
+from leakmeter.serve.faults import unforeseen
 from leakmeter.serve.pages import asset, on_error, show
 from leakmeter.serve.queue import BusyError
 from leakmeter.serve.serving import Serving, serving_of, session_of
@@ -44,7 +45,6 @@ def make_app(serving: Serving, more: Sequence[BaseRoute] = ()) -> ASGIApp:
         Route("/link", link, methods=["POST"]),
         *live.ROUTES,
         *browse.ROUTES,
-        *sql.ROUTES,
         *ledger.ROUTES,
         *doctor.ROUTES,
         *more,
@@ -101,4 +101,4 @@ async def _http(request: Request, error: Exception) -> Response:
 async def _unforeseen(request: Request, error: Exception) -> Response:
     if isinstance(error, BodyTooLargeError):
         raise error
-    return refusal(500, serving_of(request).queue.explain(error), request.url.path)
+    return refusal(500, unforeseen(error), request.url.path)

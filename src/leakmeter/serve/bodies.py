@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -16,10 +17,14 @@ async def json_object(request: Request) -> dict[str, Any]:
     """The body of a request.
 
     Raises:
-        DataError: it is no JSON object.
+        DataError: it is no JSON object, or has a text that is no valid Unicode.
     """
     try:
         given = json.loads(await request.body())
+        # JSON can write half of a surrogate pair, which no answer and no file can.
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise DataError("the body has half of a surrogate pair, which is no valid Unicode") from None
     except (ValueError, RecursionError):
         raise DataError("the body has to be a JSON object") from None
     if not isinstance(given, dict):
@@ -61,6 +66,18 @@ def whole(given: Mapping[str, Any], name: str, default: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{name} has to be a whole number")
     return value
+
+
+def number(given: Mapping[str, Any], name: str, default: float) -> float:
+    """A field that is a number.
+
+    Raises:
+        UsageError: it is none, or one of more digits than a float holds.
+    """
+    value = given.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise UsageError(f"{name} has to be a number")
+    return float(value)
 
 
 def new_tokens(given: Mapping[str, Any]) -> int:

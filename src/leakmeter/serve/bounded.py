@@ -42,6 +42,7 @@ from leakmeter.serve.completions import (
     parsed,
     refused,
 )
+from leakmeter.serve.faults import without_paths
 from leakmeter.serve.queue import BusyError, Job
 from leakmeter.serve.serving import Serving, serving_of
 from leakmeter.serve.spent import NANO, Spent, SpentError, nano
@@ -231,7 +232,7 @@ def _answered(
     except WindowError:
         return refuse(400, _TOO_LONG, "documents", "context_length_exceeded")
     except UsageError as error:
-        return refuse(400, str(error), "messages")
+        return refuse(400, without_paths(str(error)), "messages")
     names = [name for one in asked.documents for name in bounded.spent.names_of(one.text, one.id)]
     unit = nano(bounded.epsilon, up=True)
     amount = unit * asked.n * asked.max_tokens

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from leakmeter.core import registry
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.report import blocks as b
@@ -31,6 +32,7 @@ from leakmeter.runs.spec import MOST_NAME, checked_name
 from leakmeter.serve import measuring
 from leakmeter.serve.access import refusal
 from leakmeter.serve.bodies import json_object
+from leakmeter.serve.faults import without_paths
 from leakmeter.serve.live import TEMPLATES
 from leakmeter.serve.pages import show, whole_report
 from leakmeter.serve.serving import Serving, serving_of
@@ -252,7 +254,7 @@ async def one(request: Request) -> Response:
             try:
                 told = await run_in_threadpool(shelf.found, name)
             except LeakmeterError as error:
-                problem = str(error)
+                problem = without_paths(str(error))
     started = measuring.started(serving, name)
     return show(
         request,
@@ -275,7 +277,7 @@ def _summary(path: Path) -> tuple[list[tuple[str, str]], str]:
     try:
         told = catalogue.summary(path)
     except LeakmeterError as error:
-        return [], str(error)
+        return [], without_paths(str(error))
     entry, cost = told.entry, told.cost
     facts = [
         ("Directory", entry.name),
@@ -304,14 +306,14 @@ def _codes(path: Path, entry: Entry) -> list[tuple[str, str]]:
     """What shows the run elsewhere: a title and something to copy."""
     command = RunDirectory(path).read_spec().get("command")
     place = str(path)
-    sql = f"select item, piece, nats from pieces where run = '{entry.name}' order by nats desc"
-    if entry.measure not in ("influence", "redaction", "icl"):
-        sql = f"select * from results where run = '{entry.name}'"
+    sql = "select * from results"
+    if entry.measure in registry.instruments() and registry.instrument(entry.measure).result.pieces_at is not None:
+        sql = "select item, piece, nats from pieces order by nats desc"
     return [
         *([("The command that measured it", command)] if isinstance(command, str) else []),
         ("Its report, from the command line", f"leakmeter report {shlex.quote(place)}"),
         ("In Python", f"import leakmeter\n\nrun = leakmeter.load_run({place!r})\nrun.to_frame()"),
-        ("In SQL", sql),
+        ("In SQL", f"leakmeter query {shlex.quote(sql)} --runs {shlex.quote(place)}"),
     ]
 
 

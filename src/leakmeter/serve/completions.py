@@ -7,7 +7,6 @@ a number that would tell of the documents, such as the tokens that they take, is
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,10 +18,13 @@ from leakmeter.core.case import Case, Document, Message
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
+from leakmeter.stats.logspace import COLDEST
 
 MOST_CHOICES: Final = 16
 """Of `n`."""
 MOST_STOPS: Final = 4
+MOST_DOCUMENTS: Final = 1_000
+MOST_MESSAGES: Final = 500
 MOST_TEMPERATURE: Final = 2.0
 _SHOWN: Final = 60
 _ROLES: Final = ("system", "developer", "user", "assistant")
@@ -201,6 +203,8 @@ def _only(value: Any, path: str, names: Sequence[str]) -> dict[str, Any]:
 def _messages(value: Any) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, list) or not value:
         raise FieldError("messages", "messages has to be a list with at least one message")
+    if len(value) > MOST_MESSAGES:
+        raise FieldError("messages", f"messages has {len(value):,} messages; {MOST_MESSAGES:,} are taken at most")
     messages = tuple(_message(one, f"messages[{number}]") for number, one in enumerate(value))
     role, text = messages[-1]
     if role != "user" or not text.strip():
@@ -230,6 +234,8 @@ def _documents(value: Any) -> tuple[GivenDocument, ...]:
         raise FieldError(
             "documents", "documents has to be a list of private texts; the other fields of a request are public"
         )
+    if len(value) > MOST_DOCUMENTS:
+        raise FieldError("documents", f"documents has {len(value):,} texts; {MOST_DOCUMENTS:,} are taken at most")
     return tuple(_document(one, f"documents[{number}]") for number, one in enumerate(value))
 
 
@@ -259,12 +265,12 @@ def _flag(has: Mapping[str, Any], name: str, path: str) -> bool:
 
 
 def _temperature(value: Any) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or not 0 < value <= MOST_TEMPERATURE:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not COLDEST <= value <= MOST_TEMPERATURE:
         raise FieldError(
             "temperature",
-            f"temperature has to be above 0, and {MOST_TEMPERATURE:g} at most: tokens are drawn, since no bound holds "
-            "for the likeliest token",
+            f"temperature has to be above 0 ({COLDEST:g} or more), and {MOST_TEMPERATURE:g} at most: tokens are drawn, "
+            "since no bound holds for the likeliest token",
         )
     return float(value)
 

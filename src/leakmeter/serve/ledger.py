@@ -35,6 +35,7 @@ from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.report import blocks as b
 from leakmeter.report import html
 from leakmeter.serve.access import refusal
+from leakmeter.serve.faults import without_paths
 from leakmeter.serve.pages import show, whole_report
 from leakmeter.serve.serving import Serving, serving_of
 
@@ -182,7 +183,7 @@ async def _page(
     except NotFoundError as error:
         return refusal(404, str(error))
     except LeakmeterError as error:
-        problem, status, found = str(error), 400, (Markup(""), {})
+        problem, status, found = without_paths(str(error)), 400, (Markup(""), {})
     context: dict[str, Any] = {"blocks": "", "texts": "", "per": "", "budget": "", "pers": (), **more}
     if found is not None:
         context |= {"blocks": found[0], **found[1]}

@@ -28,6 +28,7 @@ from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.influence.search_options import Search
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.instruments.redaction.result import RedactionResult
+from leakmeter.overriding import override
 from leakmeter.report import blocks as b
 from leakmeter.report import html, scale
 from leakmeter.runs.loading import KeptModel
@@ -111,19 +112,23 @@ class Seen(Watch):
         job: whose events they are.
     """
 
+    @override
     def on_whole(self, nats: float) -> None:
         """The influence of the whole context on the answer."""
         self.job.tell("whole", nats=scale.nats_text(nats))
 
+    @override
     def on_piece(self, name: str, nats: float, *, exact: bool) -> None:
         """The influence of a piece; its colour is without a floor, which is not known yet."""
         self.job.tell("piece", name=name, nats=scale.nats_text(nats), heat=scale.heat(nats, 0.0), exact=exact)
 
+    @override
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
         """A token of an answer, and its loss."""
         loss = ledger["loss"]
         self.job.tell("token", text=visible(text), nats=scale.nats_text(loss), heat=scale.heat(loss, 0.0))
 
+    @override
     def on_round(self, n_prompts: int) -> None:
         """Prompts that are scored."""
         self.job.tell("round", n_prompts=n_prompts)
@@ -329,11 +334,9 @@ def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> 
 
 def _redact(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
     """What to cut so that what is left influences the answer by no more than a limit."""
-    limit = given.get("max_loss", _DEFAULT_LIMIT)
-    if isinstance(limit, bool) or not isinstance(limit, int | float):
-        raise UsageError("max_loss has to be a number of nats above 0")
+    limit = bodies.number(given, "max_loss", _DEFAULT_LIMIT)
     kept = _model(serving, typed, job)
-    measure = Redaction(float(limit), search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
+    measure = Redaction(limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
     prepared = _prepared(serving, kept, measure, typed, job)
     (result,) = RedactionResult.from_run([measured(kept, measure, prepared, Seen(job))], asdict(measure))
     report = RedactionResult.report([result])

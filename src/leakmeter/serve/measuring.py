@@ -37,6 +37,7 @@ class Asked:
     model: str
     records: tuple[Mapping[str, Any], ...]
     unit: str
+    context_from: str | None
     template: str | None
     max_new_tokens: int
     name: str | None
@@ -48,11 +49,14 @@ class Asked:
         Raises:
             LeakmeterError: it cannot be measured.
         """
-        texts = bodies.texts(given, "file", "text", "unit", "template", "model", "name", most=MOST_BYTES)
+        texts = bodies.texts(
+            given, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES
+        )
         return cls(
             serving.models.checked(texts["model"]),
             tuple(_records(texts["text"], texts["file"])),
             bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0],
+            texts["context_from"] or None,
             bodies.choice(texts["template"], "template on this page", TEMPLATES, None),
             bodies.new_tokens(given),
             checked_name(texts["name"].strip() or None),
@@ -136,10 +140,11 @@ def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, 
     from leakmeter.commands.given import LoadedCases
     from leakmeter.data.cases import cases_of
     from leakmeter.runs.measure import Callbacks, check_answered
+    from leakmeter.traces.presets import PRESETS
 
     settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole").resolved()
     what = Influence(max_new_tokens=asked.max_new_tokens)
-    loaded = cases_of(list(asked.records))
+    loaded = cases_of(list(asked.records), context_from=asked.context_from, logs=PRESETS)
     if serving.models.loaded != asked.model:
         job.tell("loading", model=asked.model)
     kept = serving.models.use(asked.model)

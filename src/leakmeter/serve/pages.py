@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from leakmeter.core.plain import visible
 from leakmeter.errors import LeakmeterError
 from leakmeter.report import blocks as b
 from leakmeter.report import html
@@ -19,7 +20,7 @@ from leakmeter.serve.serving import serving_of
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-NAVIGATION: Final = (("/", "Live"), ("/runs", "Runs"), ("/sql", "SQL"), ("/ledger", "Ledger"), ("/doctor", "Doctor"))
+NAVIGATION: Final = (("/", "Live"), ("/runs", "Runs"), ("/ledger", "Ledger"), ("/doctor", "Doctor"))
 _OWN: Final = ("serve.css", "serve.js", "live.js", "browse.js", "doctor.js")
 _TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
@@ -58,7 +59,8 @@ async def asset(request: Request) -> Response:
 async def on_error(request: Request, error: Exception) -> Response:
     """One line for what cannot be used as given."""
     assert isinstance(error, LeakmeterError)
-    return refusal(400, str(error), request.url.path)
+    # It may repeat what was sent, in which half of a surrogate pair may stand: no answer can hold that.
+    return refusal(400, visible(str(error)), request.url.path)
 
 
 @lru_cache(maxsize=1)
@@ -74,9 +76,14 @@ def environment() -> Environment:
 
     of_reports = html.environment()
     loaders = [FunctionLoader(_template), of_reports.loader or FunctionLoader(lambda name: None)]
-    made = of_reports.overlay(loader=ChoiceLoader(loaders))
+    made = of_reports.overlay(loader=ChoiceLoader(loaders), finalize=_plain)
     made.filters = {**of_reports.filters, "shown": _shown}
     return made
+
+
+def _plain(value: Any) -> Any:
+    """What stands in a template's braces: a text without anything that a terminal or a line of text would obey."""
+    return visible(value) if type(value) is str else value
 
 
 def _shown(blocks: Sequence[b.Block], level: int = 2) -> Any:

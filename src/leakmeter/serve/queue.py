@@ -12,7 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from leakmeter.core.checkpoint import checked_by
 from leakmeter.errors import LeakmeterError
+from leakmeter.serve.faults import unforeseen, without_paths
 
 MOST_WAITING: Final = 32
 """Jobs that wait, of all browsers and programs."""
@@ -142,14 +144,9 @@ class Job:
 
 
 class Queue:
-    """One thread that does jobs in the order they came.
+    """One thread that does jobs in the order they came."""
 
-    Args:
-        explain: one line about a failure that nobody foresaw.
-    """
-
-    def __init__(self, explain: Callable[[Exception], str]) -> None:
-        self.explain = explain
+    def __init__(self) -> None:
         self._waiting: deque[Job] = deque()
         self._running: Job | None = None
         self._changed = threading.Condition()  # of an RLock: `submit` calls `jobs`
@@ -228,15 +225,16 @@ class Queue:
         ended: tuple[State, dict[str, Any]]
         try:
             job.check()
-            ended = "done", job.work(job) or {}
+            with checked_by(job.check):
+                ended = "done", job.work(job) or {}
         except Cancelled:
             ended = "cancelled", {}
         except LeakmeterError as error:
-            ended = "failed", {"error": str(error)}
+            ended = "failed", {"error": without_paths(str(error))}
         except MemoryError:
             ended = "failed", {"error": "out of memory; give a shorter text, a smaller model, or a smaller --memory"}
         except Exception as error:  # noqa: BLE001 - one measurement may fail; the server goes on
-            ended = "failed", {"error": self.explain(error)}
+            ended = "failed", {"error": unforeseen(error)}
         with self._changed:
             self._running = None
         job.end(ended[0], **ended[1])

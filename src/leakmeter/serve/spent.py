@@ -1,7 +1,8 @@
 """What was spent of each document's ε, in a file that several servers may use at once and that holds no text.
 
-A document is known by a keyed hash of its text. ε is charged before a token is drawn, and is on the disk by then; what
-was charged for tokens that were never drawn can be given back. A process that dies gives nothing back.
+A document is known by a keyed hash of its text, made coarse, so that another spelling finds the same budget. ε is
+charged before a token is drawn, and is on the disk by then; what was charged for tokens that were never drawn can be
+given back. A process that dies gives nothing back.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Final
 
+import regex
+
 from leakmeter.core.written import open_private, store_errors
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.runs.nonce import made_directory
@@ -25,8 +28,11 @@ KEY_FILE: Final = "documents.secret"
 NANO: Final = 10**9
 """Amounts are whole numbers of 1e-9 nats, which add up without rounding."""
 _MOST_NATS: Final = 10**6
-_VERSION: Final = 1
+_VERSION: Final = 2
 _WAIT_SECONDS: Final = 60.0
+_UNSEEN: Final = regex.compile(r"(?V1)[[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}]--[\s\x1c-\x1f]]")
+"""Characters that nobody sees, such as a byte order mark, soft hyphens and joiners; white space is none."""
+_PUNCTUATION: Final = regex.compile(r"\p{P}")
 _TOO_MUCH: Final = (
     "a document of this request has less epsilon left than the request could spend; ask for fewer or shorter answers, "
     "or leave the document out"
@@ -54,6 +60,18 @@ def nano(nats: float, *, up: bool, name: str = "epsilon") -> int:
     return int((Decimal(repr(float(nats))) * NANO).to_integral_value(rounding))
 
 
+def coarse(text: str) -> str:
+    """What is the same of all spellings of a text that people or extractors of text take for one.
+
+    That is without characters that nobody sees, folded for compatibility and case, and with punctuation and white space
+    as single spaces. Two texts that are alike in this way share a budget, which can only charge them more.
+    """
+    for _ in range(2):  # folding case undoes the normal form of a few letters
+        decomposed = unicodedata.normalize("NFD", _UNSEEN.sub("", text))
+        text = unicodedata.normalize("NFKC", decomposed.casefold())
+    return " ".join(_PUNCTUATION.sub(" ", text).split())
+
+
 class Spent:
     """The file of what was spent.
 
@@ -76,13 +94,10 @@ class Spent:
         self._make()
 
     def names_of(self, text: str, identity: str | None = None) -> tuple[str, ...]:
-        """What is charged for a document: the keyed hash of its text, and that of its id where it has one.
-
-        Texts are equal if they are after normalisation to NFC and with all white space as single spaces.
-        """
-        same = " ".join(unicodedata.normalize("NFC", text).split())
-        of_text = pseudonym(self._key, "text", same)
-        return (of_text,) if identity is None else (of_text, pseudonym(self._key, "id", identity))
+        """What is charged for a document: the keyed hash of its text, and that of its id where it has one, both as
+        `coarse` has them."""
+        of_text = pseudonym(self._key, "text", coarse(text))
+        return (of_text,) if identity is None else (of_text, pseudonym(self._key, "id", coarse(identity)))
 
     def charge(self, names: Iterable[str], amount: int) -> None:
         """Charge each of some documents, or none of them; it is on the disk when this returns.
@@ -131,7 +146,10 @@ class Spent:
         with self._changing() as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             if version not in (0, _VERSION):
-                raise StoreError(f"'{self._path}' was written by another version of leakmeter; use that one")
+                raise StoreError(
+                    f"'{self._path}' was written by another version of leakmeter, which knew documents by other keys; "
+                    "use that version, or another --receipts, where all budgets begin anew"
+                )
             if version == 0:
                 database.execute("CREATE TABLE spent (document TEXT PRIMARY KEY, amount INTEGER NOT NULL) STRICT")
                 database.execute("CREATE TABLE key (name TEXT NOT NULL) STRICT")

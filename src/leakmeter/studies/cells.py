@@ -39,8 +39,9 @@ from leakmeter.core.written import (
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
 from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Callbacks, Part, cases_of_run, measure_cases, n_parts
+from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
 from leakmeter.runs.nonce import NONCE_FILES, made_directory
+from leakmeter.runs.parts import Part, cases_of_run
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
 

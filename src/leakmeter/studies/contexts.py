@@ -14,6 +14,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.data import named
 from leakmeter.data.named.base import Record
+from leakmeter.overriding import override
 from leakmeter.report import html
 from leakmeter.studies.cells import FinishedCell, items_csv
 from leakmeter.studies.expected import whole_by_token
@@ -42,14 +43,17 @@ class Contexts(Kind):
     }
     has_quality = True
 
+    @override
     def group_size(self, measure: Measure) -> int:
         """See `drawn_together`."""
         return measure.together
 
+    @override
     def choice(self, given: JsonObject) -> Choice:
         """So many records: the first ones, or some at random."""
         return Choice(at_least_one("records", given["records"]), given.get("choice_seed"))
 
+    @override
     def prompts(self, given: JsonObject) -> PromptSettings:
         """As the data set has it, where the study does not say otherwise."""
         dataset = named.find(given["dataset"])
@@ -58,10 +62,12 @@ class Contexts(Kind):
         )
         return replace(settings, **{name: given[name] for name in field_types(PromptSettings) if name in given})
 
+    @override
     def datasets(self) -> list[str]:
         """Data sets by name."""
         return named.names()
 
+    @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[Record]]:
         """The records of each cell."""
         known: dict[tuple[str, Choice], list[Record]] = {}
@@ -72,22 +78,26 @@ class Contexts(Kind):
                 known[cell.dataset, choice] = records
         return [known[cell.dataset, cell.choice] for cell in cells]
 
+    @override
     def case(self, record: Record) -> Case:
         """The record without what people answered."""
         return record.case
 
+    @override
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a response, with its loss."""
         return items_csv(
             finished, lambda measurements: [float(values.sum()) for values in whole_by_token(measurements)]
         )
 
+    @override
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
         """Expected influence, regurgitation and quality."""
         return tables(study, cells, directory, notify)
 
+    @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """Influence, and over a factor also quality."""
         if study.show == "factor":
@@ -95,14 +105,17 @@ class Contexts(Kind):
         by_token = study.show == "piece" and all("first_token" in row for row in rows)
         return Axes("first_token" if by_token else study.show, ("nats",))
 
+    @override
     def seed(self, cell: Cell) -> int:
         """The measure's."""
         return int(getattr(cell.measure, "seed", 0) or 0)
 
+    @override
     def about(self, study: Study) -> tuple[str, str]:
         """The measure's seed; the bootstrap, and Wilson's interval."""
         return f"seed: {study.seed}", "intervals: 95 %, bootstrap over records (counts: Wilson)"
 
+    @override
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
         """Generations side by side, where responses were drawn for themselves."""
         return {"generations.html": generations_page(study, cells, about)} if study.measure == "decode" else {}

@@ -16,11 +16,12 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.overriding import override
 from leakmeter.text import personal, spans, templates, units
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
 from leakmeter.text.joined import Tokenization, check_tokenization
-from leakmeter.text.layout import Layout
+from leakmeter.text.layout import LOOSE, Layout
 from leakmeter.text.spans import Cover, Cuts
 
 Removal = Literal["drop", "mask", "retokenize"]
@@ -138,6 +139,7 @@ class PreparedContext(Prepared):
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
 
+    @override
     def texts(self) -> JsonObject:
         """How the response was chosen, where that is known."""
         return {} if self.decoding is None else {"decoding": self.decoding}
@@ -182,7 +184,7 @@ def prepare(
     if not layout.tokens:
         raise UsageError(f"case '{case.id}': no text is left of a context cut to {settings.max_context_tokens} tokens")
     if window is not None and layout.n_tokens + n_after > window:
-        layout = _fitted(case.id, layout, n_after, window, settings.truncate)
+        layout = _fitted(case, layout, n_after, window, truncate=settings.truncate)
     spare = None if window is None else window - layout.n_tokens - n_after
     bounds = tuple(
         (document.name, start, start + len(document.text))
@@ -286,19 +288,29 @@ def response_text(response: str, layout: Layout) -> str:
     return (" " if joined else "") + response
 
 
-def _fitted(case_id: str, layout: Layout, n_after: int, window: int, truncate: bool) -> Layout:
-    if not truncate:
-        raise WindowError(
-            f"case '{case_id}' needs {layout.n_tokens + n_after:,} tokens ({len(layout.tokens):,} of context, "
-            f"{n_after:,} of response) and {window:,} fit the model's window; shorten the context or give --truncate"
-        )
-    while (over := layout.n_tokens + n_after - window) > 0:
-        if over >= len(layout.tokens):
-            raise WindowError(f"case '{case_id}': the window of {window:,} tokens leaves no room for any context")
-        layout = layout.shortened(over)
-    if not layout.tokens:
-        raise WindowError(f"case '{case_id}': the window of {window:,} tokens leaves no room for any context")
-    return layout
+def _fitted(case: Case, layout: Layout, n_after: int, window: int, *, truncate: bool) -> Layout:
+    n_context = len(layout.tokens)
+    n_asked = layout.n_tokens - n_context
+    leaves_room = n_asked + n_after < window
+    if leaves_room and truncate:
+        fitted: Layout | None = layout
+        while fitted is not None and (over := fitted.n_tokens + n_after - window) > 0:
+            fitted = fitted.shortened(over) if over < len(fitted.tokens) else None
+        if fitted is not None and fitted.tokens:
+            return fitted
+    if leaves_room and not truncate:
+        advice = "shorten the context, or have its end cut off with --truncate"
+    elif n_after < n_asked:
+        advice = "the query, with its template, leaves no room for any context: shorten the query"
+    elif case.response is None:
+        advice = "the response to be sampled leaves no room for any context: give a smaller --max-new-tokens"
+    else:
+        advice = "the response leaves no room for any context: shorten the response"
+    raise WindowError(
+        f"case '{case.id}' needs {layout.n_tokens + n_after:,} tokens ({n_context:,} of context, {n_asked:,} of query "
+        f"and template, {n_after:,} of response) and {window:,} fit the model's window",
+        advice,
+    )
 
 
 def _item(
@@ -318,7 +330,8 @@ def _item(
             layout, covers, region=settings.region, seed=settings.swap_seed, case_id=case_id, spare=spare
         )
         covers, swaps = list(made.covers), made.prompts
-    values = spans.of_values(layout)
+    # Of a context that is removed as a whole nothing is said elsewhere.
+    values = spans.of_values(layout) if settings.group or len(covers) > 1 else []
     repeated = spans.repeated_in(layout, covers, values)
     if settings.group:
         values = personal.not_entities(values, [cover for cover in covers if cover.entity is not None])
@@ -360,7 +373,7 @@ def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[
         name=cover.name,
         kind=cover.kind,
         ranges=cover.chars,
-        pieces=(*pieces, *layout.frames_of(cover.owners)),
+        pieces=tuple(dict.fromkeys((*pieces, *layout.frames_of(cover.owners), *layout.loose_beside(cover.tokens)))),
         document=cover.document,
         n_tokens=cover.n_tokens,
         repeats=repeated,
@@ -376,8 +389,12 @@ def placebos(prompt: Prompt, named: Sequence[Span], spare: int | None, tokenizer
         return ()
     text = tokenizer.encode_data(_IRRELEVANT, first=False).ids
     ids = (text * (n // len(text) + 1))[:n]
-    context = [i for i, piece in enumerate(prompt.pieces) if piece.role == CONTEXT and not piece.name.startswith("#")]
-    places = dict.fromkeys((context[0], context[len(context) // 2], context[-1] + 1))
+    context = [i for i, p in enumerate(prompt.pieces) if p.role == CONTEXT and not p.name.startswith(("#", LOOSE))]
+    middle = context[len(context) // 2]
+    # Between two documents, where a piece of the first would stand.
+    while middle > context[0] and prompt.pieces[middle - 1].name.startswith(LOOSE):
+        middle -= 1
+    places = dict.fromkeys((context[0], middle, context[-1] + 1))
     return tuple(prompt.with_inserted(at, Piece(PLACEBO, CONTEXT, ids)) for at in places)
 
 

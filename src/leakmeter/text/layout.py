@@ -9,6 +9,9 @@ tokenised on its own, and white space before the first word of a token goes with
     tokens    [Context][:][ Anna][ sang][.\\n\\n][Question] …
     without   [Context][:][\\n\\n][Question] …
 
+White space between two documents and at the end of one is loose: it belongs to no piece. What separates documents stays
+while both have text, and what stands at the end of one while it has.
+
 In parts ("parts", as leakmeter 0.1 had it) each stretch is tokenised on its own, and no token holds two.
 """
 
@@ -17,12 +20,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, groupby, pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.checkpoint import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, Piece, Prompt
 from leakmeter.core.tokenizer import Encoded, Tokenizer
 from leakmeter.text import units
@@ -33,6 +38,8 @@ TokenRange = tuple[int, int]
 CharRange = tuple[int, int]
 BoolArray = npt.NDArray[np.bool_]
 _KEPT, _GONE, _MIXED = 0, 1, 2
+LOOSE: Final = "~"
+"""What names of pieces of a prompt begin with that are white space of no piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,8 @@ class ContextToken:
     """The character of the context that decides which unit the token belongs to."""
     end: int
     """The character of the context behind the token's last."""
+    is_loose: bool
+    """Whether it is white space that belongs to no piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,7 @@ class Layout:
         self._tokenizer = tokenizer
         self.tokenization: Tokenization = tokenization
         self._given = tuple(document.text for document in writing.documents) if texts is None else tuple(texts)
+        checkpoint()
         self.segments = self._segments(gone)
         # Of each document that is written, its number among those given.
         written = [i for i, text in enumerate(self._given) if text]
@@ -102,13 +112,14 @@ class Layout:
         """What the model reads, without start tokens."""
         self._starts = list(accumulate((len(segment.text) for segment in self.segments), initial=0))
         self._ids, self._offsets = self._encoded()
+        checkpoint()
         self.start_ids = self._written_before()
         self.n_tokens = len(self.start_ids) + len(self._ids)
         self._place()
 
     def _segments(self, gone: Collection[str]) -> tuple[Segment, ...]:
         if self.tokenization == "joint":
-            return tuple(self._writing.segments(self._given, gone))
+            return tuple(part for one in self._writing.segments(self._given, gone) for part in one.apart())
         everything = as_parts(self._writing, self._writing.segments(self._given))
         return tuple(segment for segment in everything if segment.owner is None or segment.owner not in gone)
 
@@ -164,12 +175,17 @@ class Layout:
             start = self.document_starts[segment.document]
             end = start + len(self.documents[segment.document].text)
             shift = start + segment.n_skipped - segment.n_lead
-            for j, anchor, (_, behind) in zip(numbers, units.anchors(segment.text, within), within, strict=True):
+            if segment.is_loose:
+                start -= segment.n_lead
+            anchors = [a for a, _ in within] if segment.is_loose else units.anchors(segment.text, within)
+            for j, anchor, (_, behind) in zip(numbers, anchors, within, strict=True):
+                checkpoint()
                 self.tokens.append(
                     ContextToken(
                         segment.document,
                         min(max(anchor + shift, start), max(end - 1, start)),
                         min(max(behind + shift, start), end),
+                        segment.is_loose,
                     )
                 )
                 self._context_at.append(j)
@@ -182,8 +198,8 @@ class Layout:
 
     def token_range(self, chars: CharRange) -> TokenRange | None:
         """The context tokens that belong to a range of characters, or None if no token begins in it."""
-        inside = [i for i, token in enumerate(self.tokens) if chars[0] <= token.anchor < chars[1]]
-        return (inside[0], inside[-1] + 1) if inside else None
+        first, last = (bisect_left(self.tokens, at, key=lambda token: token.anchor) for at in chars)
+        return (first, last) if first < last else None
 
     def tokens_touching(self, chars: CharRange) -> TokenRange | None:
         """The context tokens that hold any of a range of characters, or None; spaces before it go with it.
@@ -206,7 +222,7 @@ class Layout:
         """The prompt, its context split before each of the given tokens.
 
         A piece of context is named 't' and its first token's number, a frame that belongs to a message '#' and the
-        number of its segment.
+        number of its segment, white space of no piece '~' and that number.
         """
         pieces = [Piece(START, FRAME, self.start_ids)] if self.start_ids else []
         edges = {self._context_at[token] for token in boundaries if token < len(self.tokens)}
@@ -215,20 +231,74 @@ class Layout:
         cuts = sorted({0, *changes, *edges})
         for a, b in pairwise([*cuts, len(self._ids)] if self._ids else []):
             i = int(self._segment_of[a])
-            name = f"t{number[a]}" if a in number else f"#{i}"
-            pieces.append(Piece(name, self._role(i), self._ids[a:b]))
+            is_text = a in number and not self.segments[i].is_loose
+            pieces.append(Piece(f"t{number[a]}" if is_text else self._name(i), self._role(i), self._ids[a:b]))
         return Prompt(tuple(pieces))
 
     def _role(self, segment: int) -> str:
         one = self.segments[segment]
         return CONTEXT if one.document is not None or one.owner is not None else one.role
 
+    def _name(self, segment: int) -> str:
+        return f"{LOOSE if self.segments[segment].is_loose else '#'}{segment}"
+
     def frames_of(self, owners: Collection[str]) -> tuple[str, ...]:
-        """Names of the frame pieces that come and go with these messages."""
-        has_tokens = set(self._segment_of.tolist())
+        """Names of the pieces that come and go with these messages beside those of their documents."""
         return tuple(
-            f"#{i}" for i, s in enumerate(self.segments) if s.document is None and s.owner in owners and i in has_tokens
+            self._name(i)
+            for i, s in enumerate(self.segments if owners else ())
+            if (s.document is None or s.is_loose) and s.owner in owners and i in self._with_tokens
         )
+
+    def loose_beside(self, ranges: Iterable[TokenRange]) -> tuple[str, ...]:
+        """Names of the pieces of white space that go where context tokens alone are removed: where they are all that
+        a document says.
+
+        Args:
+            ranges: each within one document.
+        """
+        emptied = (self.tokens[a].document for a, b in ranges if self.tokens_of[self.tokens[a].document] == (a, b))
+        return tuple(self._name(i) for document in emptied for i in self._loose_beside.get(document, ()))
+
+    @cached_property
+    def tokens_of(self) -> dict[int, TokenRange]:
+        """Of each document, the context tokens that belong to pieces; without those that have none."""
+        out: dict[int, TokenRange] = {}
+        for i, token in enumerate(self.tokens):
+            if not token.is_loose:
+                out[token.document] = (out.get(token.document, (i, i))[0], i + 1)
+        return out
+
+    @cached_property
+    def _loose(self) -> list[tuple[int, int, range]]:
+        """White space of no piece: its segment, the document whose end it is or which it separates from those before,
+        and documents of which one must have text left beside that one."""
+        out: list[tuple[int, int, range]] = []
+        first, owner = None, None
+        for i, segment in enumerate(self.segments):
+            if segment.document is None or segment.owner != owner:
+                first, owner = segment.document, segment.owner
+            if segment.document is None:
+                continue
+            first = segment.document if first is None else first
+            if segment.is_loose:
+                document = segment.document
+                out.append((i, document, range(first, document) if segment.n_lead else range(document, document + 1)))
+        return out
+
+    @cached_property
+    def _loose_beside(self) -> dict[int, list[int]]:
+        """Of each document the white space that goes where nothing of this document alone is left."""
+        out: dict[int, list[int]] = {}
+        for i, document, others in self._loose:
+            for one in {document, *(others if len(others) == 1 else ())} if i in self._with_tokens else ():
+                out.setdefault(one, []).append(i)
+        return out
+
+    @cached_property
+    def _with_tokens(self) -> frozenset[int]:
+        """Segments that have tokens."""
+        return frozenset(self._segment_of.tolist())
 
     def document_of(self, ranges: Iterable[TokenRange]) -> str | None:
         """Name of the document that all of these context tokens stand in; None where they stand in several.
@@ -302,6 +372,8 @@ class Layout:
         for a, b in removal.chars:
             for i, start, end in self._written(a, b):
                 gone[self._starts[i] + start : self._starts[i] + end] = True
+        for i in self._emptied(self._had_text & ~self._has_text(gone, by_token)):
+            gone[self._starts[i] : self._starts[i + 1]] = True
 
         def of(token: int) -> BoolArray:
             """Which characters of a token are gone."""
@@ -316,7 +388,7 @@ class Layout:
                 told[:first] = told[first]
             elif self.segments[segment].document is not None:
                 told[:own] = gone[self._anchors[token]]
-            return told
+            return np.where(self._is_loose[a:b], gone[a:b], told)
 
         behind = np.cumsum(gone) - gone
         starts, ends = self._spans[:, 0], self._spans[:, 1]
@@ -345,17 +417,55 @@ class Layout:
         return _Told(state, left_over)
 
     def _written(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Segments, and characters of each, in which characters of the context stand; of a whole document with what
-        stands before it."""
+        """Segments, and characters of each, in which characters of the context stand that belong to pieces."""
         for i, segment in enumerate(self.segments):
-            if segment.document is None:
+            if segment.document is None or segment.is_loose:
                 continue
-            begins = self.document_starts[segment.document]
-            shift = segment.n_lead - segment.n_skipped - begins
-            first = 0 if start <= begins else max(start + shift, segment.n_lead)
-            last = min(end + shift, len(segment.text))
-            if end > begins and first < last:
+            shift = -segment.n_skipped - self.document_starts[segment.document]
+            first, last = max(start + shift, 0), min(end + shift, len(segment.text))
+            if first < last:
                 yield i, first, last
+
+    def _has_text(self, gone: BoolArray, by_token: BoolArray) -> BoolArray:
+        """Of each document, whether a word of it is left in a token, or white space that is a token of a piece.
+
+        Args:
+            gone: characters that are.
+            by_token: tokens that go, whatever characters they share.
+        """
+        starts, ends = self._spans[:, 0], self._spans[:, 1]
+        # A token that goes leaves what it holds of others.
+        own_ends = np.asarray(self._starts[1:], dtype=np.int64)[self._segment_of]
+        kept_from = np.where(by_token, np.clip(own_ends, starts, ends), starts)
+        n = len(gone)
+        is_held = np.cumsum(np.bincount(kept_from, minlength=n) - np.bincount(ends, minlength=n)) > 0
+        words, tokens = self._documents_at
+        spaces = self._is_space & ~by_token & ~gone[self._anchors]
+        left = np.concatenate((words[is_held & ~gone], tokens[spaces]))
+        return np.bincount(left[left >= 0], minlength=len(self.documents)) > 0
+
+    @cached_property
+    def _had_text(self) -> BoolArray:
+        return self._has_text(np.zeros(len(self.text) + 1, dtype=bool), np.zeros(len(self._ids), dtype=bool))
+
+    @cached_property
+    def _documents_at(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The document that each character of a word is of, and the one that each token belongs to; -1 of others."""
+        numbers = [-1 if one.document is None or one.is_loose else one.document for one in self.segments]
+        of_characters = np.repeat([*numbers, -1], [*(len(one.text) for one in self.segments), 1])
+        of_characters[[i for i, char in enumerate(self.text) if char.isspace()]] = -1
+        return of_characters, np.asarray(numbers, dtype=np.int64)[self._segment_of]
+
+    @cached_property
+    def _is_loose(self) -> BoolArray:
+        """Of each character."""
+        return np.repeat([one.is_loose for one in self.segments], [len(one.text) for one in self.segments])
+
+    def _emptied(self, lost: BoolArray) -> Iterator[int]:
+        """Segments that go with documents of which nothing is left: theirs, and what separates them from others."""
+        if lost.any():
+            yield from (i for i, one in enumerate(self.segments) if one.document is not None and lost[one.document])
+            yield from (i for i, _, others in self._loose if lost[others.start : others.stop].all())
 
     def _left_of(self, token: int, gone: BoolArray) -> tuple[tuple[int, ...], bool]:
         """Ids of what a token holds of others, tokenised on its own, and whether the token begins with it."""
@@ -402,7 +512,8 @@ class Layout:
         return frozenset(segment.owner for segment in self.segments if segment.owner is not None)
 
     def alone(self, prompt: Prompt, chars: Iterable[CharRange], pieces: Collection[str]) -> Prompt:
-        """The prompt rendered and tokenised anew with some characters as its only context.
+        """The prompt rendered and tokenised anew with some characters as its only context, and the white space at the
+        ends of their documents.
 
         Args:
             prompt: of this layout.
@@ -416,7 +527,8 @@ class Layout:
         for document, start in zip(self.documents, self.document_starts, strict=True):
             own = [(a - start, b - start) for a, b in ranges if start <= a < start + len(document.text)]
             covered = bool(own) and [trimmed(document.text, (0, len(document.text)))] == own
-            texts.append(document.text if covered else _put_together(document.text, own))
+            said = _put_together(document.text, own)
+            texts.append(document.text if covered else said and said + document.text[len(document.text.rstrip()) :])
         kept = {self.owner_of(i) for i, text in enumerate(texts) if text}
         return self._anew(self._as_given(texts), self.owners - kept).prompt()
 
@@ -448,7 +560,7 @@ class Layout:
         """The layout without the context's last tokens, its text cut where they began."""
         limit = self.tokens[-n_tokens].anchor
         texts = [
-            document.text[: max(limit - start, 0)].rstrip()
+            document.text if start + len(document.text) <= limit else document.text[: max(limit - start, 0)].rstrip()
             for document, start in zip(self.documents, self.document_starts, strict=True)
         ]
         return self._anew(self._as_given(texts), ())

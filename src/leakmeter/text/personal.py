@@ -9,6 +9,7 @@ from leakmeter.core.item import EntityTexts
 from leakmeter.core.prompt import Prompt
 from leakmeter.text.entities.mention import Entity, Recogniser
 from leakmeter.text.layout import Layout, TokenRange
+from leakmeter.text.ranges import Holders
 from leakmeter.text.spans import Cover
 
 
@@ -67,13 +68,9 @@ def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise:
 
 def not_entities(values: Iterable[Cover], entities: Sequence[Cover]) -> list[Cover]:
     """The repeated values that are not already, wherever they stand, part of one entity."""
+    holders = Holders((part, number) for number, entity in enumerate(entities) for part in entity.chars)
     return [
-        value
-        for value in values
-        if not any(
-            all(any(a <= start and end <= b for a, b in entity.chars) for start, end in value.chars)
-            for entity in entities
-        )
+        value for value in values if not set.intersection(*(set(holders.holding(*mention)) for mention in value.chars))
     ]
 
 

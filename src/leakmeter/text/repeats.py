@@ -8,7 +8,11 @@ response alone and not when it is left out.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from leakmeter.core.checkpoint import checkpoint
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL = re.compile(r"https?://[^\s<>\"')\]]*[^\s<>\"')\].,;:!?]")
@@ -37,17 +41,29 @@ class Value:
     """Characters [start, end), in order, none overlapping."""
 
 
+@dataclass(eq=False, slots=True)
+class _Group:
+    """Names that share words, directly or by way of others."""
+
+    words: list[str] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+
 def find(text: str) -> list[Value]:
     """Every value that the text says at least twice, in order of first mention."""
     taken: list[tuple[int, int]] = []
     groups: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for kind, pattern in (("email", _EMAIL), ("url", _URL), ("digits", _PHONE), ("code", _CODE)):
+        # Matches of one pattern never overlap each other.
+        new: list[tuple[int, int]] = []
         for match in pattern.finditer(text):
+            checkpoint()
             key = _digits(match.group()) if kind == "digits" else match.group().casefold()
             if _overlaps(match.span(), taken) or (kind == "digits" and len(key) < 7):
                 continue
-            taken.append(match.span())
+            new.append(match.span())
             groups.setdefault((kind, key[-9:] if kind == "digits" else key), []).append(match.span())
+        taken = sorted(taken + new)
     values = [_value(text, spans) for spans in groups.values() if len(spans) > 1]
     values += [_value(text, spans) for spans in _names(text, taken) if len(spans) > 1]
     return sorted(values, key=lambda value: value.mentions[0])
@@ -58,6 +74,7 @@ def _names(text: str, taken: list[tuple[int, int]]) -> list[list[tuple[int, int]
     lowered = {word for word in _WORD.findall(text) if word[:1].islower()}
     spans: list[tuple[tuple[int, int], frozenset[str], frozenset[str]]] = []
     for match in _NAME.finditer(text):
+        checkpoint()
         words = [
             word.casefold().removesuffix("'s").removesuffix("’s")
             if _may_name(word) and word.casefold() not in lowered
@@ -70,15 +87,24 @@ def _names(text: str, taken: list[tuple[int, int]]) -> list[list[tuple[int, int]
             spans.append((match.span(), sure, unsure))
     # A word that only ever opens sentences is no evidence of a name; one seen as a name elsewhere counts there too.
     known = frozenset(word for _, sure, _ in spans for word in sure)
-    groups: list[tuple[set[str], list[tuple[int, int]]]] = []
+    group_of: dict[str, _Group] = {}
     for span, sure, unsure in spans:
-        its = set(sure | (unsure & known))
+        its = sure | (unsure & known)
         if not its:
             continue
-        joined = [group for group in groups if group[0] & its]
-        merged = (its.union(*(group[0] for group in joined)), [s for group in joined for s in group[1]] + [span])
-        groups = [group for group in groups if group not in joined] + [merged]
-    return [sorted(spans) for _, spans in groups]
+        # The largest takes in the others, so that a name changes its group a few times at most.
+        joined = {id(group): group for word in its if (group := group_of.get(word))}
+        merged = max(joined.values(), key=lambda group: len(group.spans), default=_Group())
+        for group in joined.values():
+            if group is not merged:
+                merged.words += group.words
+                merged.spans += group.spans
+                group_of.update(dict.fromkeys(group.words, merged))
+        new = [word for word in its if word not in group_of]
+        merged.words += new
+        merged.spans.append(span)
+        group_of.update(dict.fromkeys(new, merged))
+    return [sorted(group.spans) for group in {id(group): group for group in group_of.values()}.values()]
 
 
 def _may_name(word: str) -> bool:
@@ -94,5 +120,7 @@ def _digits(text: str) -> str:
     return re.sub(r"\D", "", text)
 
 
-def _overlaps(span: tuple[int, int], taken: list[tuple[int, int]]) -> bool:
-    return any(start < span[1] and span[0] < end for start, end in taken)
+def _overlaps(span: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:
+    """Whether a range of characters shares some with any of others, which are sorted and overlap nowhere."""
+    behind = bisect_left(taken, (span[1],))
+    return behind > 0 and span[0] < taken[behind - 1][1]

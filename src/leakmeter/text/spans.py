@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from leakmeter.core.checkpoint import checkpoint
 from leakmeter.core.item import EntityTexts, Span
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.text import repeats, units
-from leakmeter.text.layout import CharRange, Layout, Removed, TokenRange, trimmed
+from leakmeter.text.layout import LOOSE, CharRange, Layout, Removed, TokenRange, trimmed
+from leakmeter.text.ranges import Holders
 
 _LETTER = {"ngram": "g", "word": "w", "sentence": "s", "line": "l", "paragraph": "p"}
 
@@ -42,7 +44,7 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
 
     Entities are found by `personal.of_entities`.
     """
-    by_document = _tokens_by_document(layout)
+    by_document = layout.tokens_of
     everyone = frozenset(s.owner for s in layout.segments if s.owner is not None)
     if unit.kind == "whole":
         return [_cover(layout, "whole", _whole(layout, by_document), None, everyone)]
@@ -115,6 +117,7 @@ def of_values(layout: Layout) -> list[Cover]:
     """Each value said more than once, all its mentions one span."""
     out: list[Cover] = []
     for value in repeats.find(layout.context):
+        checkpoint()
         pairs = [(layout.token_range(mention), mention) for mention in value.mentions]
         said = [(tokens, mention) for tokens, mention in pairs if tokens is not None]
         if len(said) > 1:
@@ -134,10 +137,12 @@ def of_values(layout: Layout) -> list[Cover]:
 def repeated_in(layout: Layout, spans: Sequence[Cover], values: Iterable[Cover]) -> dict[str, tuple[str, ...]]:
     """For each unit, the other units that say a value which it says, or the very same words."""
     others: dict[str, dict[str, None]] = {span.name: {} for span in spans}
-    groups = [
-        [s.name for s in spans if any(a <= start and end <= b for a, b in s.chars for start, end in value.chars)]
-        for value in values
-    ]
+    holders = Holders((part, number) for number, span in enumerate(spans) for part in span.chars)
+    groups = []
+    for value in values:
+        checkpoint()
+        saying = {number for mention in value.chars for number in holders.holding(*mention)}
+        groups.append([spans[number].name for number in sorted(saying)])
     by_text: dict[str, list[str]] = {}
     for span in spans:
         words = " ".join(layout.context[a:b].casefold() for a, b in span.chars).split()
@@ -145,6 +150,7 @@ def repeated_in(layout: Layout, spans: Sequence[Cover], values: Iterable[Cover])
             by_text.setdefault(" ".join(words), []).append(span.name)
     for group in [*groups, *by_text.values()]:
         for name in group:
+            checkpoint()
             others[name].update((other, None) for other in group if other != name)
     return {name: tuple(found) for name, found in others.items()}
 
@@ -164,19 +170,6 @@ def _cover(
     )
     tiles = tuple(tile for _, tile in parts if tile is not None)
     return Cover(name, "unit", tokens, chars, document, owners, parts=tiles)
-
-
-def _tokens_by_document(layout: Layout) -> dict[int, TokenRange]:
-    out: dict[int, TokenRange] = {}
-    start = 0
-    for number in range(len(layout.documents)):
-        end = start
-        while end < len(layout.tokens) and layout.tokens[end].document == number:
-            end += 1
-        if end > start:
-            out[number] = (start, end)
-        start = end
-    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +198,7 @@ class Cuts:
     def is_all(self, names: Collection[str]) -> bool:
         """Whether these spans are the whole context."""
         gone = {piece for name in names for piece in self.spans[name][1].pieces}
-        return gone.issuperset(self.prompt.names(CONTEXT))
+        return gone.issuperset(name for name in self.prompt.names(CONTEXT) if not name.startswith(LOOSE))
 
     def removed(self, names: Collection[str]) -> Removed:
         """What goes with these spans where they are taken out of the one tokenisation."""

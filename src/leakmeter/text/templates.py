@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from leakmeter.core.case import Document, Message
+from leakmeter.core.checkpoint import checkpoint
 from leakmeter.core.files import read_text
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY
 from leakmeter.core.tokenizer import Tokenizer
@@ -26,6 +27,8 @@ NAMED = {
 }
 _CHAT_TURN = "{context}\n\n{query}"
 _SLOT = re.compile(r"\{(context|query)\}")
+_GIVE_PLAIN: Final = "give --template plain"
+_GIVE_ANOTHER_MODEL: Final = "messages are written by it alone, so give another model"
 _SENTINEL = "LEAKMETERSLOT{}Q"
 SEPARATOR: Final = "\n\n"
 """Between documents."""
@@ -40,18 +43,28 @@ class Segment:
     role: str
     text: str
     document: int | None = None
-    """Which document of the context this is; None for frames and the query."""
+    """Which document of the context this is of; None for frames and the query."""
     owner: str | None = None
     """The message of the context that it comes and goes with."""
     n_lead: int = 0
     """Characters before the document's own: a separator, or a space."""
     n_skipped: int = 0
     """Characters of the document's beginning that are not written."""
+    is_loose: bool = False
+    """Whether it is white space that belongs to no piece: what separates the document from the one before, or stands
+    at its end."""
 
     @property
     def is_template(self) -> bool:
         """Whether special tokens in it are special."""
         return self.document is None and self.role != QUERY
+
+    def apart(self) -> list[Segment]:
+        """A document's text and the white space at its end, each on its own; any other segment as it is."""
+        end = len(self.text.rstrip())
+        if self.document is None or self.is_loose or not end or end == len(self.text):
+            return [self]
+        return [self.between(0, end), replace(self.between(end, len(self.text)), is_loose=True)]
 
     def between(self, start: int, end: int) -> Segment:
         """Its characters [start, end)."""
@@ -72,7 +85,7 @@ def choose(template: str | None, tokenizer: Tokenizer) -> tuple[str, str | None]
     if name == "chat":
         if not tokenizer.has_chat_template:
             raise UsageError(
-                "this model has no chat template; give --template plain, or a text with {context} and {query}"
+                f"this model has no chat template; {_GIVE_PLAIN}, or a text with {{context}} and {{query}}"
             )
         return name, None
     if "{" in name or "\n" in name:
@@ -181,10 +194,15 @@ class Chat:
         tokenizer: of the model.
 
     Raises:
-        UsageError: the template refuses the messages, or does not write one after another.
+        UsageError: the model has no chat template, or one that refuses the messages or does not write one after
+            another.
     """
 
     def __init__(self, messages: Sequence[Message], query_at: int, tokenizer: Tokenizer) -> None:
+        if not tokenizer.has_chat_template:
+            raise UsageError(
+                "this model has no chat template, by which messages are written; give a model that has one"
+            )
         self.name = "chat"
         self._messages = tuple(messages)
         self._query_at = query_at
@@ -244,7 +262,7 @@ class Chat:
         whole = ["".join(segment.text for segment in content) for content in contents]
         told = [{"role": self._messages[i].role, "content": content} for i, content in zip(left, whole, strict=True)]
         around = ["".join(segment.text for segment in frame) for frame in frames]
-        kept = _contents(self._tokenizer.render_chat(told, answer=True), around, whole)
+        kept = _contents(self._tokenizer.render_chat(told, answer=True), around, whole, _GIVE_ANOTHER_MODEL)
         behind = zip(contents, kept, frames[1:], strict=True)
         return [list(frames[0]), *([*_within(content, part), *frame] for content, part, frame in behind)]
 
@@ -254,15 +272,19 @@ class Chat:
         owner = None if stays else message.name
         out: list[Segment] = []
         for number, part in enumerate(message.parts):
-            if number and not message.retrieved:
-                out.append(Segment(FRAME if stays else CONTEXT, PART_SEPARATOR, owner=owner))
             document = self._numbers.get((i, number))
             if document is None:
                 if stays and number not in message.retrieved:
+                    if number and not message.retrieved:
+                        out.append(Segment(FRAME, PART_SEPARATOR))
                     out.append(Segment(QUERY, part.text))
-            elif not stays or part.name not in gone:
+            elif stays and part.name not in gone:
                 # What was retrieved comes and goes without the turn around it.
-                out.append(Segment(CONTEXT, texts[document], document=document, owner=part.name if stays else owner))
+                out.append(Segment(CONTEXT, texts[document], document=document, owner=part.name))
+            elif not stays and texts[document]:
+                if out:
+                    out.append(_separator(PART_SEPARATOR, document, owner))
+                out.append(Segment(CONTEXT, texts[document], document=document, owner=owner))
         return [segment for segment in out if segment.text]
 
     def _frames_of(self, left: tuple[int, ...]) -> list[list[Segment]]:
@@ -274,11 +296,14 @@ class Chat:
     def _made_frames(self, left: tuple[int, ...]) -> list[list[Segment]]:
         marks = [_SENTINEL.format(f"{i}M") for i in left]
         told = [{"role": self._messages[i].role, "content": mark} for i, mark in zip(left, marks, strict=True)]
-        begun = [self._tokenizer.render_chat(told[: n + 1], answer=False) for n in range(len(told))]
+        begun = []
+        for n in range(len(told)):
+            checkpoint()
+            begun.append(self._tokenizer.render_chat(told[: n + 1], answer=False))
         rendered = self._tokenizer.render_chat(told, answer=True)
         if any(not rendered.startswith(part) for part in begun) or any(rendered.count(mark) != 1 for mark in marks):
             raise UsageError(
-                "the model's chat template does not write messages one after another; give --template plain"
+                f"the model's chat template does not write messages one after another; {_GIVE_ANOTHER_MODEL}"
             )
         # What a template writes before the first message (a default system prompt, BOS) is nobody's turn.
         opening = _opening(rendered, self._tokenizer, self._messages[left[0]].role)
@@ -303,7 +328,16 @@ def as_parts(writing: Writing, segments: Sequence[Segment]) -> list[Segment]:
     """
     giving = QUERY if isinstance(writing, Chat) else FRAME
     out: list[Segment] = []
+    lead = ""
     for segment in segments:
+        if segment.is_loose:
+            if giving == FRAME:
+                lead = segment.text
+            else:
+                out.append(Segment(CONTEXT, segment.text, owner=segment.owner))
+            continue
+        if lead:
+            segment, lead = replace(segment, text=lead + segment.text, n_lead=len(lead)), ""
         before = out[-1] if out else None
         takes = segment.document is not None or (giving == FRAME and segment.role == QUERY)
         if before is not None and takes and before.role == giving and before.document is None:
@@ -367,7 +401,7 @@ def _opening(rendered: str, tokenizer: Tokenizer, first_role: str) -> int:
 def _rendered_once(turn: str, marks: Iterable[str], tokenizer: Tokenizer) -> str:
     rendered = tokenizer.render_chat([{"role": "user", "content": turn}], answer=True)
     if any(rendered.count(mark) != 1 for mark in marks):
-        raise UsageError("the model's chat template repeats or drops what it is given; give --template plain")
+        raise UsageError(f"the model's chat template repeats or drops what it is given; {_GIVE_PLAIN}")
     return rendered
 
 
@@ -396,11 +430,9 @@ def _filled(parts: Sequence[tuple[str, str]], texts: Sequence[str], query: str) 
     out: list[Segment] = []
     for role, text in parts:
         if role == CONTEXT:
-            told = [(i, document) for i, document in enumerate(texts) if document]
-            out += [
-                Segment(CONTEXT, lead + document, document=i, n_lead=len(lead))
-                for lead, (i, document) in zip(_leads(len(told)), told, strict=True)
-            ]
+            written = [Segment(CONTEXT, document, document=i) for i, document in enumerate(texts) if document]
+            for n, one in enumerate(written):
+                out += [_separator(SEPARATOR, one.document), one] if n else [one]
         else:
             out.append(Segment(role, query if role == QUERY else text))
     return [segment for segment in out if segment.text]
@@ -412,18 +444,21 @@ def _place(parts: Sequence[tuple[str, str]], query: str) -> int:
     return sum(len(query if role == QUERY else text) for role, text in before)
 
 
-def _leads(n_documents: int) -> list[str]:
-    """What stands before each document: a blank line goes with the one behind it."""
-    return ["", *[SEPARATOR] * (n_documents - 1)][:n_documents]
+def _separator(text: str, document: int | None, owner: str | None = None) -> Segment:
+    """What separates a document from the one before it."""
+    return Segment(CONTEXT, text, document=document, owner=owner, n_lead=len(text), is_loose=True)
 
 
-def _contents(rendered: str, frames: Sequence[str], contents: Sequence[str]) -> list[tuple[int, int]]:
+def _contents(
+    rendered: str, frames: Sequence[str], contents: Sequence[str], advice: str = _GIVE_PLAIN
+) -> list[tuple[int, int]]:
     """What of each content a chat template has written, as characters [start, end): it may strip white space.
 
     Args:
         rendered: the chat.
         frames: what the template writes before, between and after the contents.
         contents: of the messages.
+        advice: what to do where the template changes them.
 
     Raises:
         UsageError: the template changes contents in another way.
@@ -445,7 +480,7 @@ def _contents(rendered: str, frames: Sequence[str], contents: Sequence[str]) -> 
     if not good or cursor != len(rendered):
         raise UsageError(
             "the model's chat template changes what it is given beyond white space at its ends, so that no token can "
-            "be told to be of a message; give --template plain"
+            f"be told to be of a message; {advice}"
         )
     return kept
 

@@ -10,9 +10,10 @@ from leakmeter.core.prompt import QUERY
 from leakmeter.core.record import Record
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError
+from leakmeter.overriding import override
 from leakmeter.text.build import PreparedContext, response_text
 from leakmeter.text.joined import START
-from leakmeter.text.layout import CharRange, Layout
+from leakmeter.text.layout import LOOSE, CharRange, Layout
 from leakmeter.text.spans import Cuts
 
 RESPONSE: Final = "response"
@@ -80,6 +81,7 @@ class TokensResult(Record):
     without: LeftTokens | None
     """What is left without the pieces that were named; None where none was."""
 
+    @override
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries and lists, as `--json` prints them."""
         # In slotted dataclasses `super()` has no class.
@@ -134,7 +136,7 @@ def _of_prompt(prepared: PreparedContext, layout: Layout, tokenizer: Tokenizer) 
     held: dict[str, list[str]] = {}
     units: dict[str, str] = {}
     for span in prepared.item.spans:
-        for piece in span.pieces:
+        for piece in (name for name in span.pieces if not name.startswith(LOOSE)):
             held.setdefault(piece, []).append(span.name)
             if span.kind == "unit":
                 units.setdefault(piece, span.name)

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from leakmeter.core.case import Case, Document, Message
+from leakmeter.data.text import unused
 from leakmeter.traces.answer import LoggedAnswer
 
 
-def as_case(answer: LoggedAnswer) -> Case:
+def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
     """The case in which a document's influence is measured against the same prompt without it.
 
-    Documents are named d1, d2, … in the order of `answer.documents`; a document that stands in several places is one,
-    under the unit `document`. Every message is fixed: nothing but documents is left out.
+    Documents are named d1, d2, … in the order of `answer.documents`, or by their ids; a document that stands in several
+    places is one, under the unit `document`. Every message is fixed: nothing but documents is left out.
 
     Args:
         answer: as it was logged.
+        by_id: name documents by their ids, numbered where two have the same.
 
     Returns:
         A chat; `id` is trace and span with a slash between them.
     """
-    name_of = {
-        (one.message, one.start): (f"d{n}", one.end) for n, d in enumerate(answer.documents, 1) for one in d.places
-    }
+    names = _names(answer) if by_id else [f"d{n}" for n in range(1, len(answer.documents) + 1)]
+    places: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    for name, retrieved_text in zip(names, answer.documents, strict=True):
+        for place in retrieved_text.places:
+            places[place.message].append((place.start, place.end, name))
     messages: list[Message] = []
     for number, message in enumerate(answer.messages):
         name = f"{message.role} {number + 1}"
         parts: list[Document] = []
         retrieved: list[int] = []
         cursor = 0
-        for start in sorted(start for at, start in name_of if at == number):
-            document, end = name_of[number, start]
+        for start, end, document in sorted(places[number]):
             if start > cursor:
                 parts.append(Document(name, message.content[cursor:start]))
             retrieved.append(len(parts))
@@ -43,3 +48,11 @@ def as_case(answer: LoggedAnswer) -> Case:
         messages=tuple(messages),
         decoding=answer.sampling.decoding,
     )
+
+
+def _names(answer: LoggedAnswer) -> list[str]:
+    names: list[str] = []
+    taken = {f"{message.role} {number}" for number, message in enumerate(answer.messages, 1)}
+    for document in answer.documents:
+        names.append(unused(document.id, {*taken, *names}))
+    return names

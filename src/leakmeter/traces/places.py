@@ -12,16 +12,27 @@ from __future__ import annotations
 
 import hashlib
 import re
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
+from typing import Final
 
 from leakmeter.traces.answer import AbsentDocument, LoggedDocument, LoggedMessage, Place
 from leakmeter.traces.refused import Reason, Unusable
 
+MOST_PLACES: Final = 100_000
+"""Of a call's documents in its prompt."""
+MOST_WORK: Final = 2**34
+"""Characters that may be compared for one trace: some seconds."""
 _RUN = re.compile(r"\s\s+")
+_WORD = re.compile(r"[A-Za-z0-9]+")
+_MARK = "\n"
+"""Where words begin and end; no other white space than single spaces is in a text that was normalised."""
 _SHARED_WORDS = 8
+_OF_STEP, _OF_NORMALISED = 2000, 8
+"""Characters that are compared in the time of a step of Python, and of normalising one."""
 _ASSISTANT = "assistant"
 
 
@@ -50,10 +61,30 @@ class _Text:
 
     text: str
     plain: str
-    ids: list[str] = field(default_factory=list)
+    ids: dict[str, None] = field(default_factory=dict)
     is_expected: bool = False
     spots: list[tuple[int, int, int]] = field(default_factory=list)
     """Message, and characters [start, end) of it with single spaces."""
+
+
+class Work:
+    """What was done for one trace, in characters that were compared.
+
+    Whoever writes a log decides how many texts are looked for, and in how long prompts.
+    """
+
+    def __init__(self) -> None:
+        self._left = MOST_WORK
+
+    def add(self, n_steps: int, n_characters: int = 0) -> None:
+        """Account for what is to be done.
+
+        Raises:
+            Unusable: it is too much.
+        """
+        self._left -= _OF_STEP * n_steps + n_characters
+        if self._left < 0:
+            raise Unusable(Reason.TOO_MANY_DOCUMENTS)
 
 
 def normalised(text: str) -> str:
@@ -61,7 +92,13 @@ def normalised(text: str) -> str:
     return " ".join(text.split())
 
 
-def find(retrieved: Iterable[Retrieved], messages: Sequence[LoggedMessage], *, leave_out: bool = False) -> Found:
+def find(
+    retrieved: Sequence[Retrieved],
+    messages: Sequence[LoggedMessage],
+    *,
+    leave_out: bool = False,
+    work: Work | None = None,
+) -> Found:
     """Find retrieved documents in a prompt.
 
     Args:
@@ -69,27 +106,33 @@ def find(retrieved: Iterable[Retrieved], messages: Sequence[LoggedMessage], *, l
         messages: of the prompt.
         leave_out: whether a document of which no eight words in a row stand in the prompt is `absent`, rather than a
             reason to refuse the call.
+        work: done for the trace so far.
 
     Raises:
-        Unusable: a text that is not there, or not as it was retrieved, or that shares characters with another.
+        Unusable: a text that is not there, or not as it was retrieved, or that shares characters with another; or there
+            is too much to be looked for.
     """
+    work = work or Work()
+    work.add(len(retrieved), _OF_NORMALISED * sum(len(one.text or "") for one in retrieved))
     texts, n_empty = _by_text(retrieved)
+    work.add(len(texts) * len(messages), len(texts) * sum(len(message.content) for message in messages))
     prompt = [_Message(message.content) if message.role != _ASSISTANT else None for message in messages]
     taken: dict[int, list[tuple[int, int]]] = {}
     absent: set[str] = set()
+    n_places = 0
     # The longest first, so that what stands within a longer text is seen to do so.
     for one in sorted(texts, key=lambda text: -len(text.plain)):
         is_within = False
         for number, message in enumerate(prompt):
             for start, end in message.spots(one.plain) if message is not None else ():
-                others = [(a, b) for a, b in taken.get(number, ()) if a < end and start < b]
-                if any(start < a or b < end for a, b in others):
-                    raise Unusable(Reason.DOCUMENTS_OVERLAP)
-                is_within = is_within or bool(others)
-                if not others:
-                    one.spots.append((number, start, end))
-        for number, start, end in one.spots:
-            taken.setdefault(number, []).append((start, end))
+                others = taken.setdefault(number, [])
+                if _is_within(start, end, others):
+                    is_within = True
+                    continue
+                if (n_places := n_places + 1) > MOST_PLACES:
+                    raise Unusable(Reason.TOO_MANY_DOCUMENTS)
+                one.spots.append((number, start, end))
+                insort(others, (start, end))
         if not one.spots:
             if is_within:
                 raise Unusable(Reason.DOCUMENT_WITHIN_ANOTHER)
@@ -102,12 +145,12 @@ def find(retrieved: Iterable[Retrieved], messages: Sequence[LoggedMessage], *, l
     left: list[AbsentDocument] = []
     for one in texts:
         hashed = hashlib.sha256(one.plain.encode(errors="surrogatepass")).hexdigest()
-        ids = one.ids or [f"sha256:{hashed[:32]}"]
+        ids = tuple(one.ids) or (f"sha256:{hashed[:32]}",)
         if one.plain in absent:
             left += [AbsentDocument(id_, hashed) for id_ in ids]
             continue
         held = (message.place(number, a, b) for number, a, b in one.spots if (message := prompt[number]) is not None)
-        out.append(LoggedDocument(ids[0], hashed, one.text, tuple(held), tuple(ids[1:])))
+        out.append(LoggedDocument(ids[0], hashed, one.text, tuple(held), ids[1:]))
     return Found(tuple(out), tuple(left), n_empty)
 
 
@@ -125,9 +168,23 @@ def _by_text(retrieved: Iterable[Retrieved]) -> tuple[list[_Text], int]:
             continue
         one = texts.setdefault(plain, _Text(document.text, plain))
         one.is_expected = one.is_expected or document.is_expected
-        if document.id is not None and document.id not in one.ids:
-            one.ids.append(document.id)
+        if document.id is not None:
+            one.ids[document.id] = None
     return list(texts.values()), n_empty
+
+
+def _is_within(start: int, end: int, others: Sequence[tuple[int, int]]) -> bool:
+    """Whether a place lies within one of others, which are sorted and apart.
+
+    Raises:
+        Unusable: it shares characters with one, and is not within it.
+    """
+    number = bisect_right(others, start, key=itemgetter(0))
+    until = others[number - 1][1] if number else start
+    following = others[number][0] if number < len(others) else end
+    if following < end or start < until < end:
+        raise Unusable(Reason.DOCUMENTS_OVERLAP)
+    return start < until
 
 
 class _Message:
@@ -142,10 +199,25 @@ class _Message:
         at = self._plain.find(text)
         while at >= 0:
             end = at + len(text)
-            is_cut = _joins(self._plain, at) or _joins(self._plain, end)
-            if not is_cut:
-                yield at, end
-            at = self._plain.find(text, at + 1 if is_cut else end)
+            if _joins(self._plain, at) or _joins(self._plain, end):
+                yield from ((start, stop) for start, stop in self._uncut(text) if start > at)
+                return
+            yield at, end
+            at = self._plain.find(text, end)
+
+    def _uncut(self, text: str) -> Iterator[tuple[int, int]]:
+        """The same where places within words are many: to try each of them would take the square of their number."""
+        marked = _marked(text)
+        n_marks, counted = 0, 0
+        at = self._marked.find(marked)
+        while at >= 0:
+            n_marks, counted = n_marks + self._marked.count(_MARK, counted, at), at
+            yield at - n_marks, at - n_marks + len(text)
+            at = self._marked.find(marked, at + len(marked))
+
+    @cached_property
+    def _marked(self) -> str:
+        return _marked(self._plain)
 
     def place(self, number: int, start: int, end: int) -> Place:
         """In the message's own characters."""
@@ -183,6 +255,11 @@ def _runs(words: Sequence[str]) -> Iterator[int]:
     hashes = [hash(word) for word in words]
     for i in range(len(hashes) - _SHARED_WORDS + 1):
         yield hash(tuple(hashes[i : i + _SHARED_WORDS]))
+
+
+def _marked(plain: str) -> str:
+    """A text with a mark before and behind each of its words: what is found in it begins and ends with words."""
+    return _WORD.sub(rf"{_MARK}\g<0>{_MARK}", plain)
 
 
 def _joins(text: str, at: int) -> bool:

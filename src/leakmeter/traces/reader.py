@@ -14,10 +14,10 @@ from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.traces.answer import LoggedAnswer
 from leakmeter.traces.formats import FORMATS, Choices, Record, found_in, openai
 from leakmeter.traces.plainly import is_record
-from leakmeter.traces.records import Logged, records_of
+from leakmeter.traces.records import MOST_LINE, Logged, records_of
 from leakmeter.traces.refused import Reason, Refused, Unusable
 from leakmeter.traces.span import Span
-from leakmeter.traces.spool import Spool
+from leakmeter.traces.spool import MOST_SPANS, Spool
 from leakmeter.traces.trace import outcome_of
 
 Absent = Literal["refuse", "leave-out"]
@@ -104,12 +104,16 @@ class TraceReader:
             DataError: a file cannot be read, or its format is not known.
         """
         self.size = self._sizes()
+        yield from self.answers_of(self._records())
+
+    def answers_of(self, records: Iterator[tuple[str, Logged]]) -> Iterator[LoggedAnswer | Refused]:
+        """The same of records that were read elsewhere, each with the name of what holds it."""
         ends = dict(self.offsets)
         with closing(Spool()) as spool:
-            for name, logged in self._recognised(self._records()):
+            for name, logged in self._recognised(records):
                 self.n_records += 1
                 yield from self._counted(self._of_record(logged, spool))
-                ends[name] = max(logged.end, ends[name])
+                ends[name] = max(logged.end, ends.get(name, 0))
                 if spool.is_empty:
                     self.offsets[name] = ends[name]
             for spans, is_whole in spool.traces():
@@ -143,13 +147,14 @@ class TraceReader:
     def _recognised(self, records: Iterator[tuple[str, Logged]]) -> Iterator[tuple[str, Logged]]:
         """The records, once it is known of which format they are."""
         looked_at: list[tuple[str, Logged]] = []
-        while self._format is None:
+        n_bytes = before = 0
+        while self._format is None and len(looked_at) < _LOOKED_AT and n_bytes <= MOST_LINE:
             found = next(records, None)
-            if found is not None:
-                looked_at.append(found)
-                self._format = found_in(_unwrapped(found[1].given)) if found[1].problem is None else None
-            if found is None or (self._format is None and len(looked_at) >= _LOOKED_AT):
+            if found is None:
                 break
+            looked_at.append(found)
+            n_bytes, before = n_bytes + max(found[1].end - before, 0), found[1].end
+            self._format = found_in(unwrapped(found[1].given)) if found[1].problem is None else None
         if self._format is None and any(logged.problem is None for _, logged in looked_at):
             what = " and ".join(named(source, "log") for source in self._sources[:3])
             raise DataError(
@@ -161,7 +166,7 @@ class TraceReader:
         if logged.problem is not None or self._format is None:
             return [Refused(logged.problem or Reason.NOT_OF_FORMAT, logged.where)]
         is_one = self._format.fits(logged.given)
-        held = [logged.given] if is_one else list(_unwrapped(logged.given))
+        held = [logged.given] if is_one else list(unwrapped(logged.given))
         out: list[LoggedAnswer | Refused] = []
         for number, given in enumerate(held, 1):
             where = logged.where if len(held) == 1 else f"{logged.where}, entry {number}"
@@ -174,8 +179,9 @@ class TraceReader:
                 out.append(Refused(reason, where))
                 continue
             if self._format.is_whole(given):
-                for _, same in groupby(spans, key=lambda span: span.trace_id):
-                    out += self._of_trace(list(same))
+                for _, group in groupby(spans, key=lambda span: span.trace_id):
+                    same = list(group)
+                    out += self._of_trace(same) if len(same) <= MOST_SPANS else [_too_many(same[0])]
             else:
                 for span in spans:
                     spool.add(span)
@@ -214,7 +220,7 @@ def _too_many(span: Span) -> Refused:
     return Refused(Reason.TOO_MANY_SPANS, span.where, span.trace_id)
 
 
-def _unwrapped(given: Record) -> Iterator[Record]:
+def unwrapped(given: Record) -> Iterator[Record]:
     """A record, and those of the list that it holds, as APIs answer."""
     if found_in([given]) is not None:
         yield given

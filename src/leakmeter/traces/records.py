@@ -22,12 +22,15 @@ MOST_LINE: Final = 2**25
 """Longest record, bytes."""
 MOST_WHOLE: Final = 2**28
 """Largest JSON file that is not in lines, bytes."""
+MOST_PARTS: Final = 2**24
+"""Of which it may consist: each takes far more memory than its bytes."""
 _UNBOUNDED = 2**62
 _CHUNK = 2**20
 _ROWS = 64
 _PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
 _WHAT = "log"
+_AS_LINES = "write a record a line, as with: jq -c '.[]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +135,14 @@ def _whole(first: bytes, opened: _Bytes, what: str, name: str, on_bytes: Callabl
         n_bytes += len(chunk)
         if n_bytes > MOST_WHOLE:
             raise DataError(
-                f"{what} is one JSON value of more than {MOST_WHOLE:,} bytes, which is not read; write a record a "
-                "line, as with: jq -c '.[]'"
+                f"{what} is one JSON value of more than {MOST_WHOLE:,} bytes, which is not read; {_AS_LINES}"
             )
         parts.append(chunk)
     on_bytes(opened.n_packed)
-    value = _parsed(b"".join(parts).removeprefix(_BOM))
+    content = b"".join(parts).removeprefix(_BOM)
+    if sum(map(content.count, (b",", b":", b"[", b"{"))) > MOST_PARTS:
+        raise DataError(f"{what} is one JSON value of more than {MOST_PARTS:,} parts, which is not read; {_AS_LINES}")
+    value = _parsed(content)
     if not isinstance(value, list | dict):
         raise DataError(f"{what} is neither JSON lines nor a JSON list of records")
     records = value if isinstance(value, list) else [value]

@@ -14,6 +14,7 @@ class Reason(StrEnum):
     NOT_OF_FORMAT = "not-of-format"
     OTHER_VERSION = "other-version"
     TOO_MANY_SPANS = "too-many-spans"
+    SAME_ID = "same-id"
     INCOMPLETE = "incomplete"
     NO_PROMPT = "no-prompt"
     RAW_PROMPT = "raw-prompt"
@@ -30,6 +31,7 @@ class Reason(StrEnum):
     DOCUMENT_CHANGED = "document-changed"
     DOCUMENTS_OVERLAP = "documents-overlap"
     DOCUMENT_WITHIN_ANOTHER = "document-within-another"
+    TOO_MANY_DOCUMENTS = "too-many-documents"
 
     @property
     def sentence(self) -> str:
@@ -47,6 +49,7 @@ _SENTENCES = {
     Reason.NOT_OF_FORMAT: "The record has not the fields of its format.",
     Reason.OTHER_VERSION: "The record is of a version of leakmeter's log that this one cannot read; update leakmeter.",
     Reason.TOO_MANY_SPANS: "The trace has more spans, or more text, than traces that are read.",
+    Reason.SAME_ID: "Another call of the trace has the same id, and other texts.",
     Reason.INCOMPLETE: "The prompt or the retrieved texts were cut before they were logged.",
     Reason.NO_PROMPT: "The call's messages were not logged.",
     Reason.RAW_PROMPT: "The prompt is one text without messages; only chats are measured.",
@@ -63,6 +66,7 @@ _SENTENCES = {
     Reason.DOCUMENT_CHANGED: "A part of a retrieved text stands in the prompt, and not the whole as it was retrieved.",
     Reason.DOCUMENTS_OVERLAP: "Two retrieved texts share a part of the prompt.",
     Reason.DOCUMENT_WITHIN_ANOTHER: "A retrieved text stands in the prompt only as a part of another.",
+    Reason.TOO_MANY_DOCUMENTS: "The retrieved texts are so many, and the prompt so long, that they are not looked for.",
 }
 
 

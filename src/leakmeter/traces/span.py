@@ -58,6 +58,11 @@ class Span:
         """The messages of a call."""
         return [LoggedMessage(role, content) for role, content in self.messages]
 
+    @property
+    def said(self) -> tuple[list[list[str]], list[list[str | None]]]:
+        """What was asked and answered in a call."""
+        return self.messages, self.answers
+
     def packed(self) -> bytes:
         """The span as bytes."""
         # Half a surrogate pair in a text stays one: it is for whoever tokenises the text to refuse it.

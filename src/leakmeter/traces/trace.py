@@ -5,23 +5,30 @@ call is hidden (it rewrites a query, grades documents, chooses a tool), and is c
 
 - A call that wraps another is the same call; the inner one has what was sent.
 - A call within a retrieval, a reranking or a tool is hidden.
+- Spans that are each other's parents, in a ring, have no parents.
+- Of two calls with one id the last is read; the other is refused where it says something else.
 - Documents are expected in a prompt if they were retrieved after the answer before it, and no reranker could have
   dropped them. Others become documents of the answer where they stand in its prompt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from leakmeter.traces.answer import LoggedAnswer
 from leakmeter.traces.chats import checked
-from leakmeter.traces.places import Found, Retrieved, find, normalised
+from leakmeter.traces.places import Found, Retrieved, Work, find, normalised
 from leakmeter.traces.plainly import moment, sampling_of
 from leakmeter.traces.refused import Reason, Refused, Unusable
 from leakmeter.traces.span import Span
 
-_HIDING = ("retriever", "reranker", "tool")
+_SEARCHING: Final = ("retriever", "reranker")
+_HIDING: Final = (*_SEARCHING, "tool")
 # Of these a call may have had no answer because nothing was meant for the recipient.
 _OF_NO_ANSWER = (Reason.NO_DOCUMENTS, Reason.DOCUMENT_NOT_FOUND, Reason.TOOL_CALL, Reason.NO_ANSWER, Reason.FAILED)
 
@@ -45,36 +52,41 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
     """
     tree = _Tree(spans)
     out = Outcome(n_hidden=tree.n_within)
+    out.found += [_refused(Reason.SAME_ID, call) for call in tree.of_one_id]
     calls = tree.calls()
-    answered: list[Span] = []
-    seen: list[Span] = []
+    work = Work()
+    answered: Span | None = None
     for number, call in enumerate(calls):
         is_last = number == len(calls) - 1
         try:
-            retrieved = tree.retrieved_for(call, answered[-1] if answered else None)
-            found = _found(call, retrieved, leave_out)
+            found = _found(call, tree, answered, work, leave_out=leave_out)
         except Unusable as error:
-            seen.append(call)
+            tree.hide(call)
             if not is_last and error.reason in _OF_NO_ANSWER:
                 out.n_hidden += 1
             else:
-                out.found.append(Refused(error.reason, call.where, call.trace_id, call.span_id))
-                answered.append(call)
+                out.found.append(_refused(error.reason, call))
+                answered = call
             continue
-        n_hidden = tree.n_hidden_before(call, seen) + call.n_hidden
+        n_hidden = tree.n_hidden_before(call) + call.n_hidden
         out.found += _answers(call, found, tree, n_hidden, format)
-        answered.append(call)
+        answered = call
     return out
 
 
-def _found(call: Span, retrieved: Sequence[Retrieved], leave_out: bool) -> Found:
+def _refused(reason: Reason, call: Span) -> Refused:
+    return Refused(reason, call.where, call.trace_id, call.span_id)
+
+
+def _found(call: Span, tree: _Tree, before: Span | None, work: Work, *, leave_out: bool) -> Found:
     if call.failed:
         raise Unusable(Reason.FAILED)
     if call.problem is not None:
         raise Unusable(Reason(call.problem))
+    retrieved = tree.retrieved_for(call, before, work)
     if not retrieved:
         raise Unusable(Reason.NO_DOCUMENTS)
-    found = find(retrieved, checked(call.prompt()), leave_out=leave_out)
+    found = find(retrieved, checked(call.prompt()), leave_out=leave_out, work=work)
     if not found.documents:
         raise Unusable(Reason.DOCUMENT_NOT_FOUND if found.absent else Reason.NO_DOCUMENTS)
     return found
@@ -111,32 +123,34 @@ def _answers(call: Span, found: Found, tree: _Tree, n_hidden: int, format: str) 
 
 
 class _Tree:
-    """Spans of a trace by their parents and in their order."""
+    """Spans of a trace by their parents and in their order.
+
+    Whoever sends spans decides how many, and what is above what: no step takes the square of their number.
+    """
 
     def __init__(self, spans: Iterable[Span]) -> None:
-        # A span that was exported twice is one.
-        self._spans = list({span.span_id: span for span in spans}.values())
-        self._by_id: Mapping[str, Span] = {span.span_id: span for span in self._spans}
-        self._above = {span.span_id: self._ancestors(span) for span in self._spans}
-        wrappers = {one.span_id for span in self._spans if span.kind == "llm" for one in self._above[span.span_id]}
-        inner = [span for span in self._spans if span.kind == "llm" and span.span_id not in wrappers]
-        within = {span.span_id for span in inner if any(one.kind in _HIDING for one in self._above[span.span_id])}
+        by_id: dict[str, Span] = {}
+        self.of_one_id: list[Span] = []
+        """Calls that are not read, since a later one has the same id and says something else."""
+        for span in spans:
+            before = by_id.get(span.span_id)
+            # A span that was exported twice is one.
+            if before is not None and before.answers and before.said != span.said:
+                self.of_one_id.append(before)
+            by_id[span.span_id] = span
+        self._spans = list(by_id.values())
+        self._above = _Above(by_id)
+        inner = [span for span in self._spans if span.kind == "llm" and not self._above.is_wrapper(span)]
+        within = {span.span_id for span in inner if not self._above[span].kinds.isdisjoint(_HIDING)}
         self.n_within = len(within)
         """Calls within retrievals and tools."""
         # What is not known of an order is left as it was logged.
         self._calls = sorted((span for span in inner if span.span_id not in within), key=_order)
-        self._hidden = [span for span in inner if span.span_id in within]
-        self._hidden += [span for span in self._spans if span.kind == "tool"]
-
-    def _ancestors(self, span: Span) -> list[Span]:
-        out: list[Span] = []
-        seen = {span.span_id}
-        above = self._by_id.get(span.parent_id or "")
-        while above is not None and above.span_id not in seen:
-            seen.add(above.span_id)
-            out.append(above)
-            above = self._by_id.get(above.parent_id or "")
-        return out
+        searches = sorted((span for span in self._spans if span.kind in _SEARCHING), key=_order)
+        self._searches = [span for span in searches if span.documents]
+        self._rerankers = sorted(_start(span, math.inf) for span in searches if span.kind == "reranker")
+        """When they began; those of which it is not known are taken to follow whatever there is."""
+        self._hidden = _Hidden(span for span in self._spans if span.kind == "tool" or span.span_id in within)
 
     def calls(self) -> list[Span]:
         """Calls that may have answered, in order."""
@@ -144,49 +158,154 @@ class _Tree:
 
     def recipient(self, call: Span) -> str | None:
         """Who was answered: as the call says, else what is above it, else any other span."""
-        order = [call, *self._above[call.span_id], *self._spans]
         for name in ("user", "session"):
-            for span in order:
-                if (found := getattr(span, name)) is not None:
+            for place in (call, self._above[call], self._above.anywhere):
+                if (found := getattr(place, name)) is not None:
                     return str(found)
         return None
 
-    def retrieved_for(self, call: Span, before: Span | None) -> list[Retrieved]:
+    def retrieved_for(self, call: Span, before: Span | None, work: Work) -> list[Retrieved]:
         """Documents that a call may have read.
 
         Args:
             call: that read them.
             before: the last call that answered.
+            work: done for the trace.
+
+        Raises:
+            Unusable: it is too much.
         """
+        work.add(len(self._searches))
+        until = _start(call, math.inf)
+        n_before = bisect_right(self._rerankers, until)
+        n_undated = len(self._rerankers) - bisect_left(self._rerankers, math.inf) if until < math.inf else 0
         own = [Retrieved(id_, text) for id_, text in call.documents]
-        searches = [span for span in self._spans if span.kind in ("retriever", "reranker") and _precedes(span, call)]
-        rerankers = [span for span in searches if span.kind == "reranker"]
         out: list[Retrieved] = []
-        for span in sorted(searches, key=_order):
-            is_inner = any(one.kind in ("retriever", "reranker") for one in self._above[span.span_id])
-            is_reranked = any(other is not span and _precedes(span, other) for other in rerankers)
+        for span in self._searches:
+            start = _start(span, -math.inf)
+            if start > until:
+                continue
+            is_inner = not self._above[span].kinds.isdisjoint(_SEARCHING)
+            # Of the rerankers that did not begin before it, it may be one itself.
+            n_behind = n_before - bisect_left(self._rerankers, start) + n_undated
+            is_reranked = n_behind > (span.kind == "reranker")
             is_old = before is not None and _precedes(span, before)
             out += [Retrieved(id_, text, not (is_inner or is_reranked or is_old)) for id_, text in span.documents]
         return own + out
 
-    def n_hidden_before(self, call: Span, calls: Iterable[Span]) -> int:
-        """Calls of models and tools before a call of which its prompt does not have the answer as an earlier turn.
+    def hide(self, call: Span) -> None:
+        """Take a call for one that answered nobody."""
+        self._hidden.add(call)
+
+    def n_hidden_before(self, call: Span) -> int:
+        """Calls of models and tools before a call of which its prompt does not have the answer as an earlier turn."""
+        told = {normalised(content) for role, content in call.messages if role == "assistant"}
+        return self._hidden.count(_start(call, math.inf), told)
+
+
+@dataclass(slots=True)
+class _Inherited:
+    """What the spans above a span say."""
+
+    kinds: frozenset[str] = frozenset()
+    user: str | None = None
+    session: str | None = None
+
+
+class _Above:
+    """What stands above each span of a trace."""
+
+    def __init__(self, by_id: Mapping[str, Span]) -> None:
+        self._parents = {id_: by_id.get(span.parent_id or "") for id_, span in by_id.items()}
+        self._found: dict[str, _Inherited] = {}
+        for span in by_id.values():
+            self._inherit(span)
+        self._wrappers: set[str] = set()
+        for span in by_id.values():
+            above = self._parents[span.span_id] if span.kind == "llm" else None
+            while above is not None and above.span_id not in self._wrappers:
+                self._wrappers.add(above.span_id)
+                above = self._parents[above.span_id]
+        spans = by_id.values()
+        self.anywhere = _Inherited(
+            user=next((span.user for span in spans if span.user is not None), None),
+            session=next((span.session for span in spans if span.session is not None), None),
+        )
+        """What any span says."""
+
+    def __getitem__(self, span: Span) -> _Inherited:
+        return self._found[span.span_id]
+
+    def is_wrapper(self, span: Span) -> bool:
+        """Whether there is a call below the span."""
+        return span.span_id in self._wrappers
+
+    def _inherit(self, span: Span) -> None:
+        """Take over what is above a span, and what is above that."""
+        path: dict[str, Span] = {}
+        at: Span | None = span
+        while at is not None and at.span_id not in self._found and at.span_id not in path:
+            path[at.span_id] = at
+            at = self._parents[at.span_id]
+        if at is not None and at.span_id in path:
+            names = list(path)
+            self._parents |= dict.fromkeys(names[names.index(at.span_id) :])
+        for name in reversed(path):
+            parent = self._parents[name]
+            if parent is None:
+                self._found[name] = _Inherited()
+                continue
+            above = self._found[parent.span_id]
+            self._found[name] = _Inherited(
+                above.kinds | {parent.kind},
+                parent.user if parent.user is not None else above.user,
+                parent.session if parent.session is not None else above.session,
+            )
+
+
+class _Hidden:
+    """Calls of models and tools that answered nobody, by when they began and what they said."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self._starts: list[float] = []
+        self._by_answer: dict[str, list[float]] = defaultdict(list)
+        self._several: list[tuple[float, set[str]]] = []
+        """Of those that gave several answers."""
+        for span in spans:
+            self.add(span)
+
+    def add(self, span: Span) -> None:
+        """Count one more, unless it failed."""
+        if span.failed:
+            return
+        start = _start(span, -math.inf)
+        insort(self._starts, start)
+        answers = {normalised(text or "") for text, _ in span.answers}
+        if len(answers) == 1:
+            insort(self._by_answer[answers.pop()], start)
+        elif answers:
+            self._several.append((start, answers))
+
+    def count(self, until: float, told: Collection[str]) -> int:
+        """How many began by then and said nothing that was told to the recipient.
 
         Args:
-            call: that answered.
-            calls: others that answered nobody.
+            until: seconds since 1970.
+            told: texts of earlier turns.
         """
-        told = {normalised(content) for role, content in call.messages if role == "assistant"}
-        above = {one.span_id for one in self._above[call.span_id]}
-        others = (span for span in (*calls, *self._hidden) if span.span_id not in above and not span.failed)
-        hidden = [span for span in others if _precedes(span, call)]
-        return sum(not any(normalised(text or "") in told for text, _ in span.answers) for span in hidden)
+        n = bisect_right(self._starts, until)
+        n -= sum(bisect_right(self._by_answer[text], until) for text in told if text in self._by_answer)
+        return n - sum(start <= until and not answers.isdisjoint(told) for start, answers in self._several)
 
 
 def _order(span: Span) -> float:
-    return span.start if span.start is not None else span.end if span.end is not None else float("inf")
+    return _start(span, span.end if span.end is not None else math.inf)
+
+
+def _start(span: Span, missing: float) -> float:
+    return missing if span.start is None else span.start
 
 
 def _precedes(span: Span, other: Span) -> bool:
     """Whether a span began before another; where that is not known, it did."""
-    return span.start is None or other.start is None or span.start <= other.start
+    return _start(span, -math.inf) <= _start(other, math.inf)

@@ -36,7 +36,7 @@ class Told:
             "get_server_info": {"version": "0.5.23", "model_path": "org/m", "context_length": None},
         }[path]
 
-    def post(self, path: str, body: dict[str, object]) -> object:
+    def post(self, path: str, body: dict[str, object], n_values: int = 0) -> object:
         self.sent.append((path, body))
         return {
             "text": " no",

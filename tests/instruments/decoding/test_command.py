@@ -315,10 +315,10 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
     (run / "spec.json").write_text(json.dumps(spec | {"measure": "nosuch"}), encoding="utf-8")
     ended = cli("report", run)
     assert ended.code == 2
-    assert "no measure named 'nosuch'" in ended.err
+    assert "is damaged: spec.json, id" in ended.err
     del spec["measure"]
     (run / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
-    with pytest.raises(StoreError, match="is not one that leakmeter wrote"):
+    with pytest.raises(StoreError, match=r"is damaged: spec\.json"):
         list(leakmeter.load_run(run))
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import leakmeter
-from leakmeter.errors import UsageError
+from helpers.toy_chat import ToyChat
+from leakmeter.errors import DataError, UsageError
 from leakmeter.privacy.draws import SEED_WARNING
 from leakmeter.studies import quality
 
@@ -18,6 +19,8 @@ CASES = [
     {"id": f"c{i}", "context": f"the ferry {word} sat on the mat", "query": "Who?", "reference": f"{word} a e i"}
     for i, word in enumerate(("cat", "Anna", "rain"))
 ]
+
+USER = {"role": "user", "content": "Who?"}
 
 
 def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,3 +68,29 @@ def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(found.choices) == {"rouge_l_f1", "bertscore_f1"}
     assert found.settings[0]["bertscore_f1"] > 0
     assert [line.partition(":")[0] for line in found.recommendation.splitlines()] == ["ROUGE-L F1", "BERTScore F1"]
+
+
+def test_what_is_context_in_chats_can_be_said_in_both_doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    chats = [
+        {
+            "id": f"c{i}",
+            "reference": "Anna a e i",
+            "messages": [{"role": "system", "content": f"Anna {i} called."}, USER],
+        }
+        for i in range(2)
+    ]
+    with pytest.raises(DataError, match="--context-from system"):
+        leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2)
+    found = leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2, context_from="system")
+    Path("cases.jsonl").write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
+    monkeypatch.setattr("leakmeter.runs.loading.load_backend", lambda *given, **options: ToyChat())
+    words = ["frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "--max-new-tokens", "2"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--context-from", "system"])
+    assert ended.value.code in (0, None)
+    (path,) = Path("runs").glob("frontier-*")
+    told = json.loads((path / "frontier.json").read_bytes())
+    assert [row["nats"] for row in told["settings"]] == pytest.approx([row["nats"] for row in found.settings])

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from leakmeter.privacy.draws import SEED_WARNING
-from leakmeter.runs.measure import cases_of_run
+from leakmeter.runs.parts import cases_of_run
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
 from leakmeter.text.overlap import rouge_l

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from textwrap import indent
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.places import SHARED
+from helpers.places import DOCS, SHARED
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
@@ -270,6 +271,23 @@ def test_content_free_prompts_have_nothing_in_the_querys_place(tokenizer: Any) -
             for number, span in enumerate(item.spans):
                 left = replace(case, exemplars=case.exemplars[:number] + case.exemplars[number + 1 :])
                 assert text_of(prompts[span.name], tokenizer) == written(task, left, query=text)
+
+
+def test_the_documented_prompts_are_those_that_are_scored() -> None:
+    instruction = "Classify the support tickets into the categories of Billing, Delivery, Repairs, and Account."
+    task = Task("support", instruction, (("body", "Ticket"),), "Answer", (("dlv", "Delivery"), ("bill", "Billing")))
+    driver = Example("e", ("The driver rang at the wrong house again. It is number 7, not 7b.",), "Delivery")
+    invoice = Example("q", ("Why does my invoice say 19 % tax? We are a school and pay none.",), None)
+    item = made(ExemplarCase("q", (driver,), invoice), task).item
+    assert item.answers is not None
+    before = f"{instruction}\n\nTicket: {driver.texts[0]}\nAnswer: Delivery\n\n"
+    blocks = {"": f"Ticket: {invoice.texts[0]}\nAnswer:", "blank": "Ticket:\nAnswer:", "n/a": "Ticket: N/A\nAnswer:"}
+    for kind, block in blocks.items():
+        prompt = item.answers.content_free[kind][""] if kind else item.prompt
+        assert text_of(prompt, ByteTokenizer()) == before + block
+    page = (DOCS / "icl.md").read_text(encoding="utf-8")
+    for text in (before + blocks[""], blocks["blank"], blocks["n/a"]):
+        assert f"\n\n{indent(text, '    ')}\n\n" in page
 
 
 def test_several_fields_stand_under_their_headings(tokenizer: Any) -> None:

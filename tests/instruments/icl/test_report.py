@@ -285,11 +285,15 @@ def test_figures_are_means_with_their_intervals() -> None:
     assert list(each.y) == sorted((row.answers.mean_nats for row in told.exemplars or ()), reverse=True)
     (drawn,) = charts.figure(figures["positions"]).axes  # type: ignore[arg-type]
     assert [bar.get_height() for bar in drawn.patches] == list(positions.y)
-    assert [label.get_text() for label in drawn.get_xticklabels()] == ["1", "2", "3"]
+    # An exemplar that all queries have goes by the name that the tables give it.
+    assert [label.get_text() for label in drawn.get_xticklabels()] == [one.id for one in told.exemplars or ()]
+    own = IclResult.findings(several(12, fixed=False)).figures["positions"]
+    assert list(own.panels[0].x.names) == ["1", "2", "3"]  # type: ignore[union-attr]
     # A page draws positions where there is something to compare.
     page = html.page(made(*cases))
     assert page.count("<svg") == 1
-    assert "position 2: 0.69" in flat(page)
+    assert "x2: 0.69" in flat(page)
+    assert "position 2" not in flat(page)
     assert {chart.on for chart in b.charts_of(made(cases[0]))} == {"files"}
 
 

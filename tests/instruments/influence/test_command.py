@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from helpers.places import any_name
+
 Call = Callable[..., Any]
 CASE_KEYS = {"id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"}
 PIECE_KEYS = {"name", "text", "start", "end", "nats", "per_token_nats"}
@@ -165,6 +167,7 @@ def test_a_file_whose_name_is_no_unicode(command: Call, tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["id"] == "n\ufffd"
 
 
+@any_name
 @pytest.mark.parametrize(
     "encoding", ["ascii", *(pytest.param(name, marks=pytest.mark.long) for name in ("latin-1", "utf-8"))]
 )
@@ -305,17 +308,31 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
     for name, messages in (("asked", asked), ("logged", [*asked, answer]), ("named", [*named, answer])):
         (tmp_path / f"{name}.json").write_text(json.dumps(messages))
     words = ("influence", "--model", tmp_path / "own", "--json")
-    logged = case_of(cli(*words, "--messages", tmp_path / "logged.json"))
-    apart = case_of(cli(*words, "--messages", tmp_path / "asked.json", "--response", "Anna."))
+    for refused in ("logged", "asked"):
+        ended = cli(*words, "--messages", tmp_path / f"{refused}.json")
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+        assert "the system prompt is the only context" in ended.err
+    meant = ("--context-from", "system")
+    logged = case_of(cli(*words, *meant, "--messages", tmp_path / "logged.json"))
+    apart = case_of(cli(*words, *meant, "--messages", tmp_path / "asked.json", "--response", "Anna."))
     assert (logged["response"], logged["whole_nats"]) == (apart["response"], apart["whole_nats"])
     assert (logged["response"]["text"], logged["response"]["sampled"]) == ("Anna.", False)
     assert [piece["name"] for piece in logged["pieces"]] == ["system 1"]
-    unmarked = "nly context is the system prompt; the user's turn of 11 tokens counts as the query"
-    for words_of in (words, ("redact-plan", "--max-loss", "1", *words[1:])):
-        told = cli(*words_of, "--messages", tmp_path / "logged.json")
+    unmarked = "nly context is the system prompt; the rest of the chat, 11 tokens, counts as the query"
+    ways = (words, ("redact-plan", "--max-loss", "1", *words[1:]), ("decode", *words[1:]))
+    for words_of in ways:
+        file = "asked" if words_of[0] == "decode" else "logged"
+        told = cli(*words_of, *meant, "--messages", tmp_path / f"{file}.json")
         assert (unmarked in case_of(told)["warnings"][0], unmarked in told.err) == (True, True)
+        assert case_of(told)["unmarked_query_tokens"] == 11
+        shown = cli(*(word for word in words_of if word != "--json"), *meant, "--messages", tmp_path / f"{file}.json")
+        assert "Only the system prompt was measured." in shown.out
+        assert "→" not in shown.out
+        if words_of[0] == "decode":
+            continue
         untold = cli(*words_of, "--messages", tmp_path / "named.json")
         assert "system prompt" not in untold.err + str(case_of(untold)["warnings"])
+        assert "unmarked_query_tokens" not in case_of(untold)
     (tmp_path / "bare.json").write_text(json.dumps([asked[1], answer]))
     bare = cli(*words, "--messages", tmp_path / "bare.json")
     assert (bare.code, "there is nothing that could be removed" in bare.err) == (2, True)

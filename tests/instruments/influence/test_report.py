@@ -414,3 +414,21 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
     for shown, said in (([whole], (look,)), ([none], (ship,)), ([whole, replace(none, id="b")], (look,))):
         told = " ".join(printed(report(shown)).split())
         assert [row for row in (ship, look) if row in told] == [*said]
+
+
+def test_of_a_system_prompt_alone_nothing_is_advised() -> None:
+    """The headline says what was measured, and no row of a table of advice follows."""
+    alone = replace(clinic(), unmarked_query_tokens=12)
+    shown = printed(report([alone]))
+    assert shown.startswith("Only the system prompt was measured. The system prompt as a whole changed this")
+    assert "→" not in shown
+    assert InfluenceResult.findings([alone]).headline.startswith("Only the system prompt was measured. ")
+    several = [alone, replace(alone, id="other")]
+    headline = InfluenceResult.findings(several).headline
+    assert headline.startswith("Only the system prompt was measured. The system prompts changed 2 responses by")
+    assert not any(isinstance(block, b.Advice) for block in report(several).blocks)
+    mixed = [alone, clinic(), clinic()]
+    headline = InfluenceResult.findings(mixed).headline
+    assert headline.startswith("In 1 of 3 cases only the system prompt was measured. The contexts changed 3")
+    without = [[block for block in report(cases).blocks if isinstance(block, b.Advice)] for cases in (mixed, mixed[1:])]
+    assert without[0] == without[1] != []

@@ -117,6 +117,11 @@ def test_the_text_that_is_left_as_it_is_and_as_it_is_shown() -> None:
     assert list(frame["left_nats"]) == [4.0, 4.5, 0.75, 0.875]
     gone = made(texts(), measurements(("removed", "s4", [0.1, 0.1])), PARAMS)
     assert gone.text == "Ana is 41. Bo ate. Call Ana."
+    documents = [texts()["documents"][0], {"name": "more", "start": 30, "end": 41}]
+    lines = made(
+        texts(context=CONTEXT + " \n", documents=documents), measurements(("removed", "s4", [0.1, 0.1])), PARAMS
+    )
+    assert [document.text for document in lines.redacted_documents] == [gone.text, ""]
 
 
 def test_a_value_goes_with_all_its_mentions() -> None:

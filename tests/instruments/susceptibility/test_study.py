@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from helpers.mortal_toy import Mortal
 from helpers.query_studies import N_QUERIES, SMALL, chi_of, study_of
 from leakmeter.cli.study import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
+from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.studies.cells import FinishedCell, load_records
@@ -114,6 +116,18 @@ def test_cells_have_the_same_queries_behind_more_contexts() -> None:
     named = fewer[0].id.split("/")[0]
     (chosen,) = load_records(study_of("susceptibility_contexts", contexts=["5"], relation_names=[named]), {})
     assert {record.known["relation"] for record in chosen} == {named}
+
+
+@pytest.mark.parametrize("name", ["susceptibility_contexts", "susceptibility_table_1"])
+def test_a_study_is_known_by_its_queries_as_earlier_versions_called_them(name: str) -> None:
+    """Under other keys a study that was begun would be in another directory, and would begin anew."""
+    case = QueryCase("a", Query("a", "Who?", factors=(("form", "question"),)), (Context("c", "Emma is by Poe."),))
+    record = study_of(name).kind.record(case)
+    assert json.loads(json.dumps(record)) == {
+        "id": "a",
+        "question": {"id": "a", "text": "Who?", "answers": [], "answer": None, "factors": [["form", "question"]]},
+        "contexts": [{"id": "c", "text": "Emma is by Poe.", "weight": 1.0, "answer": None}],
+    }
 
 
 def test_items_hold_every_query() -> None:

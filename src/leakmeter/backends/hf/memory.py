@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +11,7 @@ from typing import Final
 
 import torch
 
-from leakmeter.errors import UsageError
-
 _CPU_BYTES: Final = 2**30
-_UNITS: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
-_LEAST_BYTES: Final = 2**26
 
 
 def default_memory(device: torch.device) -> int:
@@ -24,21 +19,6 @@ def default_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory) // 4
     return _CPU_BYTES
-
-
-def parse_memory(text: str) -> int:
-    """'512MiB', '2GiB' or '1.5 GB' to bytes.
-
-    Raises:
-        UsageError: that is no amount of memory, or too little to work with.
-    """
-    found = re.fullmatch(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,3}})?) ?({'|'.join(_UNITS)})", text.strip())
-    if found is None:
-        raise UsageError(f"memory is '{text}'; give a number with its unit, such as 512MiB or 2GiB")
-    n_bytes = int(float(found[1]) * _UNITS[found[2]])
-    if n_bytes < _LEAST_BYTES:
-        raise UsageError(f"memory is '{text}'; give at least 64MiB")
-    return n_bytes
 
 
 class Surplus:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal
 
@@ -19,6 +19,9 @@ _ROUNDING: Final = 1e-9
 _NO_PROBABILITY: Final = -9999.0  # what vLLM writes for −∞, of which JSON has no number
 _LOWEST: Final = -1e30  # above what llama.cpp writes for it
 _LONGEST_WORD: Final = 300
+_LARGEST_WINDOW: Final = 1 << 31
+MOST_VOCAB: Final = 1 << 19
+"""Tokens of a vocabulary, more than any has."""
 
 Fault = Literal[
     "above_zero",
@@ -29,6 +32,7 @@ Fault = Literal[
     "no_ids",
     "no_numbers",
     "no_rows",
+    "not_normalised",
     "other_form",
     "other_ids",
     "other_places",
@@ -39,11 +43,11 @@ Fault = Literal[
 
 
 class AnswerError(ScoreError):
-    """An answer that cannot be right, and by which fault of the server."""
+    """An answer that cannot be right, by which fault of the server, and what was seen of it, as a sentence."""
 
-    def __init__(self, fault: Fault, line: str) -> None:
+    def __init__(self, fault: Fault, line: str, seen: str = "") -> None:
         super().__init__(line)
-        self.fault = fault
+        self.fault, self.seen = fault, seen
 
 
 def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
@@ -57,7 +61,8 @@ def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
     Raises:
         ScoreError: another number of them, or one that is no log-probability.
     """
-    check_n_rows(len(values), n, host)
+    with reading(host):
+        check_n_rows(len(values), n, host)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
         raise AnswerError(
             "no_numbers", f"the server {host} leaves out log-probabilities, or answers with something that is no number"
@@ -117,12 +122,11 @@ def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
     Raises:
         ScoreError: they differ; the message does not hold them.
     """
-    for ours, theirs in zip(sent, echoed, strict=False):
-        ours, theirs = ("".join(filter(str.isalnum, text)) for text in (ours, theirs))
-        if ours and theirs and ours != theirs:
-            raise AnswerError(
-                "other_ids", f"the server {host} answers about other tokens than it was sent; check --tokenizer"
-            )
+    pairs = (["".join(filter(str.isalnum, one)) for one in pair] for pair in zip(sent, echoed, strict=False))
+    if len(echoed) < len(sent) or any(ours and theirs and ours != theirs for ours, theirs in pairs):
+        raise AnswerError(
+            "other_ids", f"the server {host} answers about other tokens than it was sent; check --tokenizer"
+        )
 
 
 def check_model(name: str, told: Any, host: str) -> None:
@@ -147,7 +151,7 @@ def reading(host: str) -> Iterator[None]:
     """
     try:
         yield
-    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise AnswerError("other_form", f"the server {host} answers in another form than its dialect has") from None
 
 
@@ -203,10 +207,15 @@ def top_row_of(row: Mapping[int, float], k: int, host: str, excess: float = 0.0)
     """A row's likeliest tokens, in order, of ties that of the lowest id first; less what all are too large by.
 
     Raises:
-        ScoreError: there are fewer than were asked for.
+        ScoreError: there are fewer than were asked for, or they cannot be of one row.
     """
     check_n_top(len(row), k, host)
-    values = dict(zip(row, log_probs_of(list(row.values()), len(row), host).tolist(), strict=True))
+    log_probs = log_probs_of(list(row.values()), len(row), host)
+    if np.logaddexp.reduce(log_probs) > _TOLERANCE:
+        raise AnswerError(
+            "not_normalised", f"the server {host} answers with likeliest tokens whose probabilities sum to more than 1"
+        )
+    values = dict(zip(row, log_probs.tolist(), strict=True))
     ids = tuple(sorted(values, key=lambda token: (-values[token], token)))
     return TopRow(ids, tuple(values[token] - excess for token in ids))
 
@@ -230,9 +239,48 @@ def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host
     return _checked([[row[token] for token in range(n)] for row in rows], host)
 
 
+def token_id(told: Any) -> int:
+    """A token's id, as JSON has it: a number, or its digits as a name.
+
+    Raises:
+        ValueError: it is no token of any vocabulary; see `reading`.
+    """
+    found = int(told)
+    if not 0 <= found < MOST_VOCAB or isinstance(told, (bool, float)):
+        raise ValueError("no token's id")
+    return found
+
+
+def token_ids(told: Iterable[Any]) -> tuple[int, ...]:
+    """See `token_id`."""
+    return tuple(map(token_id, told))
+
+
+def text(told: Any) -> str:
+    """A text.
+
+    Raises:
+        TypeError: it is none; see `reading`.
+    """
+    if not isinstance(told, str):
+        raise TypeError("no text")
+    return told
+
+
 def word(told: Any) -> str | None:
     """A name or version that a server tells, if it is one that a line can hold."""
     return told if isinstance(told, str) and told.isprintable() and 0 < len(told) <= _LONGEST_WORD else None
+
+
+def window(told: Any, n_beside: int) -> int | None:
+    """Most tokens of prompt and response as a server tells them; None where it tells none that a model can have.
+
+    Args:
+        told: by the server.
+        n_beside: tokens that are put beside them.
+    """
+    is_one = isinstance(told, int) and not isinstance(told, bool) and n_beside < told < _LARGEST_WINDOW
+    return told - n_beside if is_one else None
 
 
 def one_model(given: str | None, names: Sequence[str], host: str) -> str:
@@ -265,14 +313,23 @@ def normalised(rows: FloatArray, host: str) -> FloatArray:
         ScoreError: they sum to something else, so that they are no whole distributions.
     """
     sums = np.logaddexp.reduce(rows, axis=1, keepdims=True)
-    if (np.abs(sums) > _TOLERANCE).any():
+    wrong = sums[np.abs(sums) > _TOLERANCE]
+    if wrong.size:
+        total = sum_in_words(float(wrong[np.abs(wrong).argmax()]))
         raise AnswerError(
-            "part_of_vocabulary", f"the server {host} answers with rows whose probabilities do not sum to 1"
+            "not_normalised",
+            f"the server {host} answers with rows whose probabilities do not sum to 1, but to {total}",
+            f"They add up to {total}.",
         )
     return np.asarray(rows - sums)
 
 
-def excess(row: Sequence[float], host: str) -> float:
+def sum_in_words(log_sum: float) -> str:
+    """A sum of probabilities that is not 1, by its log in nats."""
+    return f"{'more' if log_sum > 0 else 'less'} than 1 (the log of the sum is {log_sum:.2g} nats)"
+
+
+def excess(row: Sequence[Any], host: str) -> float:
     """What the log-probabilities of a whole row are too large by, all alike: nats. 0 where that is float64's rounding.
 
     A server that sums over the vocabulary in float32 makes every row's sum too small, by nearly the same share: a
@@ -281,8 +338,9 @@ def excess(row: Sequence[float], host: str) -> float:
     Raises:
         ScoreError: see `normalised`.
     """
-    rows = np.asarray([row], dtype=np.float64)
-    found = float((rows - normalised(rows, host)).max())
+    rows = log_probs_of(row, len(row), host)[np.newaxis]
+    normalised(rows, host)
+    found = float(np.logaddexp.reduce(rows[0]))
     return found if abs(found) > _ROUNDING else 0.0
 
 

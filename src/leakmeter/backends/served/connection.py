@@ -18,14 +18,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 import httpx2
 
 from leakmeter.backends.served.in_order import in_order, waited
+from leakmeter.backends.served.punctual import PunctualTransport, within
 from leakmeter.core.plain import visible
 from leakmeter.errors import ModelError, ScoreError, UsageError
+from leakmeter.overriding import override
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,7 +40,9 @@ OPENAI_KEY: Final = "OPENAI_API_KEY"
 OPENAI_HOST: Final = "api.openai.com"
 DEFAULT_CONCURRENCY: Final = 8
 MOST_CONCURRENCY: Final = 256
-_MOST_BYTES: Final = 1 << 30  # of an answer: a row of a large vocabulary takes 10 MB
+_LEAST_BYTES: Final = 1 << 22  # that any answer may take; what JSON says takes up to 20 times as much memory
+_VALUE_BYTES: Final = 256  # and for each log-probability, with what stands beside it: its token's text and bytes
+_MOST_BYTES: Final = 1 << 30
 _MAY_COME_BACK: Final = frozenset({429, 502, 503, 504})  # a server that is busy, or starting again
 _FEW_TRIES: Final = 4
 CUTS: Final = "cuts the connection"
@@ -97,40 +102,47 @@ class Connection:
         self._lock = threading.Lock()
         self._client = httpx2.Client(
             base_url=f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/",
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            # A few bytes that are compressed may be gigabytes.
+            headers={"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {}),
             # To read the certificates takes longer than a request, and an address without TLS has none to check.
-            verify=httpx2.create_ssl_context(verify=parts.scheme == "https"),
+            transport=PunctualTransport(httpx2.create_ssl_context(verify=parts.scheme == "https"), concurrency),
             # Neither a proxy nor a password file of the environment: texts go to the host that was named.
             trust_env=False,
             follow_redirects=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             timeout=httpx2.Timeout(seconds, connect=min(10.0, seconds), pool=None),
-            limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
         )
         # Sockets are closed with what holds them.
         weakref.finalize(self, self._client.close)
 
+    @override
     def __repr__(self) -> str:
         return f"Connection({self.host!r})"
 
     def get(self, path: str) -> Any:
         """The JSON at a path; raises as `post` does."""
-        return self._checked(path, *self._tried("GET", path, None))
+        return self._checked(path, *self._tried("GET", path, None, 0))
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+    def post(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> Any:
         """The JSON that answers a body.
+
+        Args:
+            path: below the server's address.
+            body: what is sent.
+            n_values: log-probabilities and token ids that are asked for, which say how long the answer may be.
 
         Raises:
             StatusError: the server refuses the request, or does not answer.
-            ScoreError: the answer is no JSON.
+            ScoreError: the answer is no JSON, or longer than what was asked for.
         """
-        return self._checked(path, *self._tried("POST", path, body))
+        return self._checked(path, *self._tried("POST", path, body, n_values))
 
-    def asked(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
-        """Status and JSON of an answer that may be a refusal (4xx), of which a dialect wants to know more.
+    def asked(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> tuple[int, Any]:
+        """Status and JSON of an answer that may be a refusal (4xx), of which a dialect wants to know more; see `post`.
 
         What it reads there never goes into a message. None stands for what is no JSON.
         """
-        status, content = self._tried("POST", path, body)
+        status, content = self._tried("POST", path, body, n_values)
         if status != 200 and not 400 <= status < 500:
             self._checked(path, status, content)
         with suppress(ValueError, RecursionError):
@@ -153,7 +165,7 @@ class Connection:
         except (ValueError, RecursionError):
             raise ScoreError(f"the server {self.host} answers {_place(path)} with something that is no JSON") from None
 
-    def _tried(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+    def _tried(self, method: str, path: str, body: Mapping[str, Any] | None, n_values: int) -> tuple[int, bytes]:
         """Status and content of an answer that is worth no further try."""
         n_seconds, tries = 0.0, 0
         while True:
@@ -161,11 +173,11 @@ class Connection:
             self.on_request()
             told_wait: float | None = None
             try:
-                status, content, told_wait = self._once(method, path, body)
+                status, content, told_wait = self._once(method, path, body, n_values)
             except httpx2.TransportError as error:
                 status, content, fault = 0, b"", _fault(error)
                 # What an address that was never good says, or what has taken its time and perhaps its price.
-                is_final = not self._has_answered or isinstance(error, httpx2.ReadTimeout)
+                is_final = not self._has_answered or isinstance(error, (httpx2.ReadTimeout, httpx2.WriteTimeout))
                 may_retry = tries < 2 or not is_final
             except httpx2.HTTPError:
                 raise self._error(path, 0, "sends an answer that cannot be read") from None
@@ -183,20 +195,26 @@ class Connection:
             if not waited(wait):
                 raise self._error(path, status, fault)
 
-    def _once(self, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes, float | None]:
+    def _once(
+        self, method: str, path: str, body: Mapping[str, Any] | None, n_values: int
+    ) -> tuple[int, bytes, float | None]:
         """Status, content, and for how many seconds the server asks to wait."""
-        ends = time.monotonic() + self._seconds
+        most = min(_LEAST_BYTES + _VALUE_BYTES * n_values, _MOST_BYTES)
         with self._lock:
             self.n_requests += 1
-        with self._client.stream(method, path.lstrip("/"), json=body) as response:
+        with within(self._seconds), self._client.stream(method, path.lstrip("/"), json=body) as response:
+            if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise ScoreError(
+                    f"the server {self.host} answers {_place(path)} compressed, which it is asked not to; turn that off"
+                )
             content = bytearray()
-            for part in response.iter_bytes():
+            for part in response.iter_raw():
                 content += part
-                # A slow stream has no pause that is long enough for a time-out of its own.
-                if time.monotonic() > ends:
-                    raise httpx2.ReadTimeout("slow")
-                if len(content) > _MOST_BYTES:
-                    raise ScoreError(f"the server {self.host} answers {_place(path)} with more than 1 GiB")
+                if len(content) > most:
+                    raise ScoreError(
+                        f"the server {self.host} answers {_place(path)} with more than {most:,} bytes, which is more "
+                        "than it was asked for"
+                    )
             return response.status_code, bytes(content), _seconds_asked(response.headers.get("Retry-After"))
 
     def _error(self, path: str, status: int, fault: str, tries: int = 1) -> StatusError:
@@ -271,7 +289,7 @@ def _seconds_asked(header: str | None) -> float | None:
     with suppress(ValueError):
         seconds = float(header)
         return max(seconds, 0.0) if math.isfinite(seconds) else None
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         return max(parsedate_to_datetime(header).timestamp() - time.time(), 0.0)
     return None
 

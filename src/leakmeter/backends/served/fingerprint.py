@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -10,6 +11,7 @@ from typing import Final
 from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting
 from leakmeter.core.request import FloatArray
 from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.errors import ScoreError
 
 PROBES: Final = (
     ("The harbour master wrote to the baker: ", "the boat with the flour comes on Thursday, at noon."),
@@ -42,7 +44,8 @@ class Fingerprint:
             tolerance_nats: how far noise may move a sum.
         """
         return len(self.sums_nats) == len(other.sums_nats) and all(
-            abs(ours - theirs) <= tolerance_nats for ours, theirs in zip(self.sums_nats, other.sums_nats, strict=True)
+            ours == theirs or abs(ours - theirs) <= tolerance_nats
+            for ours, theirs in zip(self.sums_nats, other.sums_nats, strict=True)
         )
 
 
@@ -54,10 +57,16 @@ def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
         tokenizer: of the model.
 
     Raises:
-        LeakmeterError: the server scores no given tokens, or does not answer.
+        LeakmeterError: the server scores no given tokens, does not answer, or makes no difference between tokens.
     """
-    sums = tuple(float(uncached(dialect, scored).sum()) for scored in probes(tokenizer))
-    told = " ".join(f"{round(one / _STEP_NATS)}" for one in sums)
+    found = [uncached(dialect, scored) for scored in probes(tokenizer)]
+    if len({value for one in found for value in one.tolist()}) == 1:
+        raise ScoreError(
+            "the server gives all tokens of four texts one log-probability, whatever stands before them: what it "
+            "answers does not come from a language model"
+        )
+    sums = tuple(float(one.sum()) for one in found)
+    told = " ".join(f"{round(one / _STEP_NATS) if math.isfinite(one) else one}" for one in sums)
     return Fingerprint(hashlib.sha256(told.encode()).hexdigest()[:16], sums)
 
 

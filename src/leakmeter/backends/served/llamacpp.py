@@ -52,15 +52,15 @@ class LlamaCpp:
             told = {basename(one["id"]): one for one in models["data"]}
             name = answered.one_model(self._asked and basename(self._asked), list(told), self._host)
             self._told, meta, kind = told[name]["id"], told[name]["meta"], props["model_ftype"]
-            self._n_vocab, window = int(meta["n_vocab"]), int(props["default_generation_settings"]["n_ctx"])
+            self._n_vocab, n_ctx = int(meta["n_vocab"]), props["default_generation_settings"]["n_ctx"]
             (row,) = self._completion([0], _UNCACHED, self._any_row())["completion_probabilities"]
             self._excess = answered.excess([one["logprob"] for one in row["top_logprobs"]], self._host)
             texts = ((one["id"], bytes(one["bytes"]).decode(errors="replace")) for one in row["top_logprobs"])
             self._unforced = frozenset(token for token, text in texts if text[:1] in ("", "\0") or "\ufffd" in text)
             revision = f"{basename(props['model_path'])}, {kind}, {meta['size']} bytes"
+            window = answered.window(n_ctx, 1)  # a token is drawn where the row behind the response is asked for
         self.reads_prefix_cache = kind in _NOT_QUANTISED
-        # A token is drawn where the row behind the response is asked for.
-        return Served(name, answered.word(revision), answered.word(props.get("build_info")), window - 1, self._n_vocab)
+        return Served(name, answered.word(revision), answered.word(props.get("build_info")), window, self._n_vocab)
 
     def capabilities(self) -> Capabilities:
         """Everything that rows give."""
@@ -92,17 +92,17 @@ class LlamaCpp:
         how = {"n_predict": n_tokens, "n_probs": 1, "seed": seed % _SEEDS}
         answer = self._completion(prompt, Setting(temperature), how)
         with answered.reading(self._host):
-            drawn, rows = [int(token) for token in answer["tokens"]], answer.get("completion_probabilities") or ()
+            drawn, rows = answered.token_ids(answer["tokens"]), answer.get("completion_probabilities") or ()
             n = next((i for i, token in enumerate(drawn, 1) if token in stop_ids), len(drawn))
             # The rows of parts of characters are left out, and nothing says which these are.
             values = [row["logprob"] for row in rows[:n]] if len(rows) == len(drawn) else []
-        return Drawn(tuple(drawn[:n]), tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
+        return Drawn(drawn[:n], tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
         """Ask `/tokenize`."""
         found = self._connection.post("tokenize", {"content": text, "add_special": False, "parse_special": False})
         with answered.reading(self._host):
-            return tuple(int(token) for token in found["tokens"])
+            return answered.token_ids(found["tokens"])
 
     def _rows(self, scored: Scored, rows: range, k: int, setting: Setting) -> tuple[list[dict[int, float]], int]:
         """The k likeliest tokens of each row, and the token given there; tokens that the first request found cached."""
@@ -114,13 +114,13 @@ class LlamaCpp:
                 how |= {"n_predict": len(forced), "n_probs": k, "grammar": "root ::= " + " ".join(map(_SYMBOL, forced))}
             answer = self._completion((*scored.prompt, *scored.response[:first]), setting, how)
             told = answer.get("completion_probabilities") or ()
-            answered.check_n_rows(len(told), len(forced) or 1, self._host)
             with answered.reading(self._host):
+                answered.check_n_rows(len(told), len(forced) or 1, self._host)
                 n_cached = int(answer["timings"]["cache_n"]) if n_cached < 0 else n_cached
                 answered.check_ids(forced, [row["id"] for row in told if forced], self._host)
                 for t, row in enumerate(told, first):
                     answered.check_n_top(len(row["top_logprobs"]), how["n_probs"], self._host)
-                    every = {int(one["id"]): one["logprob"] for one in (*row["top_logprobs"], row)}
+                    every = {answered.token_id(one["id"]): one["logprob"] for one in (*row["top_logprobs"], row)}
                     found.append({token: every[token] for token in (*islice(every, k), *scored.response[t : t + 1])})
         return found, n_cached
 
@@ -139,7 +139,7 @@ class LlamaCpp:
         caching = self.reads_prefix_cache if setting.reads_cache is None else setting.reads_cache
         how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **asked}
         body = {"prompt": list(ids), "cache_prompt": caching, **how}
-        answer: dict[str, Any] = self._connection.post("completion", body)
+        answer: dict[str, Any] = self._connection.post("completion", body, how["n_predict"] * how["n_probs"])
         with answered.reading(self._host):
             answered.check_model(self._told, answer["model"], self._host)
             answered.check_n_read(answer["tokens_evaluated"], len(ids), self._host)

@@ -62,12 +62,12 @@ class OpenAi:
     def target_log_probs(self, scored: Scored) -> FloatArray:
         """One request, its tokens echoed."""
         ids, n_prompt = (*scored.prompt, *scored.response), len(scored.prompt)
-        choice = self._choice(_COMPLETIONS, self._echo(ids))
+        choice = self._choice(_COMPLETIONS, self._echo(ids), 2 * len(ids))
         with answered.reading(self._host):
             values, texts = choice["logprobs"]["token_logprobs"], choice["logprobs"]["tokens"]
             answered.check_n_rows(len(values), len(ids) + self._n_more, self._host)
             answered.check_texts([self._tokenizer.decode([token]) for token in ids], texts, self._host)
-        return answered.log_probs_of(values[n_prompt : len(ids)], len(scored.response), self._host)
+            return answered.log_probs_of(values[n_prompt : len(ids)], len(scored.response), self._host)
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """One request to chat, about the first token of its answer; tokens that no id stands for are left out."""
@@ -92,9 +92,9 @@ class OpenAi:
         """One request; its text is tokenised on this machine."""
         asked = {"max_tokens": n_tokens, "temperature": temperature, "top_p": 1.0, "seed": seed}
         if self._echoes:
-            choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **asked})
+            choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **asked}, n_tokens)
         else:
-            choice = self._choice(_CHAT, self._chat(self._text(prompt)) | asked)
+            choice = self._choice(_CHAT, self._chat(self._text(prompt)) | asked, n_tokens)
         with answered.reading(self._host):
             return Drawn(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
 
@@ -118,7 +118,7 @@ class OpenAi:
     def _ids(self, text: str) -> tuple[int, ...]:
         # Tokenizers of the transformers library cannot encode for two threads at a time.
         with self._lock:
-            return self._tokenizer.encode_data(text, first=False).ids
+            return self._tokenizer.encode_data(answered.text(text), first=False).ids
 
     # At T = 1 it does not matter whether log-probabilities are told before or after the temperature.
     def _echo(self, ids: Sequence[int]) -> dict[str, Any]:
@@ -129,9 +129,9 @@ class OpenAi:
         asked = {"max_tokens": 1, "temperature": 1.0, **({"logprobs": True, "top_logprobs": k} if k else {})}
         return {"model": self._model, "messages": [{"role": "user", "content": text}], **asked}
 
-    def _choice(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _choice(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> Mapping[str, Any]:
         """The one answer; a server may tell a longer name of its model, but not a different one each time."""
-        found = self._connection.post(path, body)
+        found = self._connection.post(path, body, n_values)
         with answered.reading(self._host):
             answered.check_model(self._told_model, found["model"], self._host)
             (choice,) = found["choices"]

@@ -56,7 +56,7 @@ class SGLang:
             revision=path if self._weights is None else f"{path}, {answered.word(self._weights)}",
             server_version=told,
             # Two tokens are put behind those that are scored: one for the last row, and one is generated.
-            window=window - 2 if isinstance(window, int) else None,
+            window=answered.window(window, 2),
             n_vocab=None,
         )
 
@@ -93,7 +93,7 @@ class SGLang:
         told = self._generated(prompt, {**Setting(temperature).sampling, **asked}, {})
         with answered.reading(self._host):
             drawn = told["output_token_logprobs"]
-            ids = tuple(int(token) for _, token, *_ in drawn)
+            ids = answered.token_ids(token for _, token, *_ in drawn)
             values = [value for value, *_ in drawn] if temperature in _RAW_AT else []
         return Drawn(ids, tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
 
@@ -101,7 +101,7 @@ class SGLang:
         """Ask `/tokenize`."""
         found = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
         with answered.reading(self._host):
-            return tuple(int(token) for token in found["tokens"])
+            return answered.token_ids(found["tokens"])
 
     def _rows(self, scored: Scored, rows: range, k: int, setting: Setting) -> tuple[list[dict[int, float]], int | None]:
         """The k likeliest tokens of each row, and the token given there; tokens that were found cached."""
@@ -120,7 +120,7 @@ class SGLang:
             for place, top, own in zip(range(rows.start, rows.stop), tops[1:], given[1:], strict=False):
                 answered.check_n_top(len(top), k, self._host)
                 entries = [*top, own] if place < len(scored.response) else top
-                found.append({int(token): value for value, token, *_ in entries})
+                found.append({answered.token_id(token): value for value, token, *_ in entries})
         return found, told.get("cached_tokens")
 
     def _generated(
@@ -133,7 +133,8 @@ class SGLang:
             "return_logprob": True,
             **asked,
         }
-        answer = self._connection.post("generate", body)
+        n_values = len(ids) * (2 + asked.get("top_logprobs_num", 0)) + sampling["max_new_tokens"]
+        answer = self._connection.post("generate", body, n_values)
         with answered.reading(self._host):
             told: Mapping[str, Any] = answer["meta_info"]
             answered.check_n_read(told["prompt_tokens"], len(ids), self._host)

@@ -49,13 +49,12 @@ class Vllm:
             self._model = answered.one_model(self._asked, list(models), self._host)
             version, told = self._version(), models[self._model]
             self._probe()
-        window = told.get("max_model_len")
         return Served(
             model=self._model,
             revision=answered.word(told.get("root")),
             server_version=version,
             # Two tokens are put behind those that are scored: one for the last row, and one is generated.
-            window=window - 2 if isinstance(window, int) else None,
+            window=answered.window(told.get("max_model_len"), 2),
             n_vocab=self._n_vocab,
         )
 
@@ -91,7 +90,7 @@ class Vllm:
         asked = {"max_tokens": n_tokens, "seed": seed, "stop_token_ids": list(stop_ids), "logprobs": 0}
         choice = self._choice(prompt, {**_UNTRUNCATED, **Setting(temperature).sampling, **asked})
         with answered.reading(self._host):
-            ids = tuple(int(token) for token in choice["token_ids"])
+            ids = answered.token_ids(choice["token_ids"])
             values = choice["logprobs"]["token_logprobs"]
         return Drawn(ids, tuple(answered.log_probs_of(values, len(ids), self._host).tolist()))
 
@@ -99,7 +98,7 @@ class Vllm:
         """Ask `/tokenize`."""
         found = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
         with answered.reading(self._host):
-            return tuple(int(token) for token in found["tokens"])
+            return answered.token_ids(found["tokens"])
 
     def _rows(self, scored: Scored, rows: range, k: int, setting: Setting = _SCORING) -> list[dict[int, float]]:
         """Log-probabilities by token id of each row."""
@@ -114,13 +113,13 @@ class Vllm:
             for row in found:
                 # The token that was put there stands in its row too, and is not to pass for a likely one.
                 answered.check_n_top(sum((one.get("rank") or 1) <= k for one in row.values()), k, self._host)
-            return [{int(token): one["logprob"] for token, one in row.items()} for row in found]
+            return [{answered.token_id(token): one["logprob"] for token, one in row.items()} for row in found]
 
     def _choice(self, ids: Sequence[int], asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """The one answer to token ids, which have to come back as they were sent."""
-        found = self._connection.post(
-            _COMPLETIONS, {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **asked}
-        )
+        body = {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **asked}
+        n_top = asked.get("prompt_logprobs", 0) % answered.MOST_VOCAB  # −1 asks for all
+        found = self._connection.post(_COMPLETIONS, body, len(ids) * (2 + n_top) + asked["max_tokens"])
         with answered.reading(self._host):
             answered.check_model(self._model, found["model"], self._host)
             (choice,) = found["choices"]
@@ -139,7 +138,7 @@ class Vllm:
     def _probe(self) -> None:
         """Ask for a whole row; a server that does not give it says how many entries it does."""
         body = {"model": self._model, "prompt": [[0, 0]], "max_tokens": 1, "temperature": 0, "prompt_logprobs": -1}
-        status, found = self._connection.asked(_COMPLETIONS, body)
+        status, found = self._connection.asked(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
         if status == 200:
             self._most_top, self._n_vocab = None, len(found["choices"][0]["prompt_logprobs"][1])
         elif allowed := _ALLOWED.search(json.dumps(found)):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from leakmeter.checkup.result import Status
 from leakmeter.core.plain import to_plain
 from leakmeter.core.record import Record, Unbounded
+from leakmeter.overriding import override
 from leakmeter.report.words import about_bytes
 from leakmeter.runs.result import AnyResult
 
@@ -88,6 +89,7 @@ class InstallationResult(AnyResult, Record):
     verdict: str
     """What the checks say together."""
 
+    @override
     def to_dict(self) -> dict[str, Any]:
         """As `Record.to_dict`, with the name and version of the schema in front."""
         return {"schema": self.schema, **to_plain(self)}

@@ -96,6 +96,7 @@ def frontier(
     *,
     lambdas: Sequence[float] | None = None,
     epsilons: Sequence[float] | None = None,
+    context_from: str | None = None,
     bertscore: str | None = None,
     bertscore_layer: int | None = None,
     prompts: PromptSettings,
@@ -111,6 +112,7 @@ def frontier(
             data set (pubmedqa, cnn_dm).
         lambdas: values of λ; () for those of `instruments.decoding.sweep.DEFAULTS`.
         epsilons: values of ε instead, nats a token; likewise.
+        context_from: as of `decode`.
         bertscore: encoder for BERTScore beside ROUGE-L, a directory or a name of the hub.
         bertscore_layer: of the encoder.
         prompts, drawing: as of `decode`, for every setting alike.
@@ -143,7 +145,7 @@ def frontier(
     from leakmeter.text import templates
 
     sweep = sweep_of(lambdas, epsilons, drawing)
-    loaded = load_referenced(data)
+    loaded = load_referenced(data, context_from=context_from)
     records = loaded.records
     settings = replace(
         prompts,

@@ -16,6 +16,7 @@ from leakmeter.core.request import FloatArray
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.decoding.recommendation import Evidence, choose, sentence
 from leakmeter.instruments.decoding.sweep import EPSILON, Sweep
+from leakmeter.overriding import override
 from leakmeter.stats import stats
 from leakmeter.stats.frontier import resampled_means
 from leakmeter.studies import quality
@@ -92,6 +93,7 @@ class Frontier(Record):
     choices: dict[str, FrontierChoice]
     """By utility."""
 
+    @override
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {len(self.settings)} settings: {self.recommendation}>"
 

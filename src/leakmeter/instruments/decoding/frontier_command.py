@@ -14,6 +14,7 @@ from leakmeter.commands import output
 from leakmeter.commands.options import Flag, RunOptions, Text
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.overriding import override
 from leakmeter.text.joined import Tokenization
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class _Drawing(Decode):
     epsilon: Annotated[float | None, Parameter(parse=False)] = None
     nonce: Annotated[int | None, Parameter(parse=False)] = None
 
+    @override
     def __post_init__(self) -> None:
         """Nothing is refused here: whether a field has a meaning depends on what is swept."""
 
@@ -47,6 +49,7 @@ def frontier(
     data: Text,
     map: list[str] | None = None,
     format: str | None = None,
+    context_from: Text | None = None,
     lambdas: Annotated[_Values, Parameter(name=("--lambda", "--cid-lambda")), _SWEPT] = None,
     epsilon: Annotated[_Values, _SWEPT] = None,
     drawing: Annotated[_Drawing | None, Parameter(name="*")] = None,
@@ -72,6 +75,9 @@ def frontier(
         Fields of --data that have other names: query=question,context=docs[].text,reference=answer.
     format
         Preset for --data: openai, ragas, langchain, llamaindex or squad; found out by default.
+    context_from
+        A pattern for the last user message, of which its group 'context', or its first, is context; or system, to
+        measure the system prompt.
     lambdas
         Values of λ to compare; 0 0.25 0.5 0.75 1 1.25 1.5 2 where none is given.
     epsilon
@@ -112,7 +118,7 @@ def frontier(
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")
     sweep = sweep_of(lambdas, epsilon, asdict(drawing or _Drawing()))
-    loaded = load_referenced(data, n=records, map=map, format=format)
+    loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from)
     for note in loaded.notes:
         output.tell(note)
     settings = PromptSettings(
@@ -134,7 +140,12 @@ def frontier(
     if sweep.kind == EPSILON and sweep.given_seed is not None:
         output.tell(SEED_WARNING)
     words: dict[str, object] = {"--data": data, "--map": ",".join(map or ()) or None, "--format": format}
-    words |= {"--records": records, "--bertscore": bertscore, "--bertscore-layer": bertscore_layer}
+    words |= {
+        "--context-from": context_from,
+        "--records": records,
+        "--bertscore": bertscore,
+        "--bertscore-layer": bertscore_layer,
+    }
     words |= {
         "--template": template,
         "--tokenization": None if tokenization == "joint" else tokenization,

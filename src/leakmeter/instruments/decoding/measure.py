@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, draw_with, uniforms_of
 from leakmeter.errors import UsageError
+from leakmeter.overriding import override
 from leakmeter.privacy.decoding import RECEIPT, Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
 from leakmeter.stats import logspace
 from leakmeter.stats.exact_draw import Bits
@@ -49,6 +50,8 @@ class Decode(Measure):
     while the response is shorter than `min_new_tokens`. A case with a response is not drawn: its ledger is the one
     that drawing it would have given.
     """
+
+    added: ClassVar = ("nonce",)
 
     temperature: float = 1.0
     """T of both branches, above 0."""
@@ -114,6 +117,7 @@ class Decode(Measure):
         return Decoding(self.temperature, self.lambda_max, self.epsilon / 2.0)
 
     @property
+    @override
     def together(self) -> int:
         """A round of drawing reads all weights for one token of each response, so that eight take little more time.
 
@@ -121,6 +125,7 @@ class Decode(Measure):
         """
         return _DRAWN_TOGETHER if self.epsilon is None else 1
 
+    @override
     def record(self) -> dict[str, Any]:
         """Without a bound nothing is said of a nonce, as in runs that were made before there were any."""
         told = super(Decode, self).record()
@@ -128,6 +133,7 @@ class Decode(Measure):
             del told["nonce"]
         return told
 
+    @override
     def check(self, item: ContextItem) -> None:
         """Refuse what is to be drawn by nothing, and a response that decoding would have ruled out."""
         if item.response is None:
@@ -140,6 +146,7 @@ class Decode(Measure):
                 f"case '{item.id}' has a response with a stop token among its first {early}; lower min-new-tokens"
             )
 
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Decode one case, or score its response.
 

@@ -17,6 +17,7 @@ from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult,
 from leakmeter.report import blocks as b
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
+from leakmeter.report.words import scope
 
 _LINES_AT_MOST: Final = 200
 _FAR: Final = 4.0  # times the highest bar, from where a line at the limit would leave no bar to be seen
@@ -44,7 +45,7 @@ def report(
     several = len(cases) > 1
     blocks: list[b.Block] = []
     if several:
-        blocks += [*_found(cases), words.advice(cases), *([b.Warning(words.PRIVATE)] if bounded else [])]
+        blocks += [*_found(cases), *words.advice(cases), *([b.Warning(words.PRIVATE)] if bounded else [])]
     blocks.append(_chart(cases))
     return b.Report(
         "What these responses leak of their contexts" if several else "What this response leaks of its context",
@@ -130,7 +131,7 @@ def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
     who = "For the scoring model, " if given else ""
     bound = f"; at most {nats_text(max(bounds))} were guaranteed of any" if len(bounds) == len(cases) else ""
     yield b.Headline(
-        f"{who}{len(cases):,} responses leak {mean_text(values)} of their contexts on average, and one "
+        f"{scope(cases)}{who}{len(cases):,} responses leak {mean_text(values)} of their contexts on average, and one "
         f"{nats_text(max(values))}\u00a0nats{bound}."
     )
     if given:
@@ -145,13 +146,13 @@ def _cells(case: DecodeResult) -> tuple[b.Cell, ...]:
 # ---- private --------------------------------------------------------------------------------------------------------
 def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
     responses = case.responses
-    yield b.Headline(_told(responses[0]))
+    yield b.Headline(f"{scope([case])}{_told(responses[0])}")
     if case.guarantee is None:
         yield b.Text(words.UNBOUNDED)
     if not case.response.sampled and not warned:
         yield b.Text(words.GIVEN)
     if not warned:
-        yield words.advice([case])
+        yield from words.advice([case])
         if case.guarantee is not None:
             yield b.Warning(words.PRIVATE)
     for warning in case.warnings:

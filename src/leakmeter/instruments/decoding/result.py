@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measurement import Measurement
+from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
+from leakmeter.instruments.decoding.kept import KeptDecoding
 from leakmeter.instruments.decoding.quantities import DECODE
+from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.report.blocks import Provenance, Report
@@ -147,6 +150,7 @@ class PublicResult(PublicResponse, AnyResult):
         return self.samples or (self,)
 
     @classmethod
+    @override
     def report(
         cls,
         results: Sequence[PublicResult],
@@ -180,6 +184,7 @@ class DecodeResult(Result):
     """A response and what each of its tokens told of the context. It is private: much is a function of the context."""
 
     schema: ClassVar = "decode-1"
+    kept: ClassVar = KeptDecoding
     quantities: ClassVar = DECODE
     defining: ClassVar = ()
 
@@ -203,6 +208,9 @@ class DecodeResult(Result):
     """What may be published; None without a bound, or where the response was not drawn under it."""
     samples: tuple[DecodedResponse, ...]
     """All responses, where several were drawn."""
+    unmarked_query_tokens: int | None = field(default=None, metadata={SELDOM: True})
+    """Where the only context is the system prompt of a chat: tokens of the rest of the chat, of which nothing was
+    measured. There only where it is so."""
 
     @classmethod
     def from_run(
@@ -276,6 +284,7 @@ class DecodeResult(Result):
             ledger=first.ledger,
             public=shown,
             samples=tuple(several),
+            unmarked_query_tokens=texts.get("unmarked_query_tokens"),
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, Guarantee, PublicResult
 from leakmeter.privacy.draws import sentences
@@ -52,22 +52,25 @@ ADVICE = {
 _WORTHLESS_NATS = 9.0  # even odds become 99.99 %
 
 
-def advice(cases: Sequence[DecodeResult]) -> Advice:
-    """The rows of the decision table that responses meet.
+def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
+    """The rows of the decision table that responses meet; those to chats of which only the system prompt is the context
+    meet none.
 
     Args:
         cases: one or more.
     """
+    cases = [case for case in cases if case.unmarked_query_tokens is None]
     met = set()
     for case in cases:
         if case.guarantee is None:
             met |= {"unbounded", "influence"}
         else:
             met.add("worthless" if case.guarantee.response.basic_nats >= _WORTHLESS_NATS else "bounded")
-    return Advice(
-        [row for name, row in ADVICE.items() if name in met],
-        [row for name, row in ADVICE.items() if name not in met],
-    )
+    if cases:
+        yield Advice(
+            [row for name, row in ADVICE.items() if name in met],
+            [row for name, row in ADVICE.items() if name not in met],
+        )
 
 
 def headline(one: DecodedResponse) -> str:

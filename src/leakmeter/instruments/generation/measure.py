@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.text_quality import shared_runs
 from leakmeter.instruments.generation.vote import COLUMNS, LeaveOneOutVote
+from leakmeter.overriding import override
 from leakmeter.privacy import calibrate
 from leakmeter.privacy.accounting import check_delta
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy
@@ -67,6 +68,8 @@ class PrivateGeneration(Measure):
     exemplars has it as well. Of the case: `promised_order` and `promised_rdp`, orders and most that D_α↔ of a token can
     be there; `promised_max_divergence`.
     """
+
+    added: ClassVar = ("nonce",)
 
     clip: float = _CLIP
     """c, above 0, nats: a clipped logit lies between −c and c."""
@@ -134,6 +137,7 @@ class PrivateGeneration(Measure):
         return replace(self, temperature=found.aggregation.temperature)
 
     @property
+    @override
     def samples(self) -> int:
         """Samples that a case draws."""
         return self.sequences if self.sequences_a_part is None else self.sequences_a_part
@@ -149,6 +153,7 @@ class PrivateGeneration(Measure):
             return self.mechanism
         return ClippedLogitAggregation(Aggregation(self.clip, n_exemplars, self.temperature, self.normalise_by))
 
+    @override
     def check(self, item: ContextItem) -> None:
         """Refuse a case without exemplars, and a response that stops too early."""
         if not item.spans:
@@ -159,6 +164,7 @@ class PrivateGeneration(Measure):
                 f"case '{item.id}' has a response with a stop token among its first {len(early)}; lower min-new-tokens"
             )
 
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Draw the samples of a case, or measure its response; the exemplars are the spans, each alone in a prompt.
 

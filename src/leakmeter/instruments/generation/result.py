@@ -17,8 +17,10 @@ from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation import text_quality
+from leakmeter.instruments.generation.kept import KeptBatch
 from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
 from leakmeter.instruments.generation.quantities import AUDIT
+from leakmeter.overriding import override
 from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed
@@ -268,6 +270,7 @@ class PublicTexts(Record, AnyResult):
     draws: Draws
 
     @classmethod
+    @override
     def report(
         cls,
         results: Sequence[PublicTexts],
@@ -286,6 +289,7 @@ class PrivateGenerationResult(Result):
     """Texts drawn from a batch of exemplars, their guarantee, and what was measured. Private, but for `publishable`."""
 
     schema: ClassVar = "private_generation-1"
+    kept: ClassVar = KeptBatch
     quantities: ClassVar = AUDIT
     defining: ClassVar = (TOKENIZATION, "params.delta")
     pieces_at: ClassVar = PieceFields("exemplars", nats="measured_nats")
@@ -419,6 +423,7 @@ class PrivateGenerationResult(Result):
         return frame
 
     @classmethod
+    @override
     def summary(cls, results: Sequence[Self]) -> Summary:
         """All batches together; see `Summary`."""
         return Summary.of(results)
@@ -702,7 +707,7 @@ def _mechanism(params: Params) -> ClippedLogits | OwnMechanism:
         told = {name: params[name] for name in ("clip", "temperature", "normalise_by")}
         return ClippedLogits(name=CLIPPED_LOGITS, **told)
     settings = dict(params["mechanism"])
-    return OwnMechanism(name=settings.pop("name"), settings=settings)
+    return OwnMechanism(name=str(settings.pop("name", "")), settings=settings)
 
 
 def _warnings(texts: Texts, has_known_seed: bool) -> Iterator[str]:

@@ -20,6 +20,7 @@ from leakmeter.instruments.generation.audits import with_label
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
 from leakmeter.instruments.generation.result import PrivateGenerationResult
+from leakmeter.overriding import override
 from leakmeter.privacy.calibrate import Free, Target, Unreachable, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.report.blocks import Chart
@@ -84,6 +85,7 @@ class PrivateTexts(Kind):
     }
     shows: ClassVar = {"factor": "a row for each cell and batch, over x"}
 
+    @override
     def choice(self, given: Given) -> Batches:
         """So many batches of exemplars, at random with `choice_seed`, else the first; of 50 where nothing says else."""
         return Batches(
@@ -95,11 +97,13 @@ class PrivateTexts(Kind):
             given.get("free", "temperature"),
         )
 
+    @override
     def prompts(self, given: Given) -> GenerationSettings:
         """The paper's, where the study does not say otherwise."""
         names = ("instruction", "label_heading", "text_heading", "template", "tokenization")
         return GenerationSettings(**{name: given[name] for name in names if name in given})
 
+    @override
     def measure(self, measure: Measure, given: Given) -> PrivateGeneration:
         """With the temperature or clip that keeps `target_epsilon`.
 
@@ -113,14 +117,17 @@ class PrivateTexts(Kind):
         made = _aggregation(given)
         return replace(measure, clip=made.clip, temperature=made.temperature, seed=given.get("seed"))
 
+    @override
     def datasets(self) -> list[str]:
         """Tasks by name."""
         return tasks.names()
 
+    @override
     def sources(self, datasets: Sequence[str]) -> list[str]:
         """Of each task the exemplars, by either of the names that studies have for them."""
         return [source for name in datasets for source in (name, name + _TRAIN)]
 
+    @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ExemplarCase]]:
         """The batches of each cell; a smaller one is the first of a larger one."""
         read: dict[str, list[Example]] = {}
@@ -134,10 +141,12 @@ class PrivateTexts(Kind):
             out.append(batches_of(examples, chosen.subset_size, label=chosen.label, most=chosen.n_records))
         return out
 
+    @override
     def case(self, record: ExemplarCase) -> ExemplarCase:
         """The record."""
         return record
 
+    @override
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a text, with its perplexity, and what its exemplars were."""
         sink = io.StringIO(newline="")
@@ -152,6 +161,7 @@ class PrivateTexts(Kind):
                 writer.writerow([case.id, number, len(one.token_ids), one.perplexity, most, one.text, context])
         return sink.getvalue()
 
+    @override
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
@@ -167,19 +177,23 @@ class PrivateTexts(Kind):
                 shown.append({**which, **_shown(row)})
         return Tables(rows, shown)
 
+    @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """Rényi divergences, and ε in the paper's convention."""
         return Axes(str(study.x), ("measured_rdp_nats", "paper_epsilon"))
 
+    @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """Both against the bound, on logarithmic axes, with what a mechanism gets that tells nothing."""
         lines = [name for name in study.cells[0].factors if name != study.x]
         return figure.figure_of(rows, x=str(study.x), lines=lines, title=study.title, footer=footer)
 
+    @override
     def seed(self, cell: Cell) -> int:
         """The measure's."""
         return _measure_of(cell).seed or 0
 
+    @override
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of exemplars and draws; that there are no intervals."""
         seeds = dict.fromkeys((_batches_of(cell).choice_seed, self.seed(cell)) for cell in study.cells)

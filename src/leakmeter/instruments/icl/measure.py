@@ -18,6 +18,7 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
 from leakmeter.instruments.icl.item import Answers, ExemplarItem
 from leakmeter.instruments.icl.math import FARTHEST, LogRatioFromFirst, calibrated, log_mean, log_ratio
+from leakmeter.overriding import override
 from leakmeter.stats import logspace
 from leakmeter.stats.logspace import log_softmax
 
@@ -88,10 +89,12 @@ class Icl(Measure):
         if self.calibration is not None and self.space == "vocabulary":
             raise UsageError("calibration is for labels; leave it out with space 'vocabulary'")
 
+    @override
     def check(self, item: ExemplarItem) -> None:
         """Refuse labels that cannot be told apart, and a query without exemplars."""
         self._answers(item)
 
+    @override
     def trial(self, item: ExemplarItem) -> Trial[list[Measurement]]:
         """Measure one query.
 

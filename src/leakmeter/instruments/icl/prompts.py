@@ -25,6 +25,7 @@ from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.icl.item import Answers, ExemplarItem
+from leakmeter.overriding import override
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, joined, segments, spans_of
@@ -65,6 +66,7 @@ class ExemplarSettings(PlainSettings):
 class PreparedExemplars(Prepared):
     """A query's item and the texts it came from."""
 
+    @override
     def texts(self) -> dict[str, list[str]]:
         """The labels."""
         return {"labels": list(self.item.answers.labels)}

@@ -285,16 +285,23 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
-    """Worst case by position of the exemplar; what answers reveal of each exemplar where all queries have the same."""
+    """Worst case by exemplar, or its position; what answers reveal of each exemplar where all queries have the same."""
     about = f"Means over {len(results):,} queries with 95 % bootstrap intervals" if len(results) > 1 else ""
     places = [one for one in total.positions if math.isfinite(one.mean_nats)]
     if places:
-        said = [f"position {one.position}: {words.mean_text(one)}\u00a0nats" for one in places]
+        # Exemplars that all queries have go by the ids that they have in the tables.
+        ids = {one.position: _id(one) for one in total.exemplars or ()}
+        names: list[b.Phrase] = [ids.get(one.position, str(one.position)) for one in places]
+        kind = "" if ids else "position "
+        said: list[b.Phrase] = [
+            (kind, *b.parts(name), f": {words.mean_text(one)}\u00a0nats")
+            for name, one in zip(names, places, strict=True)
+        ]
         on_pages = len(results) > 1 and len(places) > 1 and len(places) == len(total.positions)
-        x = b.Axis("position of the exemplar", names=[str(one.position) for one in places])
+        x = b.Axis("exemplar, first to last in the prompt" if ids else "position of the exemplar", names=names)
         yield b.Chart(
             "positions",
-            "Worst case by the position of the exemplar",
+            f"Worst case by {'exemplar, in the order of the prompt' if ids else 'the position of the exemplar'}",
             (b.Panel(x, b.Axis("worst case", "nats"), (_series("bar", places, said),)),),
             footer=about,
             panel_inches=(max(4.8, 1.2 + 0.34 * len(places)), 3.6),
@@ -318,7 +325,7 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
         )
 
 
-def _series(draws: b.Draws, shown: Sequence[Losses], said: Sequence[str] = ()) -> b.Series:
+def _series(draws: b.Draws, shown: Sequence[Losses], said: Sequence[b.Phrase] = ()) -> b.Series:
     ends = [one.interval_nats or (one.mean_nats, one.mean_nats) for one in shown]
     low, high = ([end[i] for end in ends] for i in (0, 1))
     return b.Series(draws, [one.mean_nats for one in shown], low=low, high=high, said=said)

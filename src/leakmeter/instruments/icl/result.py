@@ -10,10 +10,12 @@ import numpy as np
 
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.instruments.icl.kept import KeptQuery
 from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.quantities import ICL
 from leakmeter.instruments.icl.summary import Summary, summary
+from leakmeter.overriding import override
 from leakmeter.runs.result import DEFINING, Part, PieceFields, Result, Texts
 from leakmeter.stats.posterior import posterior_of
 
@@ -102,6 +104,7 @@ class IclResult(Result):
     """The influence of each exemplar of a prompt on the answer to one query, in nats."""
 
     schema: ClassVar = "icl-2"
+    kept: ClassVar = KeptQuery
     quantities: ClassVar = ICL
     defining: ClassVar = (
         *DEFINING,
@@ -214,6 +217,7 @@ class IclResult(Result):
         return frame
 
     @classmethod
+    @override
     def summary(cls, results: Sequence[IclResult]) -> Summary:
         """ICLInf, accuracy, losses by position, label and exemplar; see `summary`."""
         return summary(results)

@@ -18,6 +18,7 @@ from leakmeter.instruments.icl.draw import REDRAWN_TOGETHER, choose_queries, dra
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import Losses, Summary, summary
+from leakmeter.overriding import override
 from leakmeter.stats import stats
 from leakmeter.stats.rank_tests import holm, signed_rank_p
 from leakmeter.studies.cells import FinishedCell
@@ -64,10 +65,12 @@ class Exemplars(Kind):
         "position": "a mean for each position of the exemplar that is left out",
     }
 
+    @override
     def group_size(self, measure: Measure) -> int:
         """They share the instruction, and may share exemplars."""
         return REDRAWN_TOGETHER
 
+    @override
     def choice(self, given: JsonObject) -> Draw:
         """Some queries at random, since a file may be ordered by label, and four exemplars each by default."""
         return Draw(
@@ -77,19 +80,23 @@ class Exemplars(Kind):
             given.get("draw_seed", 0),
         )
 
+    @override
     def prompts(self, given: JsonObject) -> ExemplarSettings:
         """The task's instruction, headings and labels."""
         chosen = {name: given[name] for name in ("template", "tokenization") if name in given}
         return ExemplarSettings(tasks.load_task(given["dataset"]).task, **chosen)
 
+    @override
     def datasets(self) -> list[str]:
         """Tasks by name."""
         return tasks.names()
 
+    @override
     def sources(self, datasets: Sequence[str]) -> list[str]:
         """Of each task the queries, under its name, and the examples that exemplars are drawn from."""
         return [source for name in datasets for source in (name, name + _TRAIN)]
 
+    @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ExemplarCase]]:
         """The queries of each cell with their exemplars: the same for cells that differ in what is done with them."""
         known: dict[str, tuple[list[Example], list[Example]]] = {}
@@ -104,10 +111,12 @@ class Exemplars(Kind):
                 drawn[cell.dataset, draw] = draw_cases(pool, chosen, shots=draw.shots, seed=draw.draw_seed)
         return [drawn[cell.dataset, _draw_of(cell)] for cell in cells]
 
+    @override
     def case(self, record: ExemplarCase) -> ExemplarCase:
         """The record."""
         return record
 
+    @override
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a query and exemplar, with the loss of either."""
         sink = io.StringIO(newline="")
@@ -122,6 +131,7 @@ class Exemplars(Kind):
                 writer.writerow([*row, *(getattr(exemplar, name) for name in of_exemplar)])
         return sink.getvalue()
 
+    @override
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
@@ -140,16 +150,19 @@ class Exemplars(Kind):
         groups = _lines(study, cells, found) if study.show == "factor" else _positions(cells, found)
         return Tables(rows, rows, compared(study.x or POSITION, groups, seed=study.seed), _COMPARED_BY)
 
+    @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """ICLInf and accuracy, or the loss by position."""
         if study.show == "factor":
             return Axes(str(study.x), ("loss_nats", "accuracy"))
         return Axes(POSITION, ("position_nats",))
 
+    @override
     def seed(self, cell: Cell) -> int:
         """That of the exemplars."""
         return _draw_of(cell).draw_seed
 
+    @override
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of queries and exemplars; the bootstrap, and Wilson's interval."""
         draws = dict.fromkeys((_draw_of(cell).choice_seed, _draw_of(cell).draw_seed) for cell in study.cells)

@@ -18,8 +18,9 @@ from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence.search import Found, Searcher
+from leakmeter.instruments.influence.search import Found, Searcher, check_possible
 from leakmeter.instruments.influence.search_options import Audit, Search
+from leakmeter.overriding import override
 from leakmeter.stats import logspace
 
 MOST_ROUNDS: Final = 8
@@ -109,6 +110,7 @@ class Influence(Measure):
         """The same measure of every piece; None where it is that already."""
         return None if self.search is None else replace(self, search=None, audit=None, audit_rounds=1)
 
+    @override
     def record(self) -> JsonObject:
         """The parameters that name a run; those of a search where there is one."""
         params = asdict(self)
@@ -124,6 +126,7 @@ class Influence(Measure):
             return TargetLogProbs(self.temperature)
         return MixtureLogProbs(self.cid_lambda, self.temperature)
 
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Measure one case."""
         return self._trial(item, longest=False)
@@ -207,6 +210,7 @@ class Influence(Measure):
         def measurement(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Measurement:
             return Measurement(item.id, sample_, piece, statistic, unit, series)
 
+        check_possible(item, values)
         n = len(names)
         bare, whole, cuts, extras = values[0], values[1], values[2 : 2 + n], values[2 + n :]
         yield measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID)

@@ -16,7 +16,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.words import posterior_cell
+from leakmeter.report.words import is_of_system_prompts, posterior_cell, scope
 from leakmeter.stats.posterior import BELOW_NOISE
 from leakmeter.stats.stats import interval_of_share
 from leakmeter.text.exemplar import EXEMPLAR
@@ -104,9 +104,9 @@ def report(
     shared = _shared_settings(cases)
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
-    what = f"Influence of the {_whole(cases[0], 's')} on these responses"
+    what = f"Influence of the {_whole(cases, 's')} on these responses"
     if not several:
-        what = f"Influence of the {_whole(cases[0])} on this response"
+        what = f"Influence of the {_whole(cases)} on this response"
     swapped = any(_swaps(case) for case in cases)
     searched = any(case.search is not None for case in cases)
     partial = any(map(search_report.is_partial, cases))
@@ -114,7 +114,7 @@ def report(
     notes: list[b.Block] = [b.Facts([*told, *(search_report.NOTES if searched else ())])]
     if several and shared:
         notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
-    found = [*_found(cases), *search_report.blocks_of_all(cases), _advice(cases)] if several else []
+    found = [*_found(cases), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
     ablated = (
         f"Each {_piece(cases[0])} of it was ablated in turn, and the same response scored again."
         if not searched
@@ -125,7 +125,7 @@ def report(
         title=what if title is None else b.Untrusted(title),
         measure="influence",
         blocks=[*found, *charts(cases)],
-        lead=f"A language model gave {responses} after reading a {_whole(cases[0])}. {ablated} "
+        lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
         "What its log-probability moved, added up over its tokens, "
         f"is the influence of that {_piece(cases[0])} on the response, in nats.",
         caveat=_CAVEAT,
@@ -156,7 +156,7 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     who = "For the scoring model, the" if given else "The"
     what = "given responses" if given == n else "responses"
     yield b.Headline(
-        f"{who} {_whole(cases[0], 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
+        f"{scope(cases)}{who} {_whole(cases, 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ("
         f"{100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
         + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
@@ -169,8 +169,13 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
         )
 
 
-def _advice(cases: Sequence[InfluenceResult]) -> b.Advice:
-    """The rows of the decision table that the cases meet."""
+def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
+    """The rows of the decision table that the cases meet; those of which only the system prompt was measured meet none,
+    since what the answers may owe to the rest is not known.
+    """
+    cases = [case for case in cases if case.unmarked_query_tokens is None]
+    if not cases:
+        return
     found = [case for case in cases if context.leader(case) is not None]
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
     half_width = _half_width(cases)
@@ -189,7 +194,7 @@ def _advice(cases: Sequence[InfluenceResult]) -> b.Advice:
     if said:
         who = "The response says" if len(cases) == 1 else f"{said:,} of {len(cases):,} responses say"
         rows.append((f"{who} personal data word for word", "keep it from whoever may not read the context"))
-    return b.Advice(rows, [row for name, row in table.items() if name not in met])
+    yield b.Advice(rows, [row for name, row in table.items() if name not in met])
 
 
 def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
@@ -215,13 +220,13 @@ def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
 
 
 def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
-    yield b.Headline(verdict(case))
+    yield b.Headline(f"{scope([case])}{verdict(case)}")
     yield b.Text(_conclusion(case))
     yield from search_report.blocks(case)
     if not shared:
         if not case.response.sampled:
             yield b.Text(_GIVEN)
-        yield _advice([case])
+        yield from _advice([case])
     for warning in context.warnings(case):
         yield b.Warning(b.Untrusted(warning))
     yield _attribution(case)
@@ -443,9 +448,11 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
     )
 
 
-def _whole(case: InfluenceResult, plural: str = "") -> str:
+def _whole(cases: Sequence[InfluenceResult], plural: str = "") -> str:
     """What all pieces are together."""
-    return f"set{plural} of exemplars" if case.unit == EXEMPLAR else f"context{plural}"
+    if is_of_system_prompts(cases):
+        return f"system prompt{plural}"
+    return f"set{plural} of exemplars" if cases[0].unit == EXEMPLAR else f"context{plural}"
 
 
 def _piece(case: InfluenceResult) -> str:
@@ -464,10 +471,10 @@ def verdict(case: InfluenceResult) -> str:
     which = "this response" if case.response.sampled else "this given response"
     who = "The" if case.response.sampled else "For the scoring model, the"
     if context.is_nothing(case, case.whole_nats):
-        return f"{who} {_whole(case)} as a whole left no measurable trace in {which}."
+        return f"{who} {_whole([case])} as a whole left no measurable trace in {which}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
-    said = f"{who} {_whole(case)} as a whole changed {which} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
+    said = f"{who} {_whole([case])} as a whole changed {which} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
     if context.is_finding(case):
         return f"{said}."
     signs = "" if case.whole_nats <= context.floor_nats(case) else "with signs "
@@ -480,10 +487,10 @@ def verdict(case: InfluenceResult) -> str:
 def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
     if context.is_nothing(case, case.whole_nats):
-        return f"Whoever reads the response learns nothing from it about whether this {_whole(case)} was there."
+        return f"Whoever reads the response learns nothing from it about whether this {_whole([case])} was there."
     if case.whole_posterior is not None and not context.is_finding(case):
         return "No posterior is shown: without signs the sum is no larger than an irrelevant text’s."
-    return context.posterior_sentence(case, "whole_", f"this {_whole(case)}")
+    return context.posterior_sentence(case, "whole_", f"this {_whole([case])}")
 
 
 def _placebo(case: InfluenceResult) -> str:

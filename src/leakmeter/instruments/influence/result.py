@@ -13,6 +13,7 @@ from leakmeter.core.measurement import HALF_WIDTH
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.instruments.influence.kept import KeptInfluence
 from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.quantities import INFLUENCE
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
@@ -63,7 +64,7 @@ class Piece(ContextPiece):
     mean_nats: float | None
     """Mean of `nats` over responses that were drawn; None of a single one, as are the next two."""
     interval_nats: tuple[float, float] | None
-    """95 % percentile bootstrap interval of that mean."""
+    """95 % percentile bootstrap interval of that mean; None where a response has infinitely many."""
     worst_nats: float | None
     """Largest `nats` of a response."""
     half_width_nats: float | None = field(default=None, metadata={SELDOM: True})
@@ -124,6 +125,9 @@ class ContextResult(Result):
     half_width_nats: float | None = field(default=None, metadata={SELDOM: True})
     """Where a server told the likeliest tokens only: most that any sum over a response may be off; sums are middles of
     intervals, and the noise floor holds this too. There only where it is so."""
+    unmarked_query_tokens: int | None = field(default=None, metadata={SELDOM: True})
+    """Where the only context is the system prompt of a chat: tokens of the rest of the chat, of which nothing was
+    measured. There only where it is so."""
 
     @classmethod
     def of_context(
@@ -162,6 +166,7 @@ class ContextResult(Result):
             "noise_floor_nats": float(noise.sum()),
             "noise_floor_per_token_nats": float(noise.max()),
             "half_width_nats": half_width,
+            "unmarked_query_tokens": texts.get("unmarked_query_tokens"),
         }
 
 
@@ -170,6 +175,7 @@ class InfluenceResult(ContextResult):
     """The influence of each piece of a context on one response, in nats."""
 
     schema: ClassVar = "influence-1"
+    kept: ClassVar = KeptInfluence
     quantities: ClassVar = INFLUENCE
     pieces_at: ClassVar = PieceFields("pieces")
 
@@ -320,10 +326,11 @@ def half_width_of(series: Series, piece: str = "") -> float | None:
 def _over_samples(
     values: Sequence[float], params: Mapping[str, Any]
 ) -> tuple[float | None, tuple[float, float] | None, float | None]:
-    """Mean, its interval and the largest, where several responses were drawn."""
+    """Mean, its interval and the largest, where several responses were drawn; no interval where one is infinite."""
     if len(values) < 2:
         return None, None, None
-    return float(np.mean(values)), bootstrap_interval_of_mean(values, seed=params["seed"]), float(max(values))
+    interval = bootstrap_interval_of_mean(values, seed=params["seed"]) if np.isfinite(values).all() else None
+    return float(np.mean(values)), interval, float(max(values))
 
 
 def _warnings(texts: Texts, series: Series) -> list[str]:

@@ -22,6 +22,7 @@ from leakmeter.core.noise import interval_noise_of
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import MixtureLogProbs, Stretch, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
+from leakmeter.errors import ScoreError
 from leakmeter.instruments.influence.search_options import Audit, Search
 from leakmeter.stats.hypergeometric import draws_needed, round_alpha
 
@@ -122,8 +123,10 @@ class Searcher:
         rows = yield from screened(item, self.response, self.reduction, prompts)
         if rows is None:
             (scores,) = yield [self._request(item, (item.prompt,))]
+            check_possible(item, scores.values)
             found.bare, found.whole = _rows(scores)
             return False
+        check_possible(item, np.stack([row.values for row in rows]))
         found.bare, found.whole, *hidden = rows
         found.hidden.update(zip(names, hidden, strict=True))
         return True
@@ -274,6 +277,24 @@ def screened(
         rows = _rows(answers[-1])
         found += rows[2:] if first else rows
     return found
+
+
+def check_possible(item: ContextItem, values: FloatArray) -> None:
+    """Refuse a response with a token that two prompts rule out: a difference of two infinities says nothing.
+
+    Args:
+        item: the case.
+        values: log-probabilities of the response under some prompts, (prompt, response).
+
+    Raises:
+        ScoreError: there is such a token.
+    """
+    ruled_out = np.flatnonzero(np.isneginf(values).sum(axis=0) > 1)
+    if len(ruled_out):
+        raise ScoreError(
+            f"case '{item.id}': under two prompts the model gives token {ruled_out[0] + 1} of the response a "
+            "probability of 0, so that nothing tells them apart; check the model, or give another response"
+        )
 
 
 def states_of(item: ContextItem, response: tuple[int, ...]) -> Request:

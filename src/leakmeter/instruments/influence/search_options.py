@@ -11,6 +11,7 @@ from typing import Final
 
 from leakmeter.core.limits import bounded
 from leakmeter.errors import UsageError
+from leakmeter.overriding import override
 from leakmeter.stats.hypergeometric import decimal_fraction, draws_needed
 
 MOST_LISTED: Final = 1000
@@ -61,6 +62,7 @@ class Search:
             )
         return cls(int(found[1]), None if found[2] is None else int(found[2]))
 
+    @override
     def __str__(self) -> str:
         return f"top:{self.k}" + ("" if self.given_most is None else f":{self.given_most}")
 
@@ -141,6 +143,7 @@ class Audit:
         """
         return draws_needed(n_left, self.most_missed_of(n_left), self.alpha)
 
+    @override
     def __str__(self) -> str:
         if isinstance(self.most_missed, int):
             return f"{self.confidence!r}:{self.most_missed}"

@@ -24,6 +24,7 @@ from typing import Final
 
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, VALUE_TYPES, Relation, Subject, ValueType
+from leakmeter.overriding import override
 from leakmeter.text.entities.date import MONTHS
 from leakmeter.text.surrogates import address, email, phone
 from leakmeter.text.surrogates.draw import Draw, other_than, source
@@ -224,6 +225,7 @@ class Check(Insertion):
     soft_epochs: int = 60
     """Most passes over the canaries that the soft prompt is tuned on."""
 
+    @override
     def __post_init__(self) -> None:
         """Refuse what cannot be asked."""
         Insertion.__post_init__(self)

@@ -16,6 +16,7 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
 from leakmeter.instruments.pii.item import ProbeItem, Values
+from leakmeter.overriding import override
 
 TOGETHER: Final = 8
 """Values that are asked for together: a step of beam search reads all weights once, for however many beams."""
@@ -50,15 +51,18 @@ class Pii(Measure):
             raise UsageError("a width of beams is given twice; give each once")
 
     @property
+    @override
     def samples(self) -> int:
         """Nothing is drawn."""
         return 1
 
     @property
+    @override
     def max_new_tokens(self) -> int:
         """What is generated depends on the type of the value; cases reserve the room themselves."""
         return 0
 
+    @override
     def trial(self, item: ProbeItem) -> Trial[list[Measurement]]:
         """Score one case's values and generate answers."""
         values = item.values

@@ -25,6 +25,7 @@ from leakmeter.instruments.pii.item import ProbeItem, Values
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
 from leakmeter.instruments.pii.settings import Unasked
 from leakmeter.instruments.pii.subject import ValueType
+from leakmeter.overriding import override
 from leakmeter.text.entities import FINDERS
 
 NEW_TOKENS: Final[Mapping[ValueType, int]] = {
@@ -80,6 +81,7 @@ class ProbeSettings(PlainSettings):
                 check_template(kind, template)
 
     @property
+    @override
     def libraries(self) -> tuple[str, ...]:
         """What says what personal data is, and draws decoys."""
         return FINDERS
@@ -103,6 +105,7 @@ class PreparedProbe(Prepared):
     prompts: tuple[str, ...]
     keeps_values: bool
 
+    @override
     def texts(self) -> dict[str, Any]:
         """What is known of the case; without what is personal, unless values are kept."""
         from leakmeter.instruments.pii.decoys import share_place

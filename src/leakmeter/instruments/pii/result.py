@@ -11,12 +11,14 @@ import numpy as np
 from leakmeter.core.measurement import RESPONSE, Measurement
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.instruments.pii.kept import KeptProbe
 from leakmeter.instruments.pii.matching import STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
 from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.quantities import PII
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.instruments.pii.summary import Summary, summary
+from leakmeter.overriding import override
 from leakmeter.runs.result import Part, Result, Texts
 from leakmeter.stats.ranks import exposure, extrapolated_exposure, rank, rank_p
 
@@ -69,6 +71,7 @@ class PiiResult(Result):
     """
 
     schema: ClassVar = "pii-1"
+    kept: ClassVar = KeptProbe
     quantities: ClassVar = PII
     defining: ClassVar = ("prompts.decoys", "prompts.control_names")
 
@@ -194,6 +197,7 @@ class PiiResult(Result):
         return frame_of(Template, self.templates)
 
     @classmethod
+    @override
     def summary(cls, results: Sequence[Self]) -> Summary:
         """Subjects, types of values, and tests over them; see `Summary`."""
         return summary(results)

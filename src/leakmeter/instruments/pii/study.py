@@ -29,6 +29,7 @@ from leakmeter.instruments.pii.subject import VALUE_TYPES, Subject, ValueType
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.instruments.pii.summary import summary
 from leakmeter.models import config_dir
+from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart
 from leakmeter.runs.pseudonym import pseudonym, subject_key
 from leakmeter.stats import stats
@@ -92,10 +93,12 @@ class People(Kind):
         "densities": "the likelihoods of true values and of decoys",
     }
 
+    @override
     def group_size(self, measure: Measure) -> int:
         """Their beams are searched together."""
         return TOGETHER
 
+    @override
     def choice(self, given: Mapping[str, Any]) -> Asked:
         """The first people, by their names alone, where nothing says else."""
         return Asked(
@@ -106,6 +109,7 @@ class People(Kind):
             given.get("region", "US"),
         )
 
+    @override
     def prompts(self, given: Mapping[str, Any]) -> ProbeSettings:
         """Templates and decoys; the data set has to be one that can be read."""
         name = given["dataset"]
@@ -113,32 +117,39 @@ class People(Kind):
             raise UnknownNameError("set of people", name, [PEOPLE, *(f"FILE{suffix}" for suffix in _FILES)])
         return ProbeSettings(**{key: given[key] for key in _OF_PROMPTS if key in given})
 
+    @override
     def datasets(self) -> list[str]:
         """A file's subjects, or canaries."""
         return [PEOPLE]
 
+    @override
     def shown_dataset(self, name: str) -> str:
         """A file of people may be called by a name: a keyed hash stands for it."""
         return name if name == PEOPLE else f"file {pseudonym(subject_key(config_dir()), 'file', name)[:8]}"
 
+    @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
         """The values of each cell's subjects, in every way that they are asked for."""
         asked_of = [(paths.get(cell.dataset, cell.dataset), _asked(cell)) for cell in cells]
         cases = {one: _cases(*one) for one in dict.fromkeys(asked_of)}
         return [cases[one] for one in asked_of]
 
+    @override
     def n_found(self, records: Sequence[ProbeCase]) -> int:
         """Subjects, each of whom may have many values."""
         return len({record.subject.id for record in records})
 
+    @override
     def case(self, record: ProbeCase) -> ProbeCase:
         """The record."""
         return record
 
+    @override
     def record(self, record: ProbeCase) -> dict[str, Any]:
         """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
         return record.record()
 
+    @override
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a value and way of asking; numbers, and the ids of subjects."""
         sink = io.StringIO(newline="")
@@ -150,6 +161,7 @@ class People(Kind):
             writer.writerow([one.id, *(getattr(one, name) for name in _OF_CASES), *matches])
         return sink.getvalue()
 
+    @override
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
@@ -163,10 +175,12 @@ class People(Kind):
             return Tables(by_type, by_type)
         return Tables([row for one, results in found for row in rows_of(results, one.cell.factors)], by_type)
 
+    @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """How far true values stand out, and how many are known."""
         return Axes(str(study.x), (ABOVE, KNOWN))
 
+    @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """A line or a panel for each type; of likelihoods, for each type and cell."""
         factors = list(study.cells[0].factors)
@@ -179,10 +193,12 @@ class People(Kind):
         lines = [TYPE, *(name for name in factors if name != axes.x)]
         return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
 
+    @override
     def seed(self, cell: Cell) -> int:
         """That of the decoys."""
         return cell.settings.decoy_seed if isinstance(cell.settings, ProbeSettings) else 0
 
+    @override
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of subjects and decoys; the bootstrap, and Wilson's interval."""
         draws = dict.fromkeys((_asked(cell).choice_seed, self.seed(cell)) for cell in study.cells)

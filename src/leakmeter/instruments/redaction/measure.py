@@ -18,8 +18,9 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.search import screened, states_of
+from leakmeter.instruments.influence.search import check_possible, screened, states_of
 from leakmeter.instruments.influence.search_options import Search
+from leakmeter.overriding import override
 
 REMOVED = "removed"
 PUT_BACK = "put_back"
@@ -85,6 +86,7 @@ class Redaction(Measure):
             raise UsageError(f"max-loss is {self.max_loss}; it has to be above 0 (nats)")
         _ = self.influence
 
+    @override
     def record(self) -> JsonObject:
         """The parameters that name a run; the search where there is one."""
         params = asdict(self)
@@ -102,6 +104,7 @@ class Redaction(Measure):
         """What is kept of the logits."""
         return self.influence.reduction
 
+    @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
         """Plan for one case."""
 
@@ -112,6 +115,7 @@ class Redaction(Measure):
 
         response, begun = yield from self._begin(item)
         scores = begun.values
+        check_possible(item, scores)
         bare, full = scores[:2]
         whole = Step("whole", "", full - bare, _half_widths(begun)[1])
         steps, all_removed = yield from self._search(item, response, whole)
@@ -132,6 +136,7 @@ class Redaction(Measure):
         if plan:
             left = item.without(plan)
             after, (without, told) = yield from self._answer(item, left)
+            check_possible(item, np.stack([without, told]))
             measurements.append(measurement("token", np.asarray(after, dtype=np.float64), unit=TOKEN_ID, sample_=1))
             measurements.append(measurement("whole", told - without, sample_=1))
         return measurements
@@ -214,6 +219,7 @@ class Redaction(Measure):
         rows = yield from screened(item, response, self.reduction, prompts)
         if rows is None:
             return names
+        check_possible(item, np.stack([row.values for row in rows]))
         bare, _, *hidden = (row.values for row in rows)
         left = {name: float(np.abs(values - bare).sum()) for name, values in zip(names, hidden, strict=True)}
         leading = sorted(names, key=left.__getitem__)[:k]
@@ -239,6 +245,7 @@ class Redaction(Measure):
         """
         request = self._request(item, [item.without(names) for names in removals.values()], response)
         *_, scores = yield [states_of(item, response), request] if keep else [request]
+        check_possible(item, scores.values)
         left, widths = scores.values[1:] - scores.values[0], _half_widths(scores)[1:]
         best = int(np.argmin((np.abs(left) + widths).sum(axis=1)))
         return Step(statistic, list(removals)[best], left[best], widths[best])

@@ -13,7 +13,7 @@ from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text, range_text
-from leakmeter.report.words import posterior_cell
+from leakmeter.report.words import posterior_cell, scope
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.stats import interval_of_share
 
@@ -71,7 +71,7 @@ def report(
         raise UsageError("no case to show: a report needs at least one, as `leakmeter redact-plan --json` prints them")
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
-    found: list[b.Block] = [b.Headline(_headline(cases)), _advice(cases)] if several else []
+    found: list[b.Block] = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_advice(cases)] if several else []
     return b.Report(
         "What to cut from these contexts" if several else "What to cut from this context",
         "redact_plan",
@@ -145,8 +145,11 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     )
 
 
-def _advice(cases: Sequence[RedactionResult]) -> b.Advice:
-    """The rows of the decision table that the plans meet."""
+def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
+    """The rows of the decision table that the plans meet; those of system prompts alone meet none."""
+    cases = [case for case in cases if case.unmarked_query_tokens is None]
+    if not cases:
+        return
     met: dict[str, int] = {}
     for case in cases:
         name = "missed" if not case.reached else "reached" if case.redacted else "kept"
@@ -158,7 +161,7 @@ def _advice(cases: Sequence[RedactionResult]) -> b.Advice:
         for name, (found, do) in _ADVICE.items()
         if name in met
     ]
-    return b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
+    yield b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
 
 
 def _cells(case: RedactionResult) -> tuple[b.Cell, ...]:
@@ -182,10 +185,10 @@ def _floor(case: RedactionResult) -> float:
 
 
 def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
-    yield b.Headline(verdict(case))
+    yield b.Headline(f"{scope([case])}{verdict(case)}")
     yield b.Text(posterior(case))
     if not several:
-        yield _advice([case])
+        yield from _advice([case])
     for warning in context.warnings(case):
         yield b.Warning(b.Untrusted(warning))
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query")] if case.query else []

@@ -14,6 +14,7 @@ from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import ContextResult, half_width_of
 from leakmeter.instruments.influence.search_options import Search
+from leakmeter.instruments.redaction.kept import KeptRedaction
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACTION
 from leakmeter.runs.result import Params, Part, Texts
@@ -79,6 +80,7 @@ class RedactionResult(ContextResult):
     """What to cut so that what is left of the context has at most so many nats of influence on the response."""
 
     schema: ClassVar = "redact_plan-1"
+    kept: ClassVar = KeptRedaction
     quantities: ClassVar = REDACTION
 
     max_loss_nats: float
@@ -171,7 +173,7 @@ class RedactionResult(ContextResult):
             redacted_documents=tuple(
                 RedactedDocument(
                     name=one["name"],
-                    text=without_characters(
+                    text=_left_of(
                         context[one["start"] : one["end"]],
                         [(start - one["start"], end - one["start"]) for start, end in ranges],
                     ),
@@ -209,6 +211,12 @@ def _said(piece: ContextPiece, context: str) -> str:
     return " … ".join(forms if piece.kind == "unit" and piece.entity_type is None else dict.fromkeys(forms))
 
 
+def _left_of(text: str, ranges: Iterable[tuple[int, int]]) -> str:
+    """A document without some characters; white space alone goes too."""
+    left = without_characters(text, ranges)
+    return left if left.strip() else ""
+
+
 def _of_search(params: Params) -> Iterator[str]:
     if params.get("search") is not None:
         yield (
@@ -224,7 +232,7 @@ def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
             f"A limit of {limit} nats is below this response's noise floor of {floor:.2g}: whether it is met is "
             "chance. Give more with --max-loss, or --dtype float32."
         )
-    if not case.reached and case.n_pieces:
+    if not case.reached and case.all_removed_nats is not None and case.n_pieces:
         yield (
             f"With every piece cut, {case.all_removed_nats:.3g} nats are left: the text between the pieces leaks "
             "too much. Another --unit, such as sentence, reaches all of the text."

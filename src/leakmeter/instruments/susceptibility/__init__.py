@@ -8,7 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:Susceptibility",
     result_at="result:SusceptibilityResult",
     example_at="example:example",
-    functions=("api:susceptibility",),
+    functions=("api:susceptibility", "api:fisher_susceptibility"),
     study_at="study:KIND",
     commands=(
         Command(

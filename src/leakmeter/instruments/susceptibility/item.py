@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from leakmeter.core.item import Item
 from leakmeter.core.prompt import Prompt
+from leakmeter.overriding import override
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class QueryItem(Item):
     contexts: ContextSet = field(kw_only=True)
 
     @property
+    @override
     def typical_prompts(self) -> tuple[Prompt, ...]:
         """The query behind the first context and behind the last, and alone."""
         return (*dict.fromkeys((self.contexts.prompts[0], self.contexts.prompts[-1])), self.prompt)

@@ -20,6 +20,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import math as kernel
 from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
+from leakmeter.overriding import override
 from leakmeter.stats import logspace
 
 _RUN_AGAIN: Final = 4
@@ -77,10 +78,12 @@ class Susceptibility(Measure):
                 raise UsageError(f"{name} is {given}; it has to be {expected}")
 
     @property
+    @override
     def max_new_tokens(self) -> int:
         """Of the greedy answer; forms of answers are the item's own."""
         return self.answer_tokens
 
+    @override
     def check(self, item: QueryItem) -> None:
         """Refuse a query with fewer than two contexts."""
         if len(item.contexts.prompts) < 2:
@@ -88,6 +91,7 @@ class Susceptibility(Measure):
                 f"case '{item.id}' has fewer than two contexts; susceptibility is what they change, give it more"
             )
 
+    @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
         """Measure one query.
 

@@ -22,6 +22,7 @@ from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.case import Context, QueryCase, Stored
 from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
+from leakmeter.overriding import override
 from leakmeter.text import templates
 from leakmeter.text.build import check_unicode
 from leakmeter.text.joined import Stretch, Tokenization, check_tokenization, prompt_of
@@ -68,6 +69,7 @@ class PreparedQuery(Prepared):
     case: QueryCase
     separator: str
 
+    @override
     def texts(self) -> Stored:
         """What is known of the query, and the contexts: long ones cut off, with the answers they say it has."""
         query = self.case.query

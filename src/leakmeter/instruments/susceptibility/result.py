@@ -14,9 +14,11 @@ from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
+from leakmeter.instruments.susceptibility.kept import KeptMixture
 from leakmeter.instruments.susceptibility.math import Spread, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.memorisation import Kind, Memorisation, MemorisationOfAll, begins, kinds_of
+from leakmeter.overriding import override
 from leakmeter.runs.result import Part, PieceFields, Result, Texts
 from leakmeter.stats import stats
 
@@ -78,6 +80,7 @@ class QueryResult(Result):
     n_contexts: int
 
     @staticmethod
+    @override
     def common(texts: Texts, warnings: Iterable[str] = ()) -> dict[str, Any]:
         """The fields that both estimators have, but `estimator`, for a constructor."""
         return {
@@ -120,6 +123,7 @@ class SusceptibilityResult(QueryResult):
     """How far contexts move the answers to one query, in nats."""
 
     schema: ClassVar = "susceptibility-1"
+    kept: ClassVar = KeptMixture
     quantities: ClassVar = _QUANTITIES
     pieces_at: ClassVar = PieceFields("contexts", nats="persuasion_nats", name="id")
 
@@ -202,6 +206,7 @@ class SusceptibilityResult(QueryResult):
         return frame_of(Context, self.contexts)
 
     @classmethod
+    @override
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> Summary:
         """Queries, contexts and factors over all queries.
 

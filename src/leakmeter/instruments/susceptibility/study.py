@@ -20,6 +20,7 @@ from leakmeter.instruments.susceptibility.memorisation import Memorisation
 from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 from leakmeter.instruments.susceptibility.relations import Relation, load_relations
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
 from leakmeter.stats.clusters import Estimate, Resamples
@@ -102,10 +103,12 @@ class Queries(Kind):
         **field_types(QuerySettings),
     }
 
+    @override
     def group_size(self, measure: Measure) -> int:
         """They share contexts."""
         return TOGETHER
 
+    @override
     def choice(self, given: Given) -> Drawn:
         """Six entities a relation behind 64 contexts, one in 32 of which mentions them, where nothing says else."""
         contexts = at_least_one("contexts", given.get("contexts", 64))
@@ -118,6 +121,7 @@ class Queries(Kind):
             given.get("relation_names", ()),
         )
 
+    @override
     def prompts(self, given: Given) -> QuerySettings:
         """Template and separator; the data set has to be one that can be read."""
         name = given["dataset"]
@@ -125,14 +129,17 @@ class Queries(Kind):
             raise UnknownNameError("set of relations", name, [_SHIPPED, "FILE.toml", "FILE.json"])
         return QuerySettings(**{key: given[key] for key in field_types(QuerySettings) if key in given})
 
+    @override
     def datasets(self) -> list[str]:
         """The set that ships."""
         return [_SHIPPED]
 
+    @override
     def sources(self, datasets: Sequence[str]) -> list[str]:
         """Of each set the relations, under its name, and for published templates the names they are filled with."""
         return [source for name in datasets for source in (name, name + _NAMES)]
 
+    @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[QueryCase]]:
         """The queries of each cell: of the same entities, behind contexts of which fewer are among more."""
         known: dict[str, tuple[Relation, ...]] = {}
@@ -146,14 +153,17 @@ class Queries(Kind):
                 drawn[name, choice] = _draw(known[name], choice)
         return [drawn[cell.dataset, drawn_of(cell)] for cell in cells]
 
+    @override
     def case(self, record: QueryCase) -> QueryCase:
         """The record."""
         return record
 
-    def told(self, record: QueryCase) -> Stored:
-        """All of it."""
+    @override
+    def record(self, record: QueryCase) -> Stored:
+        """All of it, by the names of earlier versions."""
         return record.stored()
 
+    @override
     def seed(self, cell: Cell) -> int:
         """That of the draws of entities and contexts."""
         return drawn_of(cell).choice_seed or 0
@@ -367,26 +377,31 @@ class Susceptibilities(Queries):
 
     shows: ClassVar = SHOWS
 
+    @override
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a query: what is known of it, and its numbers."""
         return queries_csv(finished.records, {f"{name}_nats": value_of(finished, name) for name in _STATISTICS})
 
+    @override
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
         """Mean susceptibility of all, open and closed queries; levels against each other."""
         return tables(study, [Series(one, dict(one.cell.factors), value_of(one, "susceptibility")) for one in cells])
 
+    @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """Susceptibility."""
         return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
 
+    @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """A line for all, for open and for closed queries."""
         axes = self.axes(study, rows)
         lines = [name for name in (*study.cells[0].factors, OPENNESS) if name != axes.x]
         return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
 
+    @override
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of the draws; the bootstrap over relations."""
         seeds = ", ".join(str(seed) for seed in dict.fromkeys(self.seed(cell) for cell in study.cells))

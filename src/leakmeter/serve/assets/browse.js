@@ -1,5 +1,5 @@
 "use strict";
-// The pages of runs: numbers that come later, progress, names, copies, and queries in SQL.
+// The pages of runs: numbers that come later, progress, names and copies.
 (() => {
   const at = (id) => document.getElementById(id);
   const { post, stream, why } = window.leakmeter;
@@ -108,36 +108,4 @@
       button.textContent = "Selected: copy it with the keyboard";
     }
   });
-
-  const sql = at("sql");
-  if (sql) {
-    let asked = null;
-    const ask = async (path, show) => {
-      if (asked) asked.abort();
-      const mine = asked = new AbortController();
-      say("status", "Asking …");
-      at("cancel").disabled = false;
-      try { await show(await posted(path, { sql: sql.sql.value }, mine.signal)); }
-      catch (error) { if (mine === asked) say("status", error.name === "AbortError" ? "Cancelled." : error.message, error.name !== "AbortError"); }
-      if (mine === asked) { asked = null; at("cancel").disabled = true; }
-    };
-    sql.addEventListener("submit", (event) => {
-      event.preventDefault();
-      ask("/sql/rows", async (answer) => {
-        const { html, said } = await answer.json();
-        at("answer").innerHTML = html; // made by the server, where every text was escaped
-        say("status", said);
-      });
-    });
-    sql.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) sql.requestSubmit(); });
-    at("csv").addEventListener("click", () => ask("/sql/csv", async (answer) => {
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(await answer.blob());
-      link.download = "rows.csv";
-      link.click();
-      URL.revokeObjectURL(link.href);
-      say("status", "Downloaded.");
-    }));
-    at("cancel").addEventListener("click", () => asked && asked.abort());
-  }
 })();

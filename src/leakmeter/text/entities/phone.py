@@ -36,6 +36,17 @@ def check_region(region: str) -> None:
         raise UnknownNameError("region", region, phonenumbers.SUPPORTED_REGIONS)
 
 
+def is_value(text: str) -> bool:
+    """Whether a text is a normal form of a number."""
+    import phonenumbers as library
+
+    try:
+        library.parse(text.partition(";")[0])
+    except library.NumberParseException:
+        return False
+    return True
+
+
 def find(text: str, region: str) -> Iterator[Mention]:
     """Telephone numbers of a text.
 

@@ -5,7 +5,7 @@ Neither has what was retrieved: it stands in a field beside them, in one of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leakmeter.traces.formats.base import Choices, Format, Record
@@ -117,13 +117,22 @@ def _status(answer: Any) -> int:
 
 def joined(spans: list[Span]) -> list[Span]:
     """Requests and answers of a batch, of one `custom_id`, as one call."""
-    answer = next((span for span in spans if span.span_id == "answer"), None)
-    request = next((span for span in spans if span.kind == "llm"), None)
-    if answer is None:
+    halves = [span for span in spans if span.span_id == "answer"]
+    # Of an answer that failed first and then came, the latter counts.
+    answers = _different(span for span in halves if span.answers) or halves[:1]
+    requests = _different(span for span in spans if span.kind == "llm")
+    if not answers:
         return spans
-    if request is None:
+    if len(answers) > 1 or len(requests) > 1:
+        # Nobody can tell which answer is whose.
+        for number, call in enumerate(calls := requests or answers, 1):
+            call.span_id, call.kind, call.problem = str(number), "llm", Reason.SAME_ID.value
+        return calls
+    (answer,) = answers
+    if not requests:
         answer.kind, answer.problem = "llm", Reason.NO_PROMPT.value
         return [answer]
+    (request,) = requests
     # The request alone has no answer, which is no problem of the two together.
     if request.problem in (None, Reason.NO_ANSWER.value):
         request.problem = answer.problem
@@ -135,6 +144,14 @@ def joined(spans: list[Span]) -> list[Span]:
     request.documents = request.documents or answer.documents
     request.user, request.session = request.user or answer.user, request.session or answer.session
     return [request]
+
+
+def _different(spans: Iterable[Span]) -> list[Span]:
+    """The first of all spans that say the same: one that was logged twice is one."""
+    found: dict[str, Span] = {}
+    for span in spans:
+        found.setdefault(repr(span.said), span)
+    return list(found.values())
 
 
 FORMAT = Format(

@@ -13,6 +13,7 @@ from leakmeter.traces.span import Kind, Span, documents_of
 _KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
 _STARTS: Mapping[Kind, str] = {"llm": "llm", "retriever": "retrieval", "reranker": "reranker"}
 _MOST_PARTS = 16
+_MOST_DIGITS = 9
 
 
 def nested(attributes: Record) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def _listed(value: Any) -> Any:
         return [nested(one) if is_record(one) else one for one in value]
     if not is_record(value):
         return value
-    if value and all(isinstance(name, str) and name.isdecimal() for name in value):
+    if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= _MOST_DIGITS for name in value):
         return [_listed(value[name]) for name in sorted(value, key=int)]
     if any("." in str(name) for name in value):
         return nested(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ _OPERATIONS: Mapping[str, Kind] = {
 _REQUEST = "gen_ai.request."
 _ERROR = (2, "STATUS_CODE_ERROR")
 _DEEPEST = 64
+_WHOLE = re.compile(r"-?\d{1,19}")
 
 
 def attributes_of(held: object) -> dict[str, Any]:
@@ -39,7 +41,7 @@ def _value(held: Any, depth: int) -> Any:
     if "intValue" in held:
         # Whole numbers of 64 bits are texts in JSON.
         value = held["intValue"]
-        return int(value) if isinstance(value, str) and value.lstrip("-").isdecimal() else value
+        return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
     if is_record(held.get("arrayValue")):
         values = held["arrayValue"].get("values")
         return [_value(one, depth + 1) for one in values] if isinstance(values, list) else []

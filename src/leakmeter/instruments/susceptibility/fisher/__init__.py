@@ -8,6 +8,5 @@ INSTRUMENT = Instrument(
     measure_at="measure:Fisher",
     result_at="result:FisherResult",
     example_at="example:example",
-    functions=("api:fisher_susceptibility",),
     study_at="study:KIND",
 )

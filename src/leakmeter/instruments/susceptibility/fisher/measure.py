@@ -16,6 +16,7 @@ from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import Gradients, Trial
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.item import QueryItem
+from leakmeter.overriding import override
 from leakmeter.stats.fisher import Estimate, estimated, probes_needed
 
 Method = Literal["deflated", "sketch", "top-k"]
@@ -98,10 +99,12 @@ class Fisher(Measure):
     def _is_adaptive(self) -> bool:
         return self.relative_error is not None and self.method != "top-k"
 
+    @override
     def check(self, item: QueryItem) -> None:
         """Refuse a case without a query or without contexts where they are needed, and a slot that is too long."""
         self._request(item, self.probes)
 
+    @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
         """Measure one query.
 

@@ -12,7 +12,9 @@ from leakmeter.core.places import Quantities
 from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
+from leakmeter.instruments.susceptibility.kept import KeptGradients
 from leakmeter.instruments.susceptibility.result import QueryResult, Values, check_any, usual_cost
+from leakmeter.overriding import override
 from leakmeter.runs.result import TOKENIZATION, Part, PieceFields, Texts
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class FisherResult(QueryResult):
     """How far changes of a query's vectors would move the answer to it, nats; most fields are as they were given."""
 
     schema: ClassVar = "fisher-1"
+    kept: ClassVar = KeptGradients
     quantities: ClassVar = _QUANTITIES
     defining: ClassVar = (TOKENIZATION, "params.sigma", "params.place")
     pieces_at: ClassVar = PieceFields("values", nats="fisher_nats", name="sigma")
@@ -114,6 +117,7 @@ class FisherResult(QueryResult):
         return frame_of(Value, self.values).assign(interval_nats=intervals, **numbers)
 
     @classmethod
+    @override
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> FisherSummary:
         """Values of each Σ over the queries.
 

@@ -37,6 +37,7 @@ from leakmeter.instruments.susceptibility.study import (
     queries_csv,
     value_of,
 )
+from leakmeter.overriding import override
 from leakmeter.report import charts
 from leakmeter.report.blocks import Chart
 from leakmeter.stats.agreement import held_out, partial_spearman, pearson, spearman
@@ -238,6 +239,7 @@ class FisherSusceptibilities(Queries):
     settings: ClassVar = {**Queries.settings, "answer_tokens": "int"}
     shows: ClassVar = {_AGREEMENT: "correlations of every variant with Monte Carlo susceptibility", **SHOWS}
 
+    @override
     def choice(self, given: Given) -> Drawn:
         """With the tokens of answers where the study says how many."""
         drawn = super().choice(given)
@@ -245,12 +247,14 @@ class FisherSusceptibilities(Queries):
             return drawn
         return Answered(**asdict(drawn), answer_tokens=given["answer_tokens"])
 
+    @override
     def measure(self, measure: Measure, given: Given) -> Measure:
         """With every Σ that its place may have, where the study names none: all come from the same passes."""
         if not isinstance(measure, Fisher) or "sigma" in given:
             return measure
         return replace(measure, sigma=tuple(name for name in get_args(Sigma) if _may_have(measure, name)))
 
+    @override
     def yardsticks(self, cells: Sequence[Cell]) -> list[Cell]:
         """The Monte Carlo susceptibility of each model and choice of queries."""
         first = {(cell.model, cell.dataset, cell.choice, cell.settings): cell for cell in reversed(cells)}
@@ -265,12 +269,14 @@ class FisherSusceptibilities(Queries):
             for number, cell in enumerate(reversed(first.values()), len(cells))
         ]
 
+    @override
     def items_csv(self, finished: FinishedCell) -> str:
         """One row a query: what is known of it, and its numbers."""
         if isinstance(finished.cell.measure, Susceptibility):
             return monte_carlo.KIND.items_csv(finished)
         return queries_csv(finished.records, {one.name: one.values for one in _predictors_of(finished)})
 
+    @override
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
@@ -279,10 +285,12 @@ class FisherSusceptibilities(Queries):
             return _agreement(study, cells)
         return monte_carlo.tables(study, list(_series_of(cells)))
 
+    @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """Spearman's correlation of each variant, or susceptibility."""
         return Axes(_PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else monte_carlo.KIND.axes(study, rows)
 
+    @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """Correlations, a panel for each choice of queries; or means, a panel for each variant."""
         shared = [name for name in study.cells[0].factors if name not in _OF_FISHER]
@@ -293,6 +301,7 @@ class FisherSusceptibilities(Queries):
             return figure.levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer)
         return figure.agreement(rows, y=_PREDICTOR, panels=_QUERIES, lines=shared, title=study.title, footer=footer)
 
+    @override
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
         """Of agreement a second figure for each Monte Carlo cell, beside the file of its queries (see `pages`).
 
@@ -304,6 +313,7 @@ class FisherSusceptibilities(Queries):
                 file = stem.with_name(_file_of(cell))
                 charts.write(_queries_chart(study, cell, rows, footer, file.with_suffix(".csv")), file)
 
+    @override
     def about(self, study: Study) -> tuple[str, str]:
         """Seeds of the draws, and of directions; the bootstrap over relations."""
         drawn, _ = monte_carlo.KIND.about(study)
@@ -314,6 +324,7 @@ class FisherSusceptibilities(Queries):
             f"{INTERVALS}; {partial if study.show == _AGREEMENT else _UNITS}",
         )
 
+    @override
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
         """Every query with its Monte Carlo susceptibility and all that is held against it."""
         if study.show != _AGREEMENT:

@@ -1,0 +1,52 @@
+"""What runs keep of a case whose context's influence was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leakmeter.core.item import LEVELS
+from leakmeter.core.measurement import COUNT, HALF_WIDTH, Measurement
+from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
+from leakmeter.overriding import override
+from leakmeter.runs.damage import FieldError
+from leakmeter.runs.kept import KeptCase, Series
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptInfluence(KeptCase):
+    """The texts of a case with a context and one or more responses."""
+
+    @override
+    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
+        """See `KeptCase.series`."""
+        names, n_tokens = self.span_names, self.token_counts
+        if not n_tokens:
+            raise FieldError("statistic token", "is there of no response")
+        first = n_tokens[:1]
+        scored = names
+        if params.get("search") is not None:
+            scored = [one.piece for one in measurements if (one.statistic, one.sample) == ("without_this", 0)]
+            self._check_search(scored, measurements)
+            yield Series(SCREENED, first, names, is_needed=False)
+            yield Series(GROUPED, first, names, is_needed=False)
+            yield Series(AUDITED, (1,), scored, COUNT, is_needed=False, below=MOST_ROUNDS + 1)
+        yield self.response_ids
+        yield from self.of_tokens("whole")
+        yield from self.of_tokens("log_prob", is_needed=False)
+        yield Series("noise", first)
+        yield Series("without_this", n_tokens, scored)
+        yield Series("only_this", first, scored)
+        yield Series("swapped", first, names, is_needed=False)
+        yield Series("placebo", first, None, is_needed=False)
+        yield Series("placebo_alone", first, is_needed=False)
+        yield Series(HALF_WIDTH, n_tokens, ("", *names), is_needed=False)
+
+    def _check_search(self, scored: Sequence[str], measurements: Sequence[Measurement]) -> None:
+        """A screen looks at all pieces, or, where the model hides none, at none."""
+        screened = {one.piece for one in measurements if one.statistic == SCREENED}
+        if not {*scored} <= {*self.span_names}:
+            raise FieldError("piece of without_this", "is none of the case's")
+        if screened and not screened.issuperset(span.name for span in self.spans if span.kind not in LEVELS):
+            raise FieldError(f"statistic {SCREENED}", "is missing of a piece")

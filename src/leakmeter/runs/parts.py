@@ -1,0 +1,211 @@
+"""Parts of a run as they are read: texts, measurements and parameters held against what leakmeter writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Self, get_type_hints
+
+from leakmeter.core import registry
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.measurement import Measurement
+from leakmeter.core.record import reader_of, records_in
+from leakmeter.errors import UsageError
+from leakmeter.runs.damage import FieldError
+from leakmeter.runs.kept import KeptCase
+from leakmeter.runs.rundir import SPEC, RunDirectory
+from leakmeter.runs.spec import RunSpec
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+Part = tuple[JsonObject, list[Measurement]]
+"""A case's texts (see `runs.measure.texts_of`) and its measurements."""
+
+
+@dataclass(slots=True)
+class PartReader:
+    """Reads the parts of one run."""
+
+    directory: RunDirectory
+    record: JsonObject
+    """What the run says of itself: its spec, or what it measures until it is complete."""
+    kind: type[KeptCase] = KeptCase
+    params: Mapping[str, Any] | None = None
+    """Of the measure; None where nothing says them, or the measure is not installed: then texts alone are checked."""
+    _same: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, directory: RunDirectory) -> Self:
+        """The reader of a run, complete or not.
+
+        Raises:
+            StoreError: what the run says of itself is damaged.
+        """
+        return cls.of_complete(directory) if directory.is_complete else cls._of(directory, directory.read_begun())
+
+    @classmethod
+    def of_complete(cls, directory: RunDirectory) -> Self:
+        """The reader of a complete run.
+
+        Raises:
+            StoreError: it is not complete, or its spec is damaged.
+        """
+        record = directory.read_spec()
+        with directory.reading(SPEC):
+            if RunSpec.of(record).id != record["id"]:
+                raise FieldError("id", "is not that of what the run holds")
+            return cls._of(directory, record)
+
+    @classmethod
+    def _of(cls, directory: RunDirectory, record: JsonObject) -> Self:
+        measure, params = record.get("measure"), record.get("params")
+        if measure not in registry.instruments() or params is None:
+            return cls(directory, record)
+        found = registry.instrument(measure)
+        if directory.is_complete:
+            _check_params(found.measure, params)
+        return cls(directory, record, found.result.kept, params)
+
+    def texts(self, number: int) -> list[JsonObject]:
+        """Texts of one part, one object a case.
+
+        Raises:
+            StoreError: see `RunDirectory.read_part`.
+        """
+        cases = self.directory.read_texts(number)
+        self._checked(number, cases)
+        return cases
+
+    def cases(self, number: int) -> list[Part]:
+        """The cases of one part, each with its own measurements.
+
+        Raises:
+            StoreError: see `RunDirectory.read_part`.
+        """
+        cases, measurements = self.directory.read_part(number)
+        kept = self._checked(number, cases)
+        with self.directory.reading(self.directory.numbers_of(number).name):
+            by_case: dict[str, list[Measurement]] = {case["id"]: [] for case in cases}
+            for measurement in measurements:
+                if measurement.item not in by_case:
+                    raise FieldError("item", "is none of the part's cases")
+                by_case[measurement.item].append(measurement)
+            if self.params is not None:
+                for one in kept:
+                    one.check_measurements(self.params, by_case[one.id])
+        return [(case, by_case[case["id"]]) for case in cases]
+
+    def all_cases(self) -> Iterator[Part]:
+        """The cases of a complete run, in order.
+
+        Raises:
+            StoreError: see `RunDirectory.read_part`.
+        """
+        ids: list[str] = []
+        for number in range(self.record["n_parts"]):
+            for case in self.cases(number):
+                ids.append(case[0]["id"])
+                yield case
+        if ids != [case.get("id") for case in self.record["cases"]]:
+            with self.directory.reading(SPEC):
+                raise FieldError("cases", "are not those of the parts")
+
+    def _checked(self, number: int, cases: list[JsonObject]) -> list[KeptCase]:
+        with self.directory.reading(self.directory.texts_of(number).name):
+            kept = [_kept(self.kind, case, str(place)) for place, case in enumerate(cases)]
+            if len({one.id for one in kept}) < len(kept):
+                raise FieldError("id", "is that of two cases")
+            for place, one in enumerate(kept):
+                for name in self.kind.same:
+                    if self._same.setdefault(name, getattr(one, name)) != getattr(one, name):
+                        raise FieldError(f"{place}.{name}", "is not that of the other cases")
+        return kept
+
+
+def cases_of_part(directory: RunDirectory, number: int) -> list[Part]:
+    """See `PartReader.cases`."""
+    return PartReader.of(directory).cases(number)
+
+
+def cases_of_run(directory: RunDirectory) -> Iterator[Part]:
+    """See `PartReader.of_complete` and `PartReader.all_cases`."""
+    return PartReader.of_complete(directory).all_cases()
+
+
+def _check_params(measure: Any, params: Mapping[str, Any]) -> None:
+    """Refuse parameters that are none of a measure's.
+
+    Raises:
+        FieldError: one is missing, or of another kind; or they do not go together.
+    """
+    kinds = _kinds_of(measure)
+    if not params.keys() <= kinds.keys():
+        raise FieldError("params", "has one that the measure has not")
+    given = {name: _parameter(kinds[name], value, f"params.{name}") for name, value in params.items()}
+    try:
+        needed = measure(**given).record().keys()
+    except (UsageError, TypeError):
+        raise FieldError("params", "are none that the measure takes") from None
+    for name in sorted(needed - params.keys() - {*measure.added}):
+        raise FieldError(f"params.{name}", "is missing")
+
+
+def _parameter(kind: Any, value: Any, place: str) -> Any:
+    from pydantic import PydanticSchemaGenerationError, ValidationError
+
+    try:
+        reader = reader_of(kind)
+    except PydanticSchemaGenerationError:
+        # An object of the user's own, of which a run keeps the fields.
+        if not isinstance(value, dict | None):
+            raise FieldError(place, "has to be an object") from None
+        return None
+    try:
+        # As JSON, a list stands for a tuple, and nothing else for anything.
+        return reader.validate_json(json.dumps(value), strict=True)
+    except ValidationError as error:
+        raise _damage(error, place, frozenset()) from None
+
+
+@cache
+def _kinds_of(measure: Any) -> dict[str, Any]:
+    hints = get_type_hints(measure)
+    return {one.name: hints[one.name] for one in fields(measure)}
+
+
+def _kept(kind: type[KeptCase], value: object, place: str) -> KeptCase:
+    from pydantic import ValidationError
+
+    try:
+        made: KeptCase = reader_of(kind).validate_python(value)
+    except ValidationError as error:
+        raise _damage(error, place, _names_in(kind)) from None
+    return made
+
+
+@cache
+def _names_in(kind: type[KeptCase]) -> frozenset[str]:
+    """Names of fields of a record and of those that it holds."""
+    return frozenset(one.name for record in records_in(kind) for one in fields(record))
+
+
+def _damage(error: ValidationError, place: str, names: Collection[str]) -> FieldError:
+    """What is wrong first.
+
+    Args:
+        error: of pydantic.
+        place: of what it looked at.
+        names: of fields; what else it calls a place by may be a text of the user's.
+    """
+    first = error.errors(include_url=False, include_input=False)[0]
+    known = takewhile(lambda one: isinstance(one, int) or one in names, first["loc"])
+    where = ".".join((place, *map(str, known)))
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, FieldError):
+        return FieldError(f"{where}.{cause.field}", cause.why)
+    said = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Input ")
+    return FieldError(where, said)

@@ -1,0 +1,196 @@
+"""Twenty threads at one guard, or at one ledger: no answer is lost or counted twice, and no budget is overrun."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from threading import Barrier
+from typing import Any, Final
+
+import pytest
+
+import leakmeter
+from helpers.logged_answers import Echo
+from leakmeter.errors import LeakmeterError, UsageError
+from leakmeter.ledger.forget import forget
+from leakmeter.ledger.guard import Guard, Verdict
+from leakmeter.ledger.measuring import Measuring
+from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.totals import Book
+
+N: Final = 20
+DOCUMENTS: Final = {"file-7": "Ms Ana Quill came.", "weather": "It rains."}
+ASKED: Final = ("Who came?", "Ana Quill")
+
+
+@pytest.fixture(autouse=True)
+def own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "ledger"
+
+
+def guard(folder: Path, budget: float = 1e6) -> Guard:
+    return leakmeter.Guard(leakmeter.Meter(Echo()), budget=budget, ledger=folder)
+
+
+def at_once(work: Callable[[int], Any]) -> list[Any]:
+    """What twenty threads come to that begin together; the first error is raised."""
+    barrier = Barrier(N)
+
+    def begun(number: int) -> Any:
+        barrier.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(N) as pool:
+        return list(pool.map(begun, range(N)))
+
+
+def nats_of_one(folder: Path) -> float:
+    """What one answer tells of the document."""
+    return guard(folder).check(DOCUMENTS, *ASKED, "somebody", record=False).uses[0].signed_nats
+
+
+def rows(ledger: Ledger, table: str) -> Counter[str]:
+    return Counter(repr(row) for row in ledger.rows(table))
+
+
+def check_whole(ledger: Ledger, n_answers: int) -> Book:
+    """A book of so many answers with all of their numbers, each of which stands there once."""
+    book = Book(ledger)
+    assert len(book.events) == len({event["event"] for event in book.events}) == n_answers
+    for event in book.events:
+        assert {row["document"] for row in book.retrieved(event)} == set(DOCUMENTS)
+        assert len(list(book.looks_of(event, "document"))) == len(book.retrieved(event)) == len(DOCUMENTS)
+    for table in ("scores", "measured", "mentions"):
+        assert set(rows(ledger, table).values()) <= {1}, table
+    assert ledger.verify()[1] == []
+    return book
+
+
+@pytest.mark.parametrize(
+    ("n_guards", "trace_id", "recipients"),
+    [
+        *((1, None, 1), (1, "the application's", 1), (1, None, 4), (1, None, N), (N, None, 1)),
+        pytest.param(N, "the application's", 1, marks=pytest.mark.long),
+        pytest.param(N, None, 4, marks=pytest.mark.long),
+        pytest.param(N, None, N, marks=pytest.mark.long),
+    ],
+)
+def test_no_budget_is_overrun(folder: Path, n_guards: int, trace_id: str | None, recipients: int) -> None:
+    nats = nats_of_one(folder)
+    guards = [guard(folder, budget=3.5 * nats) for _ in range(n_guards)]
+
+    def check(number: int) -> Verdict:
+        who = f"reader-{number % recipients}"
+        return guards[number % n_guards].check(DOCUMENTS, *ASKED, who, trace_id=trace_id, redact=False)
+
+    verdicts = at_once(check)
+    n_each = min(3, N // recipients)
+    assert sum(verdict.within for verdict in verdicts) == n_each * recipients
+    assert all(verdict.within == verdict.recorded for verdict in verdicts)
+    book = check_whole(guards[0].ledger, n_each * recipients)
+    totals = [one.total for one in book.told("document", by_recipient=True) if one.thing.id == "file-7"]
+    assert [one.n_answers for one in totals] == [n_each] * recipients
+    assert [one.largest_running_nats for one in totals] == pytest.approx([n_each * nats] * recipients)
+    # Each answer was checked against all that were counted before it.
+    before = sorted(verdict.uses[0].before_nats for verdict in verdicts if verdict.within)
+    assert before == pytest.approx(sorted([n * nats for n in range(n_each)] * recipients))
+
+
+def test_a_verdict_that_is_recorded_by_many_counts_once(folder: Path) -> None:
+    watch = guard(folder, budget=1e-6)
+    verdict = watch.check(DOCUMENTS, *ASKED, "reader-1", redact=False)
+    assert not verdict.within
+    assert all(one.recorded for one in at_once(lambda number: watch.record(verdict)))
+    check_whole(watch.ledger, 1)
+
+
+def test_answers_are_counted_with_their_numbers_while_others_forget(folder: Path) -> None:
+    watch = guard(folder)
+    watch.check(DOCUMENTS, *ASKED, "reader-0", redact=False)
+    other = Ledger.of_user(folder)
+
+    def work(number: int) -> int:
+        if number % 4 == 0:
+            try:
+                return forget(other, "reader-0", "recipient").n_events
+            except LeakmeterError:
+                return 0  # another was first
+        return -len([watch.check(DOCUMENTS, *ASKED, f"reader-{number % 2}", redact=False)])
+
+    done = at_once(work)
+    check_whole(watch.ledger, 1 - sum(done))
+
+
+def test_what_is_forgotten_before_an_answer_is_counted_is_counted_with_it(folder: Path) -> None:
+    watch = guard(folder)
+    watch.check(DOCUMENTS, *ASKED, "reader-0", redact=False)
+    # The ledger has the numbers of this answer already, until it has not.
+    verdict = watch.check(DOCUMENTS, *ASKED, "reader-1", redact=False, record=False)
+    forget(Ledger.of_user(folder), "file-7")
+    watch.record(verdict)
+    told = Book(watch.ledger).told("document", by_recipient=True)
+    (found,) = (one for one in told if one.thing.id == "file-7")
+    assert (found.recipient, found.total.n_answers) == (watch.ledger.keys.recipient("reader-1"), 1)
+    assert found.total.signed_nats == pytest.approx(verdict.uses[0].signed_nats)
+
+
+def keeping(folder: Path) -> Guard:
+    return leakmeter.Guard(leakmeter.Meter(Echo()), budget=1e6, ledger=folder, how=Measuring(keep_texts=True))
+
+
+def check_texts(ledger: Ledger) -> None:
+    """What is said to be kept is there, and nothing else."""
+    assert {score for score, told in ledger.texts.all_texts() if told is not None} == Book(ledger).kept
+
+
+def test_texts_that_are_gone_when_an_answer_is_counted_are_not_said_to_be_kept(folder: Path) -> None:
+    watch = keeping(folder)
+    watch.check(DOCUMENTS, *ASKED, "reader-0", redact=False)
+    verdict = watch.check(DOCUMENTS, "And who?", "Ana Quill", "reader-1", redact=False, record=False)
+    forget(Ledger.of_user(folder), "reader-0")
+    watch.record(verdict)
+    check_texts(watch.ledger)
+    check_whole(watch.ledger, 1)
+
+
+def test_forgetting_at_once_with_checks_that_keep_texts(folder: Path) -> None:
+    watch = keeping(folder)
+    watch.check(DOCUMENTS, *ASKED, "reader-0", redact=False)
+    other = Ledger.of_user(folder)
+
+    def work(number: int) -> object:
+        if number % 2:
+            return watch.check(DOCUMENTS, *ASKED, f"reader-{number % 4}", redact=False)
+        with suppress(UsageError):  # nothing of it is there now
+            return forget(other, "file-7" if number % 4 else "reader-1")
+        return None
+
+    at_once(work)
+    check_texts(watch.ledger)
+    book = Book(watch.ledger)
+    for event in book.events:
+        assert len(list(book.looks_of(event, "document"))) == len(book.retrieved(event)) > 0
+
+
+def test_one_ledger_is_read_by_many_while_it_is_written_to(folder: Path) -> None:
+    watch = guard(folder)
+    watch.check(DOCUMENTS, *ASKED, "reader-0", redact=False)
+    verdicts = [watch.check(DOCUMENTS, *ASKED, f"reader-{n}", redact=False, record=False) for n in range(4)]
+
+    def work(number: int) -> object:
+        return (
+            watch.record(verdicts[number])
+            if number < len(verdicts)
+            else Book(watch.ledger).told("document", by_recipient=False)
+        )
+
+    at_once(work)
+    check_whole(watch.ledger, 5)

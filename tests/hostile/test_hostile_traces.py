@@ -1,0 +1,615 @@
+"""Logs that somebody made to hurt: each ends in a result or a refusal of one line, in little memory, in linear time.
+
+Time is counted in steps of the interpreter, so that no clock is asked.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from helpers.logged_answers import Echo, logged
+from helpers.logged_traffic import WRITERS, exchanges
+from leakmeter.data import opened as opened_module
+from leakmeter.errors import DataError, LeakmeterError
+from leakmeter.ledger import measuring
+from leakmeter.ledger.keys import Keys
+from leakmeter.ledger.measuring import add
+from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.turns import Turns
+from leakmeter.runs.loading import KeptModel
+from leakmeter.traces import LoggedAnswer, LoggedMessage, Place, Reason, TraceReader, as_case
+from leakmeter.traces import places as places_module
+from leakmeter.traces import reader as reader_module
+from leakmeter.traces import records as records_module
+from leakmeter.traces.answer import LoggedDocument
+from leakmeter.traces.places import Retrieved, find
+from leakmeter.traces.refused import Refused, Unusable
+from leakmeter.traces.span import Kind, Span
+from leakmeter.traces.trace import Outcome, outcome_of
+
+Call = Callable[..., Any]
+RAIN: Final = "It rains in Rome."
+OWN: Final[dict[str, Any]] = {
+    "schema": "leakmeter-answer/1",
+    "trace_id": "t",
+    "span_id": "1",
+    "messages": [{"role": "user", "content": f"{RAIN}\n\nWhere?"}],
+    "answer": "Rome",
+    "documents": [{"id": "weather", "text": RAIN}],
+}
+
+
+def n_steps(work: Callable[[], object]) -> int:
+    """Steps of the interpreter."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, given: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return count
+
+
+def n_searches(work: Callable[[], object]) -> int:
+    """How often one text was looked for in another."""
+    count = 0
+
+    def profile(frame: FrameType, event: str, given: object) -> None:
+        nonlocal count
+        count += event == "c_call" and getattr(given, "__name__", "") == "find"
+
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def check_linear(work: Callable[[int], Callable[[], object]], n: int) -> None:
+    """Twice as much takes about twice the steps; what grows with the square takes four times as many."""
+    work(2)()  # whatever is done once
+    assert n_steps(work(2 * n)) < 2.6 * n_steps(work(n))
+
+
+def lines(path: Path, records: Iterable[Any]) -> Path:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in records)
+    return path
+
+
+def read(path: Path, **options: Any) -> tuple[TraceReader, list[LoggedAnswer | Refused]]:
+    reader = TraceReader(path, **options)
+    return reader, list(reader)
+
+
+def check_refused(cli: Call, path: Path, why: str) -> None:
+    """The command ends with one line, which says why."""
+    ended = cli("ledger", "add", path, "--model", "toy", "--ledger", path.with_name("ledger"))
+    assert (ended.code, ended.out) == (2, "")
+    (line,) = ended.err.splitlines()
+    assert why in line
+
+
+# Trees of spans.
+
+
+def span(number: int, kind: Kind, parent: int | None = None, **fields: Any) -> Span:
+    """A step at the second of its number; a call answers, and what searches finds the weather."""
+    made = Span("t", str(number), f"log, {number}", kind, None if parent is None else str(parent), number, number + 0.5)
+    if kind == "llm":
+        made.messages = [["assistant", f"said {number - 1}"], ["user", f"{RAIN} Where?"]]
+        made.answers = [[f"said {number}", "stop"]]
+    elif kind in ("retriever", "reranker"):
+        made.documents = [["weather", RAIN]]
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def chain(n: int) -> list[Span]:
+    return [span(0, "retriever"), *(span(i, "other", i - 1) for i in range(1, n)), span(n, "llm", n - 1)]
+
+
+def ring(n: int) -> list[Span]:
+    return [span(n + 1, "retriever"), *(span(i, "other", (i + 1) % n) for i in range(n)), span(n + 2, "llm", 0)]
+
+
+def ring_of_calls(n: int) -> list[Span]:
+    return [span(-1, "retriever"), *(span(i, "llm", (i + 1) % n) for i in range(n))]
+
+
+def calls(n: int) -> list[Span]:
+    return [span(-1, "retriever"), *(span(i, "llm") for i in range(n))]
+
+
+def tools(n: int) -> list[Span]:
+    used = (span(i, "tool", answers=[[f"said {i}", None]]) for i in range(n))
+    return [span(-1, "retriever"), *used, *(span(i, "llm") for i in range(n, 2 * n))]
+
+
+def rerankers(n: int) -> list[Span]:
+    return [*(span(i, "reranker") for i in range(n)), span(n, "llm")]
+
+
+def twice(n: int) -> list[Span]:
+    return [span(-1, "retriever"), *(span(0, "llm", answers=[[f"said {i}", None]]) for i in range(n))]
+
+
+@pytest.mark.parametrize("shape", [chain, ring, ring_of_calls, calls, tools, rerankers, twice])
+def test_spans_take_a_time_in_proportion_to_their_number(shape: Callable[[int], list[Span]]) -> None:
+    def work(n: int) -> Callable[[], Outcome]:
+        spans = shape(n)
+        return lambda: outcome_of(spans, "x")
+
+    check_linear(work, 40)
+
+
+@pytest.mark.parametrize(
+    ("spans", "reasons", "n_hidden"),
+    [
+        (chain(5), [], 1),  # within the retrieval
+        (ring(3), [None], 0),
+        (ring_of_calls(3), [None] * 3, 0),
+        ([span(0, "retriever", 0), span(1, "llm", 1)], [None], 0),
+        ([span(0, "retriever", 77), span(1, "llm", 78)], [None], 0),
+        (twice(3), [Reason.SAME_ID, Reason.SAME_ID, None], 0),
+        ([*calls(1), *calls(1)], [None], 0),
+    ],
+)
+def test_no_answer_is_lost_whatever_is_above_it(spans: list[Span], reasons: list[Reason | None], n_hidden: int) -> None:
+    found = outcome_of(spans, "x")
+    assert [getattr(one, "reason", None) for one in found.found] == reasons
+    assert found.n_hidden == n_hidden
+
+
+def test_of_a_trace_no_more_is_looked_for_than_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = [
+        one
+        for i in range(0, 80, 2)
+        for one in (span(i, "retriever", documents=[[str(i), f"{RAIN} {i}"]]), span(i + 1, "llm"))
+    ]
+    spans[-1].messages = [["user", " ".join(f"{RAIN} {i}" for i in range(0, 80, 2))]]
+    (whole,) = (one for one in outcome_of(spans, "x").found if isinstance(one, LoggedAnswer))
+    assert len(whole.documents) == 40
+    monkeypatch.setattr(places_module, "MOST_WORK", 10**6)
+    found = outcome_of(spans, "x").found
+    assert {one.reason for one in found if isinstance(one, Refused)} == {Reason.TOO_MANY_DOCUMENTS}
+    assert n_steps(lambda: outcome_of(spans, "x")) < 10**5
+
+
+@pytest.mark.parametrize("n", [3, 30])
+def test_a_record_with_too_many_spans_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr(reader_module, "MOST_SPANS", 10)
+    rows = [{"id": str(i), "type": "SPAN", "parentObservationId": str(i - 1)} for i in range(n)]
+    reader, _ = read(lines(tmp_path / "log.jsonl", [{"id": "t", "observations": rows}]))
+    assert reader.refused == ({Reason.TOO_MANY_SPANS: 1} if n > 10 else {})
+
+
+# Texts in prompts.
+
+
+def prompt(*contents: str) -> list[LoggedMessage]:
+    return [LoggedMessage("user", content) for content in contents]
+
+
+def test_places_take_a_time_in_proportion_to_their_number() -> None:
+    def work(n: int) -> Callable[[], object]:
+        texts, messages = [Retrieved("a", "."), Retrieved("b", ",")], prompt(".," * n)
+        return lambda: find(texts, messages)
+
+    check_linear(work, 200)
+
+
+@pytest.mark.parametrize("text", ["a" * 2000, "ab " * 700 + "a"])
+def test_places_within_words_are_not_tried_one_by_one(text: str) -> None:
+    messages = prompt("a" * 4000, "ab " * 1400, f"{text}, {text}x {text}")
+
+    def work() -> None:
+        (found,) = find([Retrieved("a", text)], messages).documents
+        assert [(place.message, place.start) for place in found.places] == [(2, 0), (2, 2 * len(text) + 4)]
+
+    assert n_searches(work) < 20
+
+
+def test_texts_and_places_beyond_all_use_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [Retrieved(str(n), f"n{n}x") for n in range(100)]
+    content = " ".join(one.text or "" for one in many)
+    assert len(find(many, prompt(content)).documents) == 100
+    for name, most in (("MOST_PLACES", 99), ("MOST_WORK", 10**5)):
+        with monkeypatch.context() as patched:
+            patched.setattr(places_module, name, most)
+            with pytest.raises(Unusable) as refused:
+                find(many, prompt(content))
+            assert refused.value.reason is Reason.TOO_MANY_DOCUMENTS
+
+
+class Compared(str):
+    """An id whose comparisons take steps."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == str(other)
+
+
+def test_one_text_under_many_ids_takes_a_time_in_proportion_to_their_number() -> None:
+    def work(n: int) -> Callable[[], object]:
+        texts = [Retrieved(Compared(i), RAIN) for i in range(n)]
+        return lambda: find(texts, prompt(RAIN))
+
+    check_linear(work, 100)
+    (found,) = find([Retrieved(str(i % 50), RAIN) for i in range(99)], prompt(RAIN)).documents
+    assert (found.id, found.other_ids) == ("0", tuple(map(str, range(1, 50))))
+
+
+def conversation(n: int) -> LoggedAnswer:
+    """As many messages, each with a place of its own document."""
+    messages = tuple(LoggedMessage("user", f"{RAIN} {number}") for number in range(n))
+    documents = tuple(
+        LoggedDocument(str(number), str(number), RAIN, (Place(number, 0, len(RAIN)),)) for number in range(n)
+    )
+    return replace(logged(0, {}, "Rome"), messages=messages, documents=documents)
+
+
+def test_long_conversations_take_a_time_in_proportion_to_their_length() -> None:
+    def remembered(n: int) -> Callable[[], object]:
+        answer, turns = conversation(n), Turns()
+        turns.whole(answer)
+        later = replace(answer, documents=answer.documents[: n // 2])
+        return lambda: turns.whole(later)
+
+    def measured(n: int) -> Callable[[], object]:
+        answer = conversation(n)
+        return lambda: as_case(answer)
+
+    check_linear(remembered, 40)
+    check_linear(measured, 40)
+
+
+def test_a_log_of_conversations_is_not_held_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakmeter.ledger.turns.MOST_PLACES", 50)
+    turns = Turns()
+    for number in range(20):
+        messages = (LoggedMessage("user", f"{number} {RAIN}"),)
+        places = tuple(Place(0, i, i + 1) for i in range(10))
+        turns.whole(replace(conversation(1), messages=messages, documents=(LoggedDocument("a", "a", "x", places),)))
+    assert sum(map(len, turns._held.values())) == 50
+
+
+def test_a_batch_of_long_answers_is_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "_MOST_CHARACTERS", 100)
+    commits = []
+    committed = Ledger.commit
+    monkeypatch.setattr(Ledger, "commit", lambda *given, **more: commits.append(0) or committed(*given, **more))
+    answers = [logged(n, {"weather": RAIN}, "Rome", query=f"Where, {n}?") for n in range(6)]
+    add(Ledger(tmp_path / "ledger", Keys(b"k" * 32)), answers, KeptModel(Echo()))
+    assert len(commits) == 3
+
+
+# Ids.
+
+
+def test_answers_under_one_id_are_all_accounted_for(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger", Keys(b"k" * 32))
+    one, other = logged(1, {"weather": RAIN}, "Rome"), logged(1, {"weather": RAIN}, "Milan")
+    done = add(ledger, [one, one, other], KeptModel(Echo()))
+    assert (done.n_added, done.n_known, len(done.problems)) == (1, 1, 1)
+    again = add(ledger, [other, one], KeptModel(Echo()))
+    assert (again.n_added, again.n_known, len(again.problems)) == (0, 1, 1)
+    assert again.problems[0] == (
+        "log.jsonl, line 2: another answer has the same trace and span; give each answer ids of its own"
+    )
+
+
+def batch(custom_id: str, *parts: str) -> Iterator[dict[str, Any]]:
+    """Halves of calls under one id: requests, answers, and one that failed."""
+    for part in parts:
+        if part.startswith("ask"):
+            messages = [{"role": "user", "content": f"{RAIN} {part}?"}]
+            yield {"custom_id": custom_id, "body": {"messages": messages, "metadata": {"documents": [RAIN]}}}
+        elif part == "fail":
+            yield {"custom_id": custom_id, "response": {"status_code": 500, "body": {}}, "error": {"code": "x"}}
+        else:
+            body = {"choices": [{"message": {"role": "assistant", "content": part}}]}
+            yield {"custom_id": custom_id, "response": {"status_code": 200, "body": body}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "n_answers", "n_refused"),
+    [
+        (("ask", "said"), 1, 0),
+        (("ask", "ask", "said", "said"), 1, 0),
+        (("ask", "fail", "said"), 1, 0),
+        (("ask 1", "ask 2", "said 1", "said 2"), 0, 2),
+        (("ask", "said 1", "said 2"), 0, 1),
+        (("ask 1", "ask 2", "said"), 0, 2),
+        (("said 1", "said 2"), 0, 2),
+    ],
+)
+def test_halves_of_calls_under_one_id_are_not_put_together_by_chance(
+    tmp_path: Path, parts: tuple[str, ...], n_answers: int, n_refused: int
+) -> None:
+    reader, _ = read(lines(tmp_path / "log.jsonl", batch("request-1", *parts)))
+    assert (reader.n_answers, reader.refused) == (n_answers, {Reason.SAME_ID: n_refused} if n_refused else {})
+
+
+# Values.
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {
+            "context": {"trace_id": "t", "span_id": "1"},
+            "span_kind": "LLM",
+            "attributes": {f"llm.input_messages.{'9' * 5000}.x": 1},
+        },
+        *(
+            {
+                "traceId": "t",
+                "spanId": "1",
+                "startTimeUnixNano": "1",
+                "attributes": [
+                    {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
+                    {"key": "gen_ai.request.top_k", "value": {"intValue": number}},
+                ],
+            }
+            for number in ("9" * 5000, "--5", "-", "²")
+        ),
+        OWN | {"time": "9" * 5000, "sampling": {"temperature": "9" * 5000, "top_k": "²"}},
+    ],
+)
+def test_numbers_that_are_none(record: dict[str, Any], tmp_path: Path) -> None:
+    reader, found = read(lines(tmp_path / "log.jsonl", [record]))
+    assert len(found) == reader.n_records == 1
+
+
+DEEP: Final = {
+    "own": '{"schema": "leakmeter-answer/1", "trace_id": "t", "span_id": "1", "sampling": DEEP, "messages": DEEP}',
+    "openai": '{"messages": [{"role": "user", "content": "x"}], "custom_id": "a", "tools": DEEP, "response": DEEP}',
+    "openinference": (
+        '{"context": {"trace_id": "t", "span_id": "1"}, "span_kind": "LLM", "attributes": '
+        '{"openinference.span.kind": "LLM", "llm.invocation_parameters": TEXT, "llm.input_messages": DEEP}}'
+    ),
+    "otel": (
+        '{"traceId": "t", "spanId": "1", "startTimeUnixNano": "1", "attributes": {"gen_ai.operation.name": "chat", '
+        '"gen_ai.request.x": DEEP, "gen_ai.input.messages": TEXT}}'
+    ),
+    "langfuse": (
+        '{"id": "1", "trace_id": "t", "type": "GENERATION", "input": TEXT, "modelParameters": DEEP, "usage": DEEP}'
+    ),
+    "langsmith": '{"run_type": "llm", "id": "1", "inputs": {"messages": DEEP, "p": DEEP}, "outputs": TEXT}',
+    "mlflow": (
+        '{"info": {"trace_id": "t"}, "data": {"spans": [{"span_id": "1", "attributes": {"mlflow.spanType": "LLM", '
+        '"mlflow.spanInputs": TEXT}, "outputs": DEEP}]}}'
+    ),
+    "ragas": '{"user_input": "x", "response": DEEP, "retrieved_contexts": TEXT}',
+}
+
+
+@pytest.mark.parametrize("form", DEEP)
+def test_values_of_any_depth(form: str, tmp_path: Path) -> None:
+    # Around the depth at which the parser gives up, its callers, and what they call, are the next to do so.
+    for depth in (*range(880, 1010, 13), 10**5):
+        for begin, end in (('{"a":', "}"), ("[", "]")):
+            deep = f"{begin * depth}1{end * depth}"
+            record = DEEP[form].replace("DEEP", deep).replace("TEXT", json.dumps(deep))
+            path = lines(tmp_path / "log.jsonl", [json.dumps(OWN), record] if form == "own" else [record])
+            with suppress(DataError):  # of one that cannot be parsed nobody knows the format
+                reader, found = read(path)
+                assert len(found) == reader.n_answers + sum(reader.refused.values())
+
+
+def test_a_whole_file_of_any_depth_is_refused(cli: Call, tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    for begin, end in (("[", "]"), ('{\n"a":', "}")):
+        path.write_text(begin * 10**5 + "1" + end * 10**5)
+        check_refused(cli, path, "neither JSON lines nor a JSON list of records")
+
+
+# Sizes.
+
+
+def packed(path: Path, pieces: Iterable[bytes]) -> Path:
+    """A file that is packed as its name says."""
+    if path.suffix == ".zst":
+        with pa.CompressedOutputStream(str(path), "zstd") as file:
+            for piece in pieces:
+                file.write(piece)
+    else:
+        with gzip.open(path, "wb") as file:
+            for piece in pieces:
+                file.write(piece)
+    return path
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits are a hundredth of what they are."""
+    for name, most in (("MOST_LINE", 2**18), ("MOST_WHOLE", 2**21), ("MOST_PARTS", 2**17), ("_CHUNK", 2**14)):
+        monkeypatch.setattr(records_module, name, most)
+    monkeypatch.setattr(reader_module, "MOST_LINE", 2**18)
+    monkeypatch.setattr(opened_module, "_ANYWAY", 2**23)
+
+
+@pytest.fixture
+def bombs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bombs are small."""
+    monkeypatch.setattr(opened_module, "_ANYWAY", 2**18)
+    monkeypatch.setattr(opened_module, "_MOST_TIMES", 100)
+
+
+def peak_bytes(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("name", ["log.jsonl", "log.gz", "log.zst"])
+def test_a_line_of_any_length_takes_the_memory_of_a_piece(name: str, tmp_path: Path) -> None:
+    pieces = [json.dumps(OWN).encode() + b"\n", b'{"a": "', *([b"x" * 2**16] * 100), b'"}\n', json.dumps(OWN).encode()]
+    path = tmp_path / name
+    if path.suffix == ".jsonl":
+        path.write_bytes(b"".join(pieces))
+    else:
+        packed(path, pieces)
+    reasons: list[Reason | None] = []
+    peak = peak_bytes(lambda: reasons.extend(getattr(one, "reason", None) for one in TraceReader(path)))
+    assert reasons == [None, Reason.TOO_LONG, None]
+    assert peak < 4 * 2**18
+
+
+@pytest.mark.usefixtures("bombs")
+@pytest.mark.parametrize("name", ["log.gz", "log.zst"])
+@pytest.mark.parametrize("what", [b"\0", b"\n", b'{"a": "' + b"x" * 2000 + b'"}\n'])
+def test_what_unpacks_to_far_more_than_it_is_is_refused(cli: Call, name: str, what: bytes, tmp_path: Path) -> None:
+    good = json.dumps(OWN).encode() + b"\n"
+    path = packed(tmp_path / name, [good, *([what * (2**14 // len(what))] * 100)])
+    assert path.stat().st_size < 2**13
+    check_refused(cli, path, "unpacks to more than 100 times its size, and is not read on")
+    # What is small stays readable, however well it was packed.
+    reader, _ = read(packed(path, [good, what * (2**14 // len(what))]))
+    assert reader.n_answers == 1
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("pieces", "why"),
+    [
+        ([b"[", *([b"[]," * 10**4] * 40), b"[]]"], "is one JSON value of more than 131,072 parts"),
+        ([b"{\n", *([b'"a":1,' * 10**4] * 30), b'"a":1}'], "is one JSON value of more than 131,072 parts"),
+        ([b"[", *([b"[]," * 10**4] * 400), b"[]]"], "is one JSON value of more than 2,097,152 bytes"),
+        ([b'{"x": "' + b"a" * 2**17 + b'"}\n'] * 100, "the first records are of no known format"),
+    ],
+)
+def test_small_files_of_large_values_are_refused(cli: Call, tmp_path: Path, pieces: list[bytes], why: str) -> None:
+    path = packed(tmp_path / "log.gz", pieces)
+    assert path.stat().st_size < 2**16
+
+    def work() -> None:
+        with pytest.raises(LeakmeterError):
+            read(path)
+
+    assert peak_bytes(work) < 2**23
+    check_refused(cli, path, why)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_reading_takes_a_time_in_proportion_to_the_records(name: str, tmp_path: Path) -> None:
+    def work(n: int) -> Callable[[], object]:
+        records = (one for exchange in exchanges(n, words=1) for one in WRITERS[name](exchange))
+        path = lines(tmp_path / f"{n}.jsonl", records)
+        return lambda: read(path)
+
+    check_linear(work, 8)
+
+
+# The same at full size.
+
+_READING: Final = """
+import json, re, sys
+from pathlib import Path
+from leakmeter.errors import LeakmeterError
+from leakmeter.traces import TraceReader
+reader, why = TraceReader(sys.argv[1]), None
+try:
+    for _ in reader:
+        pass
+except LeakmeterError as error:
+    why = str(error)
+(most,) = re.findall(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+told = {"n_answers": reader.n_answers, "n_hidden": reader.n_hidden_calls, "why": why, "peak_mib": int(most) / 1024}
+print(json.dumps(told | {"refused": {reason.value: n for reason, n in reader.refused.items()}}))
+"""
+
+
+def read_apart(path: Path) -> dict[str, Any]:
+    """What a process of its own makes of a file, and the memory that it took."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("the system does not say how much memory a process took")
+    done = subprocess.run([sys.executable, "-c", _READING, str(path)], check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.long
+def test_a_line_of_a_gigabyte(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    with path.open("wb") as file:
+        file.write(json.dumps(OWN).encode() + b"\n")
+        file.truncate(2**30)  # the rest takes no place on the disk
+    found = read_apart(path)
+    assert (found["n_answers"], found["refused"], found["why"]) == (1, {"too-long": 1}, None)
+    assert found["peak_mib"] < 300
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["log.gz", "log.zst"])
+def test_a_small_file_of_gigabytes(tmp_path: Path, name: str) -> None:
+    path = packed(tmp_path / name, [json.dumps(OWN).encode() + b"\n", *([bytes(2**20)] * 1100)])
+    assert path.stat().st_size < 2**22
+    found = read_apart(path)
+    assert (found["n_answers"], found["refused"]) == (1, {})
+    assert "unpacks to more than 1,000 times its size" in found["why"]
+    assert found["peak_mib"] < 300
+
+
+@pytest.mark.long
+def test_a_file_of_as_many_values_as_are_read(tmp_path: Path) -> None:
+    path = packed(tmp_path / "log.gz", [b"[", *([b"[]," * 2**18] * 80), b"[]]"])
+    found = read_apart(path)
+    assert "is one JSON value of more than 16,777,216 parts" in found["why"]
+    assert found["peak_mib"] < 700
+    packed(path, [b'{"schema": "leakmeter-answer/1", "x": [', *([b"[]," * 2**18] * 40), b"[]]}\n"])
+    found = read_apart(path)
+    assert found["refused"] == {"not-of-format": 1}
+    assert found["peak_mib"] < 2000
+
+
+def _rows(traces: Iterable[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """Traces of so many spans: a retrieval, a ring, and a call below the ring."""
+    for trace, n_each in traces:
+
+        def row(number: int, kind: str, trace: int = trace, **more: Any) -> dict[str, Any]:
+            time = f"2026-03-02T08:00:00.{number:06}Z"
+            return {"id": str(number), "trace_id": str(trace), "type": kind, "start_time": time, **more}
+
+        yield row(0, "RETRIEVER", output=[{"page_content": RAIN, "metadata": {"id": "weather"}}])
+        yield from (row(n, "SPAN", parent_observation_id=str(n - 1 or n_each - 2)) for n in range(1, n_each - 1))
+        asked = [{"role": "user", "content": f"{RAIN} Where?"}]
+        said = {"role": "assistant", "content": "Rome"}
+        yield row(n_each - 1, "GENERATION", input=asked, output=said, parent_observation_id=str(n_each - 2))
+
+
+@pytest.mark.long
+def test_a_million_spans(tmp_path: Path) -> None:
+    traces = [*((number, 10_000) for number in range(50)), *((number, 10) for number in range(50, 50_050))]
+    found = read_apart(lines(tmp_path / "log.jsonl", _rows(traces)))
+    assert (found["n_answers"], found["n_hidden"], found["refused"]) == (len(traces), 0, {})
+    assert found["peak_mib"] < 400

@@ -1,0 +1,289 @@
+"""What is left of somebody who was forgotten, in any byte of a ledger's directory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from helpers.killed import (
+    KEYS,
+    LEAK,
+    SECRET,
+    WEATHER,
+    day,
+    forget_it,
+    killed,
+    ledger_in,
+    quoting,
+)
+from helpers.logged_answers import Echo, logged
+from leakmeter.errors import UsageError
+from leakmeter.ledger.forget import forget
+from leakmeter.ledger.keys import Keys
+from leakmeter.ledger.measuring import Measuring, add
+from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.totals import Book
+from leakmeter.runs.loading import KeptModel
+from leakmeter.traces import LoggedAnswer
+
+Call = Callable[..., Any]
+PHONE: Final = "202-555-0143"
+ANA: Final = KEYS.entity("person", "ana quill")
+NUMBER: Final = KEYS.entity("phone", "+12025550143")
+
+
+def added(ledger: Ledger, answers: Sequence[LoggedAnswer], **how: Any) -> None:
+    add(ledger, answers, KeptModel(Echo()), Measuring(keep_texts=True, **how))
+
+
+def everything(folder: Path) -> str:
+    """Names, bytes, and packed columns with what is written about them, in one case and with single spaces."""
+    said = []
+    for path in sorted(folder.rglob("*")):
+        said.append(str(path.relative_to(folder)).casefold())
+        if path.is_file():
+            said.append(said_in(path.read_bytes()))
+    return " ".join(said)
+
+
+@cache
+def said_in(content: bytes) -> str:
+    said = [content.decode(errors="replace")]
+    if content[:2] == b"\x1f\x8b":
+        said.append(gzip.decompress(content).decode(errors="replace"))
+    if content[:4] == b"PAR1" and content[-4:] == b"PAR1":
+        with pq.ParquetFile(pa.BufferReader(content)) as file:
+            said += [str(file.read().to_pylist()), str(file.schema_arrow.metadata)]
+            groups = (file.metadata.row_group(n) for n in range(file.num_row_groups))
+            said += [str(group.column(n).statistics) for group in groups for n in range(group.num_columns)]
+    return " ".join(" ".join(said).casefold().split())
+
+
+def left_in(folder: Path, *values: str) -> set[str]:
+    content = everything(folder)
+    return {value for value in values if " ".join(value.casefold().split()) in content}
+
+
+def all_rows(ledger: Ledger) -> dict[str, list[str]]:
+    _, rows = ledger.read()
+    return {name: sorted(json.dumps(row, default=str, sort_keys=True) for row in of) for name, of in rows.items()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the ledger of a day, with texts; not to be written to."""
+    folder = tmp_path_factory.mktemp("day")
+    added(ledger_in(folder), [*day(), quoting()])
+    return folder
+
+
+@pytest.fixture
+def ledger(whole: Path, tmp_path: Path) -> Ledger:
+    """The ledger of the day, to be forgotten from."""
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    return ledger_in(tmp_path)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Ledger:
+    return ledger_in(tmp_path)
+
+
+def test_what_looks_for_values_finds_them(ledger: Ledger) -> None:
+    assert left_in(ledger.path, "Ana Quill", PHONE, "file-7", "Did ANA QUILL call?", ANA, "nobody at all") == {
+        *("Ana Quill", PHONE, "file-7", "Did ANA QUILL call?", ANA)
+    }
+
+
+@pytest.mark.parametrize(
+    ("id_", "gone", "stays"),
+    [
+        # In a question of an answer that had none of her documents, too.
+        ("Ana Quill", ("Ana Quill", "Quill", ANA), ("file-7", WEATHER)),
+        (ANA[:12], ("Ana Quill", "Quill", ANA), ("file-7", WEATHER)),
+        (PHONE, (PHONE, NUMBER), ("Ana Quill", "file-7")),
+        # In a question of another answer, too.
+        ("file-7", ("file-7", SECRET, PHONE), (WEATHER,)),
+        ("reader-1", ("reader-1",), ("reader-0", WEATHER)),
+        ("trace-001", ("trace-001",), ("trace-003", WEATHER)),
+    ],
+)
+def test_nothing_is_left_in_any_byte(ledger: Ledger, id_: str, gone: tuple[str, ...], stays: tuple[str, ...]) -> None:
+    assert left_in(ledger.path, *gone, *stays) == {*gone, *stays}
+    forget(ledger, id_)
+    assert left_in(ledger.path, *gone, *stays) == set(stays)
+    assert ledger.verify()[1] == []
+
+
+@pytest.mark.parametrize(
+    "spelling", ["José Ruiz", "JOSÉ  RUIZ", unicodedata.normalize("NFD", "José Ruiz"), "Mr José Ruiz"]
+)
+def test_a_name_is_forgotten_however_it_is_spelled(empty: Ledger, spelling: str) -> None:
+    texts = [unicodedata.normalize(form, "Mr José Ruiz came.") for form in ("NFC", "NFD")]
+    added(empty, [logged(n, {f"file-{n}": text}, "José") for n, text in enumerate(texts)])
+    forget(empty, spelling)
+    assert "ruiz" not in everything(empty.path)
+
+
+def test_texts_that_cannot_be_read_go_too(ledger: Ledger) -> None:
+    path = next(
+        path
+        for path in ledger.texts.path.glob("*.json")
+        if WEATHER in path.read_text() and "Quill" not in path.read_text()
+    )
+    path.write_text(f'{{"texts": "{LEAK}')
+    forget(ledger, "Ana Quill")
+    assert left_in(ledger.path, "Ana Quill") == set()
+
+
+def test_what_a_killed_addition_left_is_removed_though_the_ledger_never_knew_of_it(empty: Ledger) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        add(empty, [day()[1]], KeptModel(Echo(n_rounds=8)), Measuring(keep_texts=True))
+    assert not empty.exists
+    assert left_in(empty.path, "Quill", PHONE) == {"Quill", PHONE}
+    with pytest.raises(UsageError, match=r"killed command had left, which may have had it, was removed$"):
+        forget(empty, "Ana Quill")
+    assert left_in(empty.path, "Quill", PHONE) == set()
+    added(empty, day()[:2])
+    assert len(empty.rows("events")) == 2
+
+
+def test_the_command_reaches_what_was_never_committed(
+    cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
+    runs = tmp_path / "ledger" / "runs"
+    runs.mkdir(parents=True)
+    (runs / "measurements-00000.parquet").write_text(SECRET)
+    ended = cli("ledger", "forget", "Ana Quill", "--ledger", tmp_path / "ledger")
+    assert (ended.code, ended.out, len(ended.err.splitlines())) == (2, "", 1)
+    assert "Quill" not in ended.err
+    assert not runs.exists()
+    nowhere = cli("ledger", "forget", "Ana Quill", "--ledger", tmp_path / "none")
+    assert nowhere.code == 2
+    assert not (tmp_path / "none").exists()
+
+
+def check_killed_forgetting(whole: Path, folder: Path, id_: str, gone: tuple[str, ...], n_kills: int) -> None:
+    """Killed at its steps, forgetting goes on when it is asked for again, and ends as if nothing had happened."""
+    before = ledger_in(folder / "before")
+    shutil.copytree(whole, folder / "before")
+    corrected = f"[[same]]  # Ana Quill's number\nsubjects = {json.dumps([ANA, NUMBER])}\n"
+    (before.path / "subjects.toml").write_text(corrected)
+    calm, places = killed(f"forget:{id_}", folder, n_kills)
+    assert left_in(folder / "before", *gone) == set(gone)
+    assert left_in(calm, *gone) == set()
+    for place in places:
+        forget_it(place, id_)
+        assert left_in(place, *gone) == set(), place.name
+        assert all_rows(ledger_in(place)) == all_rows(ledger_in(calm))
+        assert [stone.kind for stone in ledger_in(place).state().tombstones] == [
+            stone.kind for stone in ledger_in(calm).state().tombstones
+        ]
+        assert ledger_in(place).verify()[1] == []
+        assert not list(place.rglob("*.partial"))
+
+
+# The number is hers by `subjects.toml`, which names both.
+_PERSON: Final = ("Ana Quill", ANA, NUMBER, PHONE, "Ana Quill's number")
+
+
+def test_forgetting_that_is_killed_is_done_by_the_same_command(whole: Path, tmp_path: Path) -> None:
+    check_killed_forgetting(whole, tmp_path, "Ana Quill", _PERSON, 10)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("id_", "gone"),
+    [
+        ("Ana Quill", _PERSON),
+        ("file-7", ("file-7", SECRET)),
+        ("reader-1", ("reader-1",)),
+        ("trace-001", ("trace-001",)),
+    ],
+)
+def test_forgetting_that_is_killed_at_any_step_is_done_by_the_same_command(
+    whole: Path, tmp_path: Path, id_: str, gone: tuple[str, ...]
+) -> None:
+    check_killed_forgetting(whole, tmp_path, id_, gone, 10**6)
+
+
+def test_what_is_half_written_goes_whoever_has_its_writers_number_now(ledger: Ledger) -> None:
+    for folder, name in (
+        (ledger.path, "names-00002-0000000000000000.parquet"),
+        (ledger.texts.path, "0" * 32 + ".json"),
+    ):
+        (folder / f"{name[:40]}.{os.getpid()}.{'0' * 16}.partial").write_text(LEAK)
+    (ledger.path / "film.partial").write_text("no file of ours")
+    forget(ledger, "Ana Quill")
+    assert left_in(ledger.path, "Ana Quill") == set()
+    assert (ledger.path / "film.partial").exists()
+
+
+def test_what_was_forgotten_and_is_added_again_counts_as_in_a_new_ledger(ledger: Ledger, tmp_path: Path) -> None:
+    fresh = Ledger(tmp_path / "fresh", KEYS)
+    log = [*day(), quoting()]
+    for id_, n_back in (("reader-1", 3), ("trace-001", 1), ("Ana Quill", 0), ("file-7", 0)):
+        forget(ledger, id_)
+        before = len(ledger.rows("events"))
+        added(ledger, log)
+        assert len(ledger.rows("events")) - before == n_back
+    # Answers that stayed are known, and do not bring back what is forgotten of them.
+    assert left_in(ledger.path, "Ana Quill", "file-7", SECRET) == set()
+    further = [replace(one, trace_id=f"{one.trace_id}-again") for one in day()]
+    added(ledger, further)
+    added(fresh, further)
+    again, new = (
+        {
+            (one.thing, one.recipient): one.total
+            for kind in ("document", "subject")
+            for one in Book(of).told(kind, by_recipient=True)
+            if one.thing.id in ("file-7", ANA, NUMBER)
+        }
+        for of in (ledger, fresh)
+    )
+    assert new.keys() == again.keys()
+    assert len(new) == 6
+    for (thing, recipient), total in new.items():
+        if thing.id == "file-7":
+            assert again[thing, recipient].signed_nats == pytest.approx(total.signed_nats)
+            assert again[thing, recipient].n_answers == total.n_answers
+        # Answers that are equal share their scores, and those that stayed told of her too.
+        assert again[thing, recipient].largest_running_nats >= total.largest_running_nats - 1e-9
+    assert ledger.verify()[1] == []
+
+
+def test_what_forgetting_does_not_reach_is_said_or_refused(
+    cli: Call, empty: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added(empty, [replace(one, trace_id=f"ana-quill-{one.trace_id}") for one in day()[:2]])
+    (empty.path / "notes.txt").write_text("Ana Quill called.")
+    left = forget(empty, "Ana Quill").left
+    assert "2 ids of documents, traces or spans that stay have the name in them; forget those too." in left
+    assert "1 files in its directory are not the ledger's: notes.txt." in left
+    assert not any("Quill" in sentence for sentence in left)
+    monkeypatch.setattr(Ledger, "of_user", classmethod(lambda cls, path: cls(path, KEYS)))
+    for words in (("report", "--out"), ("check", "--budget", "1", "--junit"), ("check", "--budget", "1", "--sarif")):
+        refused = cli("ledger", *words, empty.path / "page", "--ledger", empty.path)
+        assert (refused.code, len(refused.err.splitlines())) == (2, 1)
+        assert "give another place" in refused.err
+        assert not (empty.path / "page").exists()
+
+
+def test_a_copy_without_the_key_tells_nothing(empty: Ledger) -> None:
+    add(empty, day(), KeptModel(Echo()), Measuring())
+    assert left_in(empty.path, "Ana Quill", "Quill", PHONE, WEATHER, "reader-0") == set()
+    other = Keys(b"x" * 32)
+    assert left_in(empty.path, other.entity("person", "ana quill"), other.recipient("reader-0") or "") == set()

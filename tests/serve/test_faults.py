@@ -1,0 +1,121 @@
+"""What a request is told when something goes wrong: why, and nothing of where things are on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from helpers.serving import CASE, HEADERS, client, serving_of
+from leakmeter.backends.toy import Toy
+from leakmeter.errors import StoreError
+from leakmeter.serve.app import make_app
+from leakmeter.serve.bounded import Bounded, routes
+from leakmeter.serve.faults import unforeseen, without_paths
+
+SECRET = "a key of the tests"
+PLACES = ("/home/tobias/.cache/leakmeter/errors/x.log", r"C:\Users\tobias\errors\x.log", "~/secret folder/x.log")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("run '/home/tobias/my runs/influence-1' is damaged", "run '…/influence-1' is damaged"),
+        ("no file 'C:\\Users\\tobias\\x.log'", "no file '…/x.log'"),
+        ('cannot open "/x.log": no', 'cannot open "…/x.log": no'),
+        ("[Errno 2] No such file: /home/tobias/x.log", "[Errno 2] No such file: …/x.log"),
+        ("found in directory ~/.cache/models/toy, or not", "found in directory …/toy, or not"),
+        ("'~/.cache/toy/'", "'…/toy'"),
+    ],
+)
+def test_a_place_is_told_by_its_last_name_alone(text: str, expected: str) -> None:
+    assert without_paths(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["run 'runs/influence-1' is damaged and/or old, 1/2 of it", "ask http://127.0.0.1:8000/v1/models, as 'KEY'"]
+)
+def test_what_is_no_place_from_the_root_on_stays(text: str) -> None:
+    assert without_paths(text) == text
+
+
+@given(names=st.lists(st.text("abé._- ", min_size=1, max_size=9), min_size=2, max_size=5))
+def test_no_folder_of_a_quoted_place_is_told(names: list[str]) -> None:
+    assert without_paths(f"file '/{'/'.join(names)}' is no file") == f"file '…/{names[-1]}' is no file"
+
+
+def test_an_error_that_nobody_foresaw_is_told_without_its_text(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        without_paths(None)  # type: ignore[arg-type]
+    except TypeError as error:
+        error.args = ("Anna Ek",)
+        answer = unforeseen(error)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert answer == "an error that should not happen (TypeError); the terminal of the server says where"
+    assert "leakmeter/serve/faults.py:" in line.replace("\\", "/")
+    assert "Anna" not in line
+    assert str(Path.home()) not in line
+
+
+def failing(error: Exception) -> Any:
+    def raising(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return raising
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("kind", [StoreError, KeyError])
+def test_no_answer_has_a_place_on_this_machine(
+    place: str, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
+    serving = serving_of(tmp_path, key=SECRET)
+    bounded = Bounded.kept_in(tmp_path / "receipts", 0.5, 1000.0)
+    app = make_app(serving, more=routes(bounded))
+    error = kind(f"'{place}' cannot be read")
+    monkeypatch.setattr(Toy, "score", failing(error))
+    monkeypatch.setattr("leakmeter.serve.browse.Shelf.entries", failing(error))
+    monkeypatch.setattr(type(bounded.spent), "charge", failing(error))
+    body = {"model": "toy", "messages": [{"role": "user", "content": "Who?"}], "documents": ["Anna Ek."]}
+    with TestClient(app, base_url=serving.access.origin, raise_server_exceptions=False) as made:
+        answers = [
+            made.post("/v1/chat/completions", json=body, headers={"authorization": f"Bearer {SECRET}"}),
+        ]
+        made.get(serving.access.new_link())
+        answers += [made.get("/runs"), made.post("/live/measure", json={**CASE, "model": "toy"}, headers=HEADERS)]
+    assert [answer.status_code for answer in answers] == [500, 400 if kind is StoreError else 500, 200]
+    for answer in answers:
+        assert "cannot be read" in answer.text if kind is StoreError else "should not happen (KeyError)" in answer.text
+        assert not any(word in answer.text for word in ("tobias", "secret folder", ".cache", str(tmp_path)))
+    assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "fields"),
+    [
+        ("redact", {"max_loss": 10**400}),
+        ("redact", {"max_loss": -(10**400)}),
+        ("redact", {"max_loss": True}),
+        ("measure", {"max_new_tokens": 10**400}),
+        ("mix", {"at": 10**400}),
+    ],
+)
+def test_a_number_beyond_what_is_taken_is_refused(what: str, fields: dict[str, Any], tmp_path: Path) -> None:
+    with client(serving_of(tmp_path)) as made:
+        answer = made.post(f"/live/{what}", json={**CASE, "model": "toy", **fields}, headers=HEADERS)
+    (name,) = fields
+    assert name.replace("_", "-") in answer.text.replace("_", "-") or what == "mix"
+    assert "should not happen" not in answer.text
+
+
+@pytest.mark.parametrize("route", ["/live/measure", "/live/mix", "/runs/measure", "/runs/x/rename", "/doctor/run"])
+def test_a_lone_surrogate_is_refused_wherever_it_stands(route: str, tmp_path: Path) -> None:
+    with client(serving_of(tmp_path)) as made:
+        for body in (r'{"context": "half: \ud800"}', r'{"\udfff": 1}', r'{"name": ["\ud800"]}'):
+            answer = made.post(route, content=body, headers={**HEADERS, "content-type": "application/json"})
+            assert (answer.status_code, "no valid Unicode" in answer.text) == (400, True)
