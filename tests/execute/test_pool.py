@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -159,6 +159,15 @@ def test_what_an_earlier_call_left_under_way_is_not_taken_for_this() -> None:
     assert dict(pool.run(range(6), [0] * 6, lambda task: 100 + task)) == {n: 2 * (100 + n) for n in range(6)}
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """SIGINT raises, as at a terminal: whoever starts the tests in the background may ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_the_first_interrupt_drains_and_the_second_ends_at_once() -> None:
     before = signal.getsignal(signal.SIGINT)
     engine = Here(Doubling)

@@ -120,14 +120,15 @@ def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answ
         asked = sql.lower()
         tables: dict[str, pa.Table] = {}
         left_out: list[str] = []
-        files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers]
+        reads_parts = any(name in asked for name in ("measurements", "readings"))
+        files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers] if reads_parts else []
         if files and (
             where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None)
         ):
             raise StoreError(
                 f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename or link it"
             )
-        if any(name in asked for name in ("measurements", "readings")):
+        if reads_parts:
             _check_parts(map(RunDirectory, runs))
         if any(name in asked for name in ("cases", "runs")):
             tables |= _filled(runs)
