@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from helpers.examples import QUICK, examples
+
 # Thousands of collected tests are no garbage, and to look for it among them takes longer than to collect them.
 gc.disable()
 
@@ -28,9 +30,14 @@ for _name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "PY_COLOR
 os.umask(0o022)
 # What a power failure would leave is not tested, and to wait for the disk thousands of times takes half a minute.
 os.fsync = lambda handle: None
-# Properties are tested without a stopwatch: two cores are shared with other tests.
-settings.register_profile("leakmeter", deadline=None)
-settings.load_profile("leakmeter")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say how many examples properties have; they are tried without a stopwatch, on cores shared with other tests."""
+    if "not long" in config.option.markexpr:
+        os.environ[QUICK] = "1"
+    settings.register_profile("leakmeter", deadline=None, max_examples=examples(100))
+    settings.load_profile("leakmeter")
 
 
 def pytest_collection_finish() -> None:

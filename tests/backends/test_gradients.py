@@ -232,7 +232,7 @@ def test_random_directions_have_the_exact_trace_for_their_mean(n_range: int) -> 
         np.testing.assert_allclose(found.values[-400:], 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("n_range", [0, 3])
+@pytest.mark.parametrize("n_range", [0, pytest.param(3, marks=pytest.mark.long)])
 def test_intervals_cover_the_exact_trace_as_often_as_they_say(n_range: int) -> None:
     model = fresh_model("llama", dtype=torch.float64)
     of = (query(), Place("query"))

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, backend_of, fresh_model, tiny_backend
 from leakmeter.backends.hf import HfBackend
@@ -40,7 +41,7 @@ def cuts(n_prompts: int = 4) -> list[Request]:
     st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12),
     st.integers(0, 60),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @seed(1)
 def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: list[list[int]], limit: int) -> None:
     requests = [Request((Prompt((Piece("c", "context", (9, *tail)),)),), (1,), TargetLogProbs()) for tail in tails]
@@ -70,7 +71,7 @@ def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: lis
     st.integers(1, 4000),
     st.sampled_from([Padding(1.0, 1.5), Padding(1.15, float("inf"))]),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @seed(2)
 def test_batches_hold_every_run_once_and_waste_little(
     shapes: list[tuple[int, int, bool]], tokens: int, state_bytes: int, padding: Padding
@@ -182,7 +183,7 @@ def decode(prompt: Prompt, number: int, n_steps: int) -> Trial[list[float]]:
     return [*drawn, *seen]
 
 
-@pytest.mark.parametrize("memory_bytes", [None, 2**15])
+@pytest.mark.parametrize("memory_bytes", [pytest.param(None, marks=pytest.mark.long), 2**15])
 def test_ragged_prompts_that_end_at_different_rounds_draw_what_each_draws_alone(memory_bytes: int | None) -> None:
     rng = np.random.default_rng(6)
     prompts = [random_prompt(rng, N_VOCAB, (n,), frame=2, query=3) for n in (4, 60, 61, 7, 30, 62, 5)]

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from helpers.examples import examples
 from helpers.naive import random_prompt
 from helpers.tiny_models import backend_of, fresh_model, item_of, tiny_backend
 from leakmeter.backends.hf.backend import HfBackend
@@ -273,7 +274,7 @@ def changes(chunk: Chunk, which: int) -> Iterator[Chunk]:
     yield replace(chunk, requests=(replace(request, reduction=TARGET if leaves_states(chunk) else DRAW),))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(chunk=chunks(), which=st.integers(0, 100))
 def test_the_key_holds_every_token_place_and_row(chunk: Chunk, which: int) -> None:
     key = chunk_key(b"model", chunk)

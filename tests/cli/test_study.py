@@ -146,6 +146,7 @@ def test_a_finished_study_costs_nothing(cli: Call, abstracts: Path, monkeypatch:
     assert (study_of(Path("runs")) / "table.md").read_bytes() == table
 
 
+@pytest.mark.long
 def test_a_damaged_note_of_a_cell_costs_reading_its_run_again(cli: Call, abstracts: Path) -> None:
     assert cli(*words_of("figure_8", abstracts)).code == 0
     path = study_of(Path("runs"))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
@@ -118,14 +119,14 @@ def request_lists(draw: st.DrawFn) -> list[Request]:
 
 
 @seed(3)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(request_lists())
 def test_every_slot_is_its_prefix_and_no_token_is_run_twice(requests: list[Request]) -> None:
     check(plan(requests), requests)
 
 
 @seed(4)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(request_lists(), st.randoms(use_true_random=False))
 def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request], random: Random) -> None:
     shuffled = list(requests)
@@ -142,7 +143,7 @@ def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request],
 
 
 @seed(5)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6).map(tuple), min_size=1, max_size=8),
     st.lists(st.integers(0, 5), min_size=1, max_size=5).map(tuple),

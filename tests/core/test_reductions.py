@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.core.reductions import DivergenceFromFirst, Labels
 
 LOGITS = st.lists(
@@ -30,7 +31,7 @@ def kl(p: list[float], q: list[float]) -> float:
 
 @pytest.mark.parametrize("make", [np.asarray, lambda x: torch.tensor(x, dtype=torch.float64)], ids=["numpy", "torch"])
 @given(LOGITS, st.sampled_from([0.5, 1.0, 2.0]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @seed(3)
 def test_divergences_are_the_sums_they_say(make, logits: list[list[list[float]]], temperature: float) -> None:  # type: ignore[no-untyped-def]
     got = np.asarray(DivergenceFromFirst(temperature).reduce(make(logits), make([0, 0])))
@@ -50,7 +51,7 @@ def test_an_impossible_token_costs_infinity_one_way_and_nothing_the_other() -> N
 
 
 @given(LOGITS, st.sampled_from([0.5, 1.0, 2.0]), st.permutations(range(5)))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @seed(4)
 def test_labels_are_the_vocabulary_s_own_log_probabilities(
     logits: list[list[list[float]]], temperature: float, order: list[int]

@@ -9,6 +9,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.examples import examples
 from leakmeter.core import reductions
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Reduction
@@ -147,7 +148,7 @@ LARGEST = float(np.nextafter(1.0, 0.0))
 
 
 @seed(2)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     arrays(np.float64, st.integers(2, 40), elements=st.floats(-60, 60) | st.just(-np.inf)).filter(
         lambda z: np.isfinite(z).any()

@@ -77,6 +77,7 @@ def test_every_format_of_logs_is_read(run: Call) -> None:
     assert all((row["answers"], row["refused"]) == (5, 0) for row in rows)
 
 
+@pytest.mark.long
 def test_fleets_of_workers_are_simulated(run: Call, tmp_path: Path) -> None:
     cases = [{"context": f"Anna ate {n}. Bo sang.", "query": "Who?", "response": "Anna"} for n in range(3)]
     complete = leakmeter.influence("toy", cases, out=tmp_path)

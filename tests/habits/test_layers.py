@@ -62,21 +62,9 @@ def imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
 
 
 def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing_only = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
-        for inner in ast.walk(node)
-    }
-    in_functions = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        for inner in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        at_top = node not in typing_only and node not in in_functions
+    stack: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text(encoding="utf-8")), True)]
+    while stack:
+        node, at_top = stack.pop()
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name, node.lineno, at_top
@@ -84,6 +72,9 @@ def _imports(path: Path) -> Iterator[tuple[str, int, bool]]:
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             for alias in node.names:
                 yield f"{node.module}.{alias.name}", node.lineno, at_top
+        typing_only = isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        at_top = at_top and not typing_only and not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        stack += [(inner, at_top) for inner in reversed([*ast.iter_child_nodes(node)])]
 
 
 def own_rooms(path: Path) -> Iterator[tuple[str, int]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclopts import App
+from cyclopts.argument import ArgumentCollection
 
 PROGRAM = (sys.executable, "-c", "from leakmeter.cli import main; main()")
 NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four."
@@ -33,6 +36,27 @@ def note(tmp_path: Path) -> Path:
     path = folder / "note.txt"
     path.write_text(NOTE, encoding="utf-8")
     return path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def parsed_once() -> Iterator[None]:
+    """Options of a command are made of its signature once, and not at each of thousands of calls."""
+    assemble = App.assemble_argument_collection
+    known: dict[Hashable, ArgumentCollection] = {}
+
+    def assembled(app: App, **how: Any) -> ArgumentCollection:
+        key = (app.default_command, *how.items())
+        if key not in known:
+            known[key] = assemble(app, **how)
+        # What is given is kept in an argument; what it is made of stays.
+        constant = (part for one in known[key] for part in (one.parameter, one.hint, one.field_info, one._lookup))
+        return copy.deepcopy(known[key], {id(part): part for part in constant})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(App, "assemble_argument_collection", assembled)
+        # Values would be checked by pydantic too, but only in a process that has imported it for something else.
+        patch.setattr("cyclopts.argument._argument.parse_version", lambda version: (1,))
+        yield
 
 
 @pytest.fixture

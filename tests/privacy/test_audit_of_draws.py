@@ -93,7 +93,7 @@ every = pytest.mark.parametrize("kind", ALL.values(), ids=ALL)
 
 
 @every
-@pytest.mark.parametrize("least", [0, 1, 2])
+@pytest.mark.parametrize("least", [0, 1, pytest.param(2, marks=pytest.mark.long)])
 def test_stop_tokens_and_shortest_lengths_are_inside_the_bound(
     kind: Kind, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from helpers.exact_bounds import exact_loss_is_within
+from helpers.examples import examples
 from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.privacy import bounded
 from leakmeter.privacy.bounded import Mixture, bounded_mixture, mixture
@@ -62,7 +63,7 @@ PARAMETERS = {
 
 
 @seed(20)
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(pair=branches(ordinary) | branches(ordinary | masked) | branches(near_ties) | branches(ALL_KINDS), **PARAMETERS)
 def test_the_bound_holds_whatever_the_logits(
     pair: tuple[np.ndarray, np.ndarray], bound: float, temperature: float, max_weight: float
@@ -78,7 +79,7 @@ def test_the_bound_holds_whatever_the_logits(
 
 
 @seed(21)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     n=VOCABULARY,
     data=st.data(),
@@ -99,7 +100,7 @@ def test_no_other_context_is_further_than_epsilon(
 
 
 @seed(22)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     pair=branches(ordinary) | branches(near_ties),
     bound=st.floats(1e-4, 10),
@@ -117,7 +118,7 @@ def test_no_larger_weight_would_do(pair: tuple[np.ndarray, np.ndarray], bound: f
 
 
 @seed(23)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(pair=branches(ordinary), weights=st.lists(st.floats(0, 5), min_size=2, max_size=2))
 def test_the_loss_never_falls_as_the_weight_grows(pair: tuple[np.ndarray, np.ndarray], weights: list[float]) -> None:
     less, more = (float(mixture(*pair, weight).max_loss) for weight in sorted(weights))
@@ -286,7 +287,7 @@ def test_under_a_bound_a_token_is_drawn_by_bits_and_nothing_less() -> None:
 
 
 @seed(24)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(pair=branches(ordinary) | branches(ordinary | masked) | branches(near_ties) | branches(ALL_KINDS), **PARAMETERS)
 def test_the_bound_holds_for_the_fractions_that_are_drawn_by(
     pair: tuple[np.ndarray, np.ndarray], bound: float, temperature: float, max_weight: float

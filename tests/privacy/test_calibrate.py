@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.errors import UsageError
 from leakmeter.privacy.calibrate import Calibrated, Free, Target, Unreachable, calibrate
 from leakmeter.privacy.clipped_logits import Adjacency, Aggregation, NormaliseBy
@@ -62,7 +63,7 @@ def test_table_6(epsilon: float, subset_size: int, order: int) -> None:
 
 
 @seed(90)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.floats(0.01, 1000),
     st.sampled_from([1e-9, 1e-5, 0.01, 0.3]),

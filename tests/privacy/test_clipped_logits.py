@@ -13,6 +13,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.examples import examples
 from helpers.neighbours import without_each
 from leakmeter.errors import UsageError
 from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
@@ -43,7 +44,7 @@ def slow_vote(rows: np.ndarray, clip: float, divisor: int, temperature: float) -
 
 
 @seed(60)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(rows_of, clips)
 def test_the_clip_is_its_definition_and_every_row_s_maximum_is_c(rows: np.ndarray, clip: float) -> None:
     expected = np.asarray([slow_clip(row, clip) for row in rows.tolist()])
@@ -55,7 +56,7 @@ def test_the_clip_is_its_definition_and_every_row_s_maximum_is_c(rows: np.ndarra
 
 
 @seed(61)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(rows_of, clips, temperatures)
 def test_log_probabilities_and_logits_are_the_same_votes(rows: np.ndarray, clip: float, temperature: float) -> None:
     voting = Aggregation(clip, len(rows), temperature)
@@ -69,7 +70,7 @@ def test_log_probabilities_and_logits_are_the_same_votes(rows: np.ndarray, clip:
 
 @libraries
 @seed(62)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(rows=rows_of, clip=clips, temperature=temperatures)
 def test_a_missing_exemplar_is_a_vote_without_its_row(
     library: Any, rows: np.ndarray, clip: float, temperature: float
@@ -86,7 +87,7 @@ def test_a_missing_exemplar_is_a_vote_without_its_row(
 
 
 @seed(63)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(rows=rows_of, clip=clips, temperature=temperatures)
 def test_no_neighbour_is_farther_than_the_sensitivity(rows: np.ndarray, clip: float, temperature: float) -> None:
     n = len(rows)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.errors import UsageError
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.rdp import ORDERS, bound, conversion, exponential, guarantee, line, to_epsilon, zcdp
@@ -66,7 +67,7 @@ def test_the_exponential_bound_is_that_of_randomised_response_and_the_measure_fi
 
 
 @seed(80)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.floats(1e-4, 3.0), st.floats(0.01, 0.99))
 def test_no_mechanism_of_that_width_is_above_either_bound(sensitivity: float, share: float) -> None:
     orders = (*ORDERS, math.inf)

@@ -13,6 +13,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.examples import examples
 from leakmeter.errors import UsageError
 from leakmeter.privacy import renyi
 from leakmeter.privacy.rdp import ORDERS, bound
@@ -70,7 +71,7 @@ def test_small_divergences_keep_their_digits(library: Any, size: float) -> None:
 
 
 @seed(72)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.floats(0.001, 0.999), st.floats(1e-6, 50.0), st.floats(1.001, 200))
 def test_two_tokens_have_a_divergence_that_can_be_written_down(share: float, width: float, order: float) -> None:
     log_p = np.log([share, 1.0 - share])
@@ -121,7 +122,7 @@ distributions = st.integers(2, 9).flatmap(
 
 
 @seed(74)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(distributions, st.floats(-50, 50))
 def test_what_every_divergence_keeps_to(pair: tuple[np.ndarray, np.ndarray], shift: float) -> None:
     log_p, tilt = logspace.log_softmax(pair[0]), pair[1]
@@ -178,7 +179,7 @@ def test_nan_shows(library: Any) -> None:
 
 
 @seed(77)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.integers(1, 3), distributions, st.floats(1e-4, 30))
 def test_chords_are_upper_bounds_and_exact_where_measured(
     n_tokens: int, pair: tuple[np.ndarray, np.ndarray], size: float

@@ -15,6 +15,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.examples import examples
 from helpers.neighbours import without_each
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy, average, clipped
 from leakmeter.privacy.rdp import ORDERS, Bound, bound, conversion, guarantee
@@ -192,7 +193,7 @@ votes_of = st.tuples(st.integers(1, 2), st.integers(2, 6), st.integers(2, 8)).fl
 
 
 @seed(100)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     votes_of.filter(lambda z: bool(np.isfinite(z).any(axis=-1).all())),
     st.sampled_from([0.01, 1.0, 10.0]),

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.fisher_cases import asked, several
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE, clinic, hostile, sampled, small
@@ -154,7 +155,7 @@ def test_hostile_texts_stay_texts_in_every_renderer(text: str) -> None:
         assert not names & {"script", "image", "foreignObject", "a"}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(texts, texts)
 def test_any_texts_stay_texts(text: str, other: str) -> None:
     report = every_block(text, other)
@@ -165,7 +166,7 @@ def test_any_texts_stay_texts(text: str, other: str) -> None:
     assert not CONTROLS.search(out)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(texts)
 def test_any_texts_stay_texts_in_charts(text: str) -> None:
     (chart,) = b.charts_of(every_block(text, text))

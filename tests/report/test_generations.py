@@ -155,6 +155,7 @@ def test_texts_stay_text() -> None:
     assert "unsafe" not in policy
 
 
+@pytest.mark.long
 def test_a_page_stays_small_and_says_what_it_leaves_out() -> None:
     long = generation(["wörd "] * 100, [0.123] * 100, text="wörd " * 100)
     many = [record(str(i), *(column(f"λ = {j}", "", CONTEXT, long) for j in range(4))) for i in range(20)]

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from helpers.examples import examples
 from leakmeter.errors import StoreError
 from leakmeter.runs.pseudonym import read_secret
 from leakmeter.runs.scores import FILE_NAME, ScoreCache
@@ -58,7 +59,7 @@ def files(place: Path) -> list[Path]:
     return sorted(place.parent.iterdir())
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50))
 @given(
     key=st.binary(max_size=64),
     array=arrays.arrays(
@@ -179,7 +180,7 @@ def test_the_least_recently_used_go_first(make: Make, n_bytes: int, closes: bool
     assert cache.get(b"new") is not None
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(10))
 @given(sizes=st.lists(st.integers(1, 300_000), min_size=5, max_size=40))
 def test_the_file_never_outgrows_its_cap(make: Make, place: Path, sizes: list[int]) -> None:
     cache = make(max_bytes=10**6)

@@ -12,6 +12,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from helpers.examples import examples
 from leakmeter.stats import logspace
 
 mpmath.mp.dps = 50
@@ -121,7 +122,7 @@ def test_a_large_vocabulary_costs_no_digits() -> None:
 
 
 @seed(1)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     arrays(np.float64, (2, 2, 6), elements=st.floats(-50, 50)),
     st.floats(-30, 30),

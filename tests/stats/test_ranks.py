@@ -11,6 +11,7 @@ import scipy.stats
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.stats.ranks import (
     auc,
     cliffs_delta,
@@ -102,7 +103,7 @@ def test_extrapolated_exposure_of_a_normal_null_is_the_normal_tail() -> None:
         assert extrapolated_exposure([z, *nulls]) == pytest.approx(-math.log2(scipy.stats.norm.sf(z)), rel=2e-3)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 1000), st.floats(-50, 50), st.floats(0.01, 100))
 def test_extrapolated_exposure_grows_with_the_target_and_has_no_unit(number: int, shift: float, scale: float) -> None:
     nulls = np.random.default_rng(number).gumbel(size=30)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.text.entities import address, date, email, pattern, person, phone, recognised
 from leakmeter.text.entities.find import find
@@ -97,7 +98,7 @@ def test_spans_lie_in_the_text_and_do_not_change(name: str, text: str) -> None:
         assert mention.value
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(documents=st.lists(texts, min_size=1, max_size=3), region=st.sampled_from(REGIONS))
 def test_entities_do_not_overlap_and_keep_within_a_document(documents: list[str], region: str) -> None:
     context = "\n\n".join(documents)

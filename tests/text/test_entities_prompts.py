@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT
 from leakmeter.errors import UsageError
@@ -27,7 +28,7 @@ WORDS = (
     ),
     *("and", "naïve", "🙂", "“", "\n", "שלום", "Mrs", "e\u0301", "to:", "Name:"),
 )
-SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60))
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.tokenizer_families import FAMILIES, SOME_QUICK, family, library_family
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.backends.toy import ByteTokenizer
@@ -21,7 +22,9 @@ from leakmeter.errors import UsageError
 from leakmeter.text.joined import Stretch, prompt_of
 
 Prepare = Callable[..., Prepared]
-SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
+SHARED_FIXTURES = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(25)
+)
 # What tokens join over the ends of pieces: punctuation, brackets, blank lines, spaces, half a word.
 WORDS = (
     "Anna",

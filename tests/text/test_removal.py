@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
@@ -108,7 +109,7 @@ def test_retokenizing_equals_tokenizing_the_edited_text(tokenizer: Any, prepared
         assert one.item.cuts[span.name].ids.tolist() == again.prompt.ids.tolist()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60))
 @given(words=st.lists(st.sampled_from(["Bo", "ate", "🙂", "naïve", "figs.", "It", "is", "“late”.", "x,"]), min_size=2))
 def test_retokenizing_words_equals_tokenizing_the_others(tokenizer: Any, prepared: Prepare, words: list[str]) -> None:
     one = prepared(" ".join(words), tokenizer=tokenizer, template="plain", unit="word", removal="retokenize")

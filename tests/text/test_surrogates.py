@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.text.entities import date
 from leakmeter.text.entities.find import find
 from leakmeter.text.entities.mention import Entity
@@ -144,7 +145,7 @@ def test_another_date_is_nine_years_away_at_most_or_where_no_calendar_has_it_of_
     assert all(parsed)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     text=st.text(min_size=1, max_size=12).filter(lambda text: text.strip() == text),
     type_=st.sampled_from(["mrn", "date", "person", "address", "email"]),
@@ -194,7 +195,7 @@ def test_whether_a_response_repeats_a_value(type_: str, value: str, text: str, r
     assert repeated(type_, value, text, response) == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(response=st.text(max_size=30), type_=st.sampled_from(["date", "email", "person", "address", "mrn"]))
 def test_no_response_is_too_strange(response: str, type_: str) -> None:
     for value in ("1984-05-03", "a@b.co", "x", "***"):

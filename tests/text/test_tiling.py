@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.core.item import Prepared, Span
 from leakmeter.core.prompt import CONTEXT, QUERY
 from leakmeter.errors import WindowError
@@ -76,7 +77,9 @@ documents = st.lists(texts, min_size=1, max_size=3)
 SEPARATOR = "\n\n"
 TILING = ("word", "sentence", "line", "paragraph", "document", "whole", "ngram:1", "ngram:3", "ngram:16")
 # The fixtures live as long as the session: hypothesis need not fear that examples disturb each other.
-SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
+SHARED_FIXTURES = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(100)
+)
 
 
 def pieces_of(one: Prepared) -> dict[str, tuple[int, ...]]:
@@ -205,7 +208,7 @@ def test_words_are_words_in_any_tokenizer(tokenizer: Any, prepared: Prepare) -> 
     assert [one.context[a:b] for span in one.item.spans for a, b in span.ranges] == context.split()
 
 
-@settings(SHARED_FIXTURES, max_examples=40)
+@settings(SHARED_FIXTURES, max_examples=examples(40))
 @given(context=documents, other=documents, query=texts)
 def test_the_blank_frame_does_not_depend_on_the_context(
     tokenizer: Any, prepared: Prepare, context: list[str], other: list[str], query: str

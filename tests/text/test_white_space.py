@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.places import DOCS
 from helpers.tokenizer_families import SOME_QUICK, family
 from leakmeter.backends.toy import ByteTokenizer
@@ -199,7 +200,9 @@ documents = st.lists(st.one_of(texts, st.sampled_from(ENDS)), min_size=1, max_si
     lambda given_: any(text.strip() for text in given_)
 )
 UNITS = ("word", "sentence", "line", "paragraph", "document", "ngram:1", "ngram:3", "ngram:4:2")
-SHARED_FIXTURES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+SHARED_FIXTURES = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(30)
+)
 
 
 @pytest.mark.parametrize("name", ["bytes", *SOME_QUICK[:-1]])  # of white space the last one has no tokens

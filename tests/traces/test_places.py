@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.traces import LoggedMessage, Place, Reason
 from leakmeter.traces.places import Found, Retrieved, find, normalised
 from leakmeter.traces.refused import Unusable
@@ -58,7 +59,7 @@ WORDS = st.lists(st.sampled_from(["aa", "b", "ü", "。", "aa,"]), min_size=1, m
 SPACES = st.sampled_from([" ", "\n", "  ", "\t\n", "\u00a0 ", "\r\n", "\x1f"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     words=WORDS,
     other=st.lists(st.tuples(st.sampled_from(["aa", "b", "ü", "。", "x"]), SPACES), max_size=9),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from helpers.served_requests import TEXTS, asked
 from leakmeter.backends.served import ServedBackend, backend
@@ -38,7 +39,7 @@ def n_shared(left: Sequence[int], right: Sequence[int]) -> int:
     return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8, unique=True))
 def test_each_waits_for_the_first_that_shares_most_with_it(sequences: list[tuple[int, ...]]) -> None:
     with pytest.MonkeyPatch.context() as patched:

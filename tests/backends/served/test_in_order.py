@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.backends.served.in_order import in_order, waited
 
 
@@ -18,7 +19,7 @@ def forests(draw: st.DrawFn) -> list[int]:
     return [draw(st.integers(-1, i - 1)) for i in range(n)]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(forests(), st.integers(1, 4))
 def test_each_item_once_and_after_the_one_it_waits_for(after: list[int], n_threads: int) -> None:
     done: list[int] = []

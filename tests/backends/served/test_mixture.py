@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.backends.served import mixture
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.stats import logspace
@@ -44,7 +45,7 @@ def told(log_probs: np.ndarray, k: int, token: int, noise: np.ndarray) -> dict[i
     return {i: float(min(0.0, log_probs[i] + noise[i])) for i in ids}
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     seed=st.integers(0, 10**6),
     n_vocab=st.integers(5, 60),

@@ -62,7 +62,6 @@ def told(
 
 QUICK_FIGURES = (
     ("cid_lambda", "knee", 4, True),
-    ("epsilon", "same utility", 2, False),
     ("epsilon", "knee", 1, True),
 )
 """Those that have every kind, verdict and number of rows once; the other pairs of these are long."""

@@ -227,6 +227,7 @@ def test_several_samples_are_all_shown() -> None:
     assert "Response 1 as a whole" in flat(printed(shown))
 
 
+@pytest.mark.long
 def test_every_token_is_told_whatever_their_number() -> None:
     long = decoded([0.125] * 1500)
     page = html.page(report([long]))

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.instruments.icl.math import FARTHEST, PLAUSIBLE, LogRatioFromFirst, farthest_losses, log_ratio
 
 Make = Callable[[Any], Any]
@@ -39,7 +40,7 @@ def farthest(p0: list[float], p: list[float], least: float) -> tuple[int, float]
 
 @arrays
 @given(ROWS, st.sampled_from([0.5, 1.0, 2.0]))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @seed(5)
 def test_every_token_is_looked_at(make: Make, rows: list[list[float]], temperature: float) -> None:
     got = np.asarray(LogRatioFromFirst(temperature).reduce(make(rows)[:, None, :], make([0])))
@@ -104,7 +105,7 @@ def test_the_first_of_equal_tokens_is_named() -> None:
 
 
 @given(ROWS, st.permutations(range(N_VOCAB)))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @seed(6)
 def test_another_order_of_the_vocabulary_changes_no_loss(rows: list[list[float]], order: list[int]) -> None:
     array = np.asarray(rows)[:, None, :]

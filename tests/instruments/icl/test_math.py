@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.instruments.icl.math import calibrated, log_mean
 
 Make = Callable[[Any], Any]
@@ -32,7 +33,7 @@ def logs(rows: Any) -> np.ndarray:
 
 @arrays
 @given(st.lists(ROW, min_size=1, max_size=3), ROW, st.sampled_from([1e-8, 1e-4, 0.1]))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @seed(7)
 def test_it_is_what_appendix_b_says_and_a_distribution(
     make: Make, rows: list[list[float]], content_free: list[float], epsilon: float

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.icl_items import LABELS, ByHand, icl_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
@@ -136,7 +137,7 @@ def test_a_model_that_is_deaf_to_the_exemplars_owes_them_nothing() -> None:
 
 
 @seed(21)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.permutations(range(3)), st.sampled_from(CALIBRATIONS), st.sampled_from(list(LABELS)))
 def test_another_order_of_labels_or_exemplars_changes_nothing(
     order: list[int], calibration: tuple[Any, Any], scoring: Any

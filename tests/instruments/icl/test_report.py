@@ -314,6 +314,7 @@ def test_the_page_has_every_query_largest_losses_first() -> None:
         report([])
 
 
+@pytest.mark.long
 def test_a_page_of_a_thousand_queries_is_under_2_megabytes() -> None:
     cases = [
         replace(case, query="word " * 60, exemplars=tuple(replace(one, text="text " * 60) for one in case.exemplars))

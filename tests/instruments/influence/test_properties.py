@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.measure_items import Series, make_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
@@ -44,7 +45,7 @@ MEASURES = st.builds(
 
 
 @seed(6)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(prompts(), ids(1, 4), st.booleans(), MEASURES)
 def test_a_model_deaf_to_its_context_owes_it_nothing(
     prompt: Prompt, response: tuple[int, ...], masks: bool, measure: Influence
@@ -59,7 +60,7 @@ def test_a_model_deaf_to_its_context_owes_it_nothing(
 
 
 @seed(7)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(prompts(), ids(1, 4), st.booleans(), MEASURES)
 def test_a_uniform_model_owes_nothing(
     prompt: Prompt, response: tuple[int, ...], masks: bool, measure: Influence
@@ -71,7 +72,7 @@ def test_a_uniform_model_owes_nothing(
 
 
 @seed(8)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(prompts(), ids(1, 4), st.booleans(), MEASURES)
 def test_removing_everything_is_the_whole(
     prompt: Prompt, response: tuple[int, ...], masks: bool, measure: Influence
@@ -84,7 +85,7 @@ def test_removing_everything_is_the_whole(
 
 
 @seed(9)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(prompts(), ids(1, 4), MEASURES)
 def test_no_context_weight_no_influence(prompt: Prompt, response: tuple[int, ...], measure: Influence) -> None:
     series = readings_of(Toy(N_VOCAB), replace(measure, cid_lambda=0.0), make_item(prompt, response, placebo=(3,)))
@@ -102,7 +103,7 @@ class Renamed(Toy):
 
 
 @seed(10)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(prompts(), ids(1, 4), st.permutations(range(N_VOCAB)), st.booleans(), MEASURES)
 def test_renaming_the_vocabulary_changes_nothing(
     prompt: Prompt, response: tuple[int, ...], names: list[int], masks: bool, measure: Influence
@@ -120,7 +121,7 @@ def test_renaming_the_vocabulary_changes_nothing(
 
 
 @seed(11)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(prompts(), ids(1, 4), st.randoms(use_true_random=False), MEASURES)
 def test_the_order_of_spans_changes_nothing(
     prompt: Prompt, response: tuple[int, ...], random: Random, measure: Influence

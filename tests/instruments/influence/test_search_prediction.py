@@ -53,7 +53,7 @@ class Blind(Toy):
         self.hides_pieces = False
 
 
-@pytest.mark.parametrize(("kind", "n"), [("toy", 8), ("blind", 40), ("tiny", 3)])
+@pytest.mark.parametrize(("kind", "n"), [("toy", 8), pytest.param("blind", 40, marks=pytest.mark.long), ("tiny", 3)])
 def test_no_search_takes_more_than_predicted(kind: str, n: int) -> None:
     backend: Any = {"toy": Toy, "blind": Blind, "tiny": tiny.tiny_backend}[kind]()
     shares = []

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.instruments.pii.matching import EDIT_SHARE, EDITS, HIT, STATISTICS, match
 from leakmeter.instruments.pii.subject import VALUE_TYPES, ValueType
 
@@ -210,7 +211,7 @@ texts = st.lists(st.one_of(st.sampled_from(STRETCHES), st.characters(), st.text(
 
 
 @seed(121)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(type_=st.sampled_from(VALUE_TYPES), text=texts, truth=texts, region=st.sampled_from(["US", "GB", "", "ZZ"]))
 def test_no_text_makes_it_fall_over(type_: ValueType, text: str, truth: str, region: str) -> None:
     units = STATISTICS[type_]
@@ -224,7 +225,7 @@ def test_no_text_makes_it_fall_over(type_: ValueType, text: str, truth: str, reg
 
 
 @seed(122)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(type_=st.sampled_from(VALUE_TYPES), truth=texts, before=st.sampled_from(["", "It is ", "知道\n"]))
 def test_the_value_itself_is_found(type_: ValueType, truth: str, before: str) -> None:
     """In either normal form, wherever it is a value at all."""

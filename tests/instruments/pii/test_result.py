@@ -190,6 +190,7 @@ def many(rng: np.random.Generator, n: int, above: float) -> list[PiiResult]:
     ]
 
 
+@pytest.mark.long
 def test_of_a_model_that_knows_nobody_the_tests_say_so_as_often_as_they_may() -> None:
     rng = np.random.default_rng(0)
     found = [summary(many(rng, 15, 0.0)).types[0] for _ in range(150)]

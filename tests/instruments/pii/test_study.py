@@ -235,7 +235,9 @@ def test_items_are_numbers_and_ids() -> None:
     assert [row["subject"] for row in rows] == [PEOPLE[0].id] * 4 + [PEOPLE[1].id] * 4
 
 
-@pytest.mark.parametrize("name", ["pii_figure_1", "pii_table_1", "own.toml"])
+@pytest.mark.parametrize(
+    "name", ["pii_figure_1", *(pytest.param(name, marks=pytest.mark.long) for name in ("pii_table_1", "own.toml"))]
+)
 def test_figures_are_drawn(name: str) -> None:
     pytest.importorskip("matplotlib")
     study = study_of(name, types=["phone"], **({} if name == "own.toml" else {"subjects": ["6"]}))

@@ -227,6 +227,7 @@ def test_nothing_of_a_case_becomes_markup_or_is_obeyed() -> None:
     assert "[bold red]" in printed(report([case]))
 
 
+@pytest.mark.long
 def test_a_large_page_keeps_what_leaves_most() -> None:
     cases = [planned(id=f"c{i}", left_nats=0.01 * (i % 100), marked_context="x" * 60_000) for i in range(40)]
     page = html.page(report(cases))

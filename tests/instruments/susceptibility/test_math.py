@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from leakmeter.instruments.susceptibility import math as susceptibility
 from leakmeter.instruments.susceptibility.math import ContextMixture, entropy, spread, statistics, with_rest
 from leakmeter.stats.stats import bootstrap_interval_of_mean
@@ -63,7 +64,7 @@ def weights_for(n: int) -> list[float]:
 
 @pytest.mark.parametrize("make", [np.asarray, lambda x: torch.tensor(x, dtype=torch.float64)], ids=["numpy", "torch"])
 @given(LOGITS, st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([1, 2, 1000]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @seed(5)
 def test_statistics_are_the_sums_they_say(make: Any, logits: Rows, temperature: float, columns: int) -> None:
     weights = weights_for(len(logits) - 1)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.query_items import ANSWERS, ByHand, query_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
@@ -100,7 +101,7 @@ def test_every_reading_says_what_it_is() -> None:
 
 @sets
 @seed(22)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(order=st.permutations(range(5)))
 def test_another_order_of_contexts_changes_nothing(answers: Any, order: list[int]) -> None:
     weights = (1.0, 2.0, 0.5, 4.0, 1.5)

@@ -69,7 +69,7 @@ def test_queries_scored_together_have_the_numbers_of_each_alone() -> None:
             np.testing.assert_allclose(measurement.values, alone[measurement.statistic], rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("number", [0, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 def test_a_real_model_against_full_passes(real_backend: Any, number: int) -> None:
     """An open query of the sample, and a closed one with answers."""
     query, contexts = load_queries(SAMPLES / "queries.jsonl")[number], load_contexts(SAMPLES / "contexts.jsonl")

@@ -144,6 +144,7 @@ def test_the_page_has_every_query_most_susceptible_first() -> None:
         report([])
 
 
+@pytest.mark.long
 def test_a_page_of_many_queries_is_under_2_megabytes() -> None:
     page = html.page(of(*(asked(f"q{i}", 0.5 + 1e-4 * i, n=25) for i in range(700))))
     n = page.count('<details class="line"')

@@ -60,6 +60,7 @@ def test_logits_that_are_more_than_a_product_are_refused() -> None:
         fisher.exact_traces(model, QUERIES)
 
 
+@pytest.mark.long
 def test_numbers_are_compared_without_timing(tiny: HfBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     # The last hidden state has 32 dimensions, and so has all that gradients span.
     settings = {"sketch 64": fisher.SETTINGS["sketch 64"], "deflated 32 + 2": Fisher(directions=32, probes=2)}
