@@ -89,7 +89,7 @@ def decode(
     return found[0] if is_single else found
 
 
-@function(was="cases", prompts=_PROMPTS, drawing=Some(Decode, without=("epsilon", "cid_lambda", "nonce"), raw=True))
+@function(prompts=_PROMPTS, drawing=Some(Decode, without=("epsilon", "cid_lambda", "nonce"), raw=True))
 def frontier(
     model: KeptModel,
     data: Any = None,

@@ -28,7 +28,6 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions, Text
-from leakmeter.commands.renamed import renamed
 from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -123,9 +122,6 @@ class _RunOptions(RunOptions):
 
 
 @app.command
-@renamed("--target-epsilon", "--epsilon")
-@renamed("--sequences", "--samples")
-@renamed("--max-tokens", "--max-new-tokens")
 def run(
     *,
     config: Path | None = None,
@@ -236,9 +232,6 @@ class Wanted:
 
 
 @app.command
-@renamed("--target-epsilon", "--epsilon")
-@renamed("--sequences", "--samples")
-@renamed("--max-tokens", "--max-new-tokens")
 def calibrate(*, wanted: Wanted, json: Flag = False) -> None:
     """Find the temperature, clip or subset size at which private token generation has a guarantee.
 
@@ -331,9 +324,6 @@ def _sample(name: str) -> Path:
 def _read(path: Path) -> dict[str, Any]:
     where = f"configuration '{path}'"
     told = parsed_toml(read_text(path, "configuration"), where)
-    if "sequences" in told and "samples" not in told:
-        told["samples"] = told.pop("sequences")
-        output.tell(f"{where}: sequences is called samples now; the old key goes with the next release")
     hints = get_type_hints(Options)
     kinds: dict[str, type] = {
         field.name: next((kind for kind in (int, float) if kind in get_args(hints[field.name])), str)

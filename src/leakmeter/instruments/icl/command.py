@@ -12,7 +12,6 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
-from leakmeter.commands.renamed import renamed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from leakmeter.runs.result import Part
 
 
-@renamed("--queries", "--max-queries")
 def icl(
     *,
     told: TaskOptions | None = None,

@@ -12,7 +12,6 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import PagelessRunOptions
-from leakmeter.commands.renamed import renamed
 from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.text.joined import Tokenization
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from leakmeter.instruments.icl.selection import PredictedSelection
 
 
-@renamed("--queries", "--max-queries")
 @Parameter(name="*", negative="")
 def icl_select(
     *,
