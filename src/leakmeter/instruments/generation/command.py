@@ -33,7 +33,6 @@ from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.privacy.calibrate import Free
 from leakmeter.privacy.clipped_logits import Adjacency, NormaliseBy
-from leakmeter.text.joined import Tokenization
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,8 +81,6 @@ class Options:
     """Heading of the text; Text by default."""
     template: str | None = None
     """plain, the default, or chat for the whole prompt in one user message."""
-    tokenization: Tokenization | None = None
-    """joint, the default, tokenises the whole prompt as one string; parts each stretch of it, as leakmeter 0.1 did."""
     subset_size: int | None = None
     """Exemplars of a batch; all in one batch by default."""
     batches: int | None = None
