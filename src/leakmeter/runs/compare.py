@@ -238,7 +238,7 @@ def incomparable(
 
     Args:
         settings: that the runs have otherwise.
-        first: all settings of the one; what one of the two lacks, as an early version may, says nothing.
+        first: all settings of the one; what one of the two lacks says nothing.
         second: of the other.
         defining: names of settings that say what is measured.
     """
