@@ -301,7 +301,7 @@ def _of_ray(sent: Sequence[bytes]) -> tuple[float, float, float, float]:
     engine = RayEngine(None, lambda: _Giving(largest), n_workers=2, n_cpus=1, n_gpus=0)
     try:
         pool = Pool(engine, 2, lambda said: None)
-        while pool.n_ready < 2:
+        while len(pool._ready) < 2:
             pool.wait()
             for event in engine.events(1.0):
                 pool._met(event)

@@ -36,12 +36,12 @@ def sentences(backend: HfBackend, data: Path | None, tiny: bool = False) -> Scen
         return backend.tokenizer.render_chat([message], answer=True)
 
     def request() -> Request:
-        prompts = tuple(_prompt(backend.tokenizer.encode_frame(text(mask), first=True)) for mask in masks)
+        prompts = tuple(_prompt(backend.tokenizer.encode_joined([(text(mask), True)]).ids) for mask in masks)
         return Request(prompts, response, TargetLogProbs())
 
     whole = text(np.ones(len(abstract.sentences), dtype=bool))
-    n_whole = len(backend.tokenizer.encode_frame(whole, first=True))
-    response = backend.tokenizer.encode_frame(whole + abstract.answer, first=True)[n_whole:]
+    n_whole = len(backend.tokenizer.encode_joined([(whole, True)]).ids)
+    response = backend.tokenizer.encode_joined([(whole + abstract.answer, True)]).ids[n_whole:]
     prompts = request().prompts
     n_tokens = sum(len(prompt.ids) + len(response) for prompt in prompts)
 
@@ -78,8 +78,8 @@ def occlusion(backend: HfBackend, _: Path | None, tiny: bool = False) -> Scenari
     response_text = " fewer errors in the doses."
     if tiny:
         prompt_text, response_text = "A nap", " helps"
-    prompt = backend.tokenizer.encode_frame(prompt_text, first=True)
-    whole = backend.tokenizer.encode_frame(prompt_text + response_text, first=True)
+    prompt = backend.tokenizer.encode_joined([(prompt_text, True)]).ids
+    whole = backend.tokenizer.encode_joined([(prompt_text + response_text, True)]).ids
     response = whole[len(prompt) :]
     n, n_response = len(prompt), len(response)
     unknown = published.unknown_id(backend)

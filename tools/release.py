@@ -3,7 +3,7 @@
     python tools/release.py                  # all steps, from the first
     python tools/release.py --from lowest    # go on where it stopped
     python tools/release.py --list           # what the steps are
-    python tools/release.py versions         # one step alone, unasked; `--tag v0.2.0` compares a tag too
+    python tools/release.py versions         # one step alone, unasked; `--tag v1.0.0` compares a tag too
     python tools/release.py sbom --to FILE   # the list of components
 
 docs/releasing.md tells of each step. Nothing is published here: the last step says what to type.
@@ -57,17 +57,25 @@ def wrong_versions(tag: str | None = None) -> list[str]:
     version = project_version()
     heading = re.search(r"^## (\S+)(.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
-    readme = re.search(r"leakmeter-([\d.]+)-py3", (ROOT / "README.md").read_text("utf-8"))
+    readme = re.search(r"leakmeter-([\w.]+)-py3", (ROOT / "README.md").read_text("utf-8"))
     told = {
         "CHANGELOG.md": heading and heading[1],
         "CITATION.cff": cited and cited[1],
         "README.md": readme and readme[1],
     }
-    wrong = [f"{name} says {one}, and pyproject.toml {version}" for name, one in told.items() if one != version]
+    release, is_developed, _ = version.partition(".dev")
+    # The changelog is of the release that a version under development becomes.
+    wrong = [
+        f"{name} says {one}, and pyproject.toml {version}"
+        for name, one in told.items()
+        if one != (release if name == "CHANGELOG.md" else version)
+    ]
+    if is_developed:
+        wrong.append(f"pyproject.toml says {version}, which is not released; make it {release}")
     if tag is not None and tag != f"v{version}":
         wrong.append(f"the tag is {tag}, and pyproject.toml says {version}")
-    if heading and heading[2].strip() == "(unreleased)":
-        wrong.append("CHANGELOG.md calls the version unreleased; put the day there")
+    if heading and heading[2].strip() == "(not yet released)":
+        wrong.append("CHANGELOG.md says that the version is not released; put the day there")
     return wrong
 
 
@@ -76,8 +84,8 @@ STEPS: Final = (
     Step("versions", "One version everywhere, and a changelog that is finished.", check=wrong_versions),
     Step(
         "changes",
-        "Who comes from the version before knows what to change.",
-        look="Read CHANGELOG.md and docs/migration.md against `git log` since the last tag.",
+        "The changelog says what users get.",
+        look="Read CHANGELOG.md against `git log` since the last tag.",
     ),
     Step("locks", "Everything that is needed is locked.", (f"{PYTHON} tools/lock.py --check",)),
     Step(

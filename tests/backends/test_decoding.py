@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.masked_prompts import masking
 from helpers.naive import naive_logits, random_prompt
 from helpers.tiny_models import N_VOCAB, item_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import HfBackend
@@ -106,7 +107,7 @@ def test_states_kept_of_one_drive_do_not_answer_for_another_prompt() -> None:
 
 def test_a_masked_prompt_does_not_start_from_the_states_of_the_unmasked() -> None:
     backend = tiny_backend("llama", "sdpa")
-    masked, dropped = PROMPT.masking("c0"), PROMPT.without("c0")
+    masked, dropped = masking(PROMPT, "c0"), PROMPT.without("c0")
     values = []
     for prompt in (dropped, masked, dropped):
         request = Request((prompt,), (), NextTokenSample(0.5))

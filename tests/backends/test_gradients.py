@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
+from helpers.masked_prompts import masking
 from helpers.naive import random_prompt
 from helpers.tiny_models import ATTENTION, N_VOCAB, RECURRENT, backend_of, fresh_model, tiny_backend
 from leakmeter.backends.hf import HfBackend, backend
@@ -383,7 +384,7 @@ def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(CapabilityError, match="'tiny' has layers 0 to 2"):
         ask(query(), Place("layer", 3))
     with pytest.raises(CapabilityError, match="without gaps"):
-        ask(with_slot(query(), 2).masking("slot"), Place("query"))
+        ask(masking(with_slot(query(), 2), "slot"), Place("query"))
     monkeypatch.setattr(made.model.config, "num_hidden_layers", 77)
     with pytest.raises(CapabilityError, match="give place query"):
         ask(query(), Place("layer", 1))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.masked_prompts import masking
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, RECURRENT, WINDOW, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import backend as backend_module
@@ -120,7 +121,7 @@ def test_a_context_at_the_end_and_short_responses(response: tuple[int, ...]) -> 
 
 def test_a_toy_without_layers_feels_hiding_as_masking() -> None:
     toy = Toy(N_VOCAB)
-    pairs = [(PROMPT.hiding("c1"), PROMPT.masking("c1")), (PROMPT.hiding("c0", "c2"), PROMPT.masking("c0", "c2"))]
+    pairs = [(PROMPT.hiding("c1"), masking(PROMPT, "c1")), (PROMPT.hiding("c0", "c2"), masking(PROMPT, "c0", "c2"))]
     for hidden, masked in pairs:
         one, other = (toy.score(plan([Request((p,), RESPONSE, TargetLogProbs())]))[0].values for p in (hidden, masked))
         np.testing.assert_array_equal(one, other)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.masked_prompts import masking
 from helpers.naive import naive_log_probs, random_prompt
 from helpers.tiny_models import (
     ATTENTION,
@@ -38,9 +39,9 @@ CUTS = {
     "only c1": PROMPT.only("c1"),
 }
 MASKED = {
-    "masking c1": PROMPT.masking("c1"),
-    "masking c0 c2": PROMPT.masking("c0", "c2"),
-    "masking the query": PROMPT.masking("query"),  # a gap right before the response
+    "masking c1": masking(PROMPT, "c1"),
+    "masking c0 c2": masking(PROMPT, "c0", "c2"),
+    "masking the query": masking(PROMPT, "query"),  # a gap right before the response
 }
 BLANK = PROMPT.blank()
 assert len(PROMPT.ids) > 3 * WINDOW
@@ -87,7 +88,7 @@ def test_tokens_outside_a_sliding_window_are_not_seen_and_inside_are(kind: str, 
     # What is out of reach of all layers together cannot matter, unless one of them sees everything.
     model = tiny_model(kind, attention_of(kind, attention))
     backend = backend_of(model)
-    _, whole, masked = scores(backend, {"whole": PROMPT, "masking c0": PROMPT.masking("c0")})
+    _, whole, masked = scores(backend, {"whole": PROMPT, "masking c0": masking(PROMPT, "c0")})
     if kind == "mistral":
         n_layers, last_of_c0 = 3, 4 + 6 - 1
         assert len(PROMPT.ids) - 1 - last_of_c0 > n_layers * (WINDOW - 1)

@@ -23,7 +23,6 @@ from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import (
-    DivergenceFromFirst,
     FullDistribution,
     Labels,
     MixtureLogProbs,
@@ -51,7 +50,6 @@ WANTS: dict[str, Reduction] = {
     "draw": NextTokenSample(0.3),
     "draw mixed": NextTokenSample(0.3, 1.5),
     "labels": Labels((4, 9)),
-    "divergence": DivergenceFromFirst(),
     "rows": FullDistribution(),
     "top": Top(4),
     "likeliest": Likeliest(),

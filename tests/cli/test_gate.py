@@ -179,16 +179,6 @@ def test_a_baseline_of_numbers_that_mean_something_else_is_refused(
     assert ended.err.count("\n") == 1
 
 
-def test_a_baseline_that_has_no_unit_is_understood(cli: Call, measured: Call) -> None:
-    """As an earlier version wrote it where the unit was left to the kind of case."""
-    run = measured()
-    cli("gate", run, "--write-baseline", "b.json")
-    kept = Path("b.json").read_text(encoding="utf-8")
-    assert '"prompts.unit": "sentence"' in kept
-    Path("b.json").write_text(kept.replace('"prompts.unit": "sentence"', '"prompts.unit": null'), encoding="utf-8")
-    assert cli("gate", run, "--against", "b.json").code == 0
-
-
 def test_the_latest_run(cli: Call, measured: Call) -> None:
     """By the time when it was finished; it is told which, without its name, which is made of texts."""
     first, second = measured(), measured("--unit", "word", "--name", "after")

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -114,26 +113,6 @@ def test_the_same_seed_gives_the_same_bytes(cli: Call, abstracts: Path) -> None:
     assert cli(*words_of("figure_8", abstracts, "--out", "three", "--set", "seed=1")).code == 0
     other = {path.name: path.read_bytes() for path in study_of(Path("three")).iterdir()}
     assert other["table.csv"] != one["table.csv"]
-
-
-@pytest.mark.parametrize(
-    ("name", "runs"),
-    [
-        ("figure_8", {"46022b3c3803ec51", "696440bf13c0e0eb", "f203f673a0f4b822"}),
-        ("figure_2c", {"696440bf13c0e0eb"}),
-        ("figure_3", {"14d6de7896b49939", "2704da3a47b16fb0", "272f65c1e64c26e4", "7940410de34c365c"}),
-    ],
-)
-def test_a_study_goes_on_where_an_earlier_version_left_it(
-    cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch, name: str, runs: set[str]
-) -> None:
-    """Names of runs as they have been from the first: what long studies have measured in parts is found again."""
-    version = metadata.version
-    monkeypatch.setattr(metadata, "version", lambda of: "0.1.0" if of == "leakmeter" else version(of))
-    assert cli(*words_of(name, abstracts, "--set", "tokenization=parts")).code == 0
-    measure = "influence" if name == "figure_3" else "decode"
-    found = {path.name for path in Path("runs").iterdir() if not path.name.startswith("study-")}
-    assert found == {f"{measure}-{run}" for run in runs}
 
 
 def test_a_finished_study_costs_nothing(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,13 @@ from leakmeter.core import cost
 from leakmeter.core.cost import ResultCost, Speed, Work
 
 SPEED = Speed(operations_per_second=1e6, bytes_per_second=1e6, layer_seconds=0.0)
-WRITTEN: dict[str, Any] = {"requests": 3, "tree_tokens": 40, "naive_tokens": 90, "seconds": 0.25}
+WRITTEN: dict[str, Any] = {
+    "requests": 3,
+    "tree_tokens": 40,
+    "naive_tokens": 90,
+    "seconds": 0.25,
+    "out_of_memory_retries": 0,
+}
 
 
 def test_no_work_takes_no_time_and_no_memory() -> None:
@@ -28,11 +34,16 @@ def test_every_pass_takes_the_time_of_each_of_its_layers() -> None:
         assert with_it - without == pytest.approx(3 * 2 * layer_seconds)
 
 
-def test_a_run_of_an_early_version_ran_out_of_no_memory_and_predicted_nothing() -> None:
+def test_what_was_not_predicted_is_none() -> None:
     read = ResultCost.of({"cost": WRITTEN})
     assert read.out_of_memory_retries == 0
     assert (read.predicted_tree_tokens, read.predicted_seconds, read.scored_together) == (None, None, None)
-    told = {**WRITTEN, "halvings": 2, "predicted": {"tree_tokens": 44, "seconds": 0.5}, "scored_together": 8}
+    told = {
+        **WRITTEN,
+        "out_of_memory_retries": 2,
+        "predicted": {"tree_tokens": 44, "seconds": 0.5},
+        "scored_together": 8,
+    }
     later = ResultCost.of({"cost": told})
     assert (later.out_of_memory_retries, later.predicted_tree_tokens, later.predicted_seconds) == (2, 44, 0.5)
     assert later.scored_together == 8

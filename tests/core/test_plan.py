@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
+from helpers.masked_prompts import masking
 from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
@@ -152,7 +154,7 @@ def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request],
 def test_ablations_of_one_prompt(contents: list[tuple[int, ...]], response: tuple[int, ...], masks: bool) -> None:
     pieces = [Piece(f"c{i}", "context", ids) for i, ids in enumerate(contents)]
     whole = Prompt((Piece("open", "frame", (1, 2)), *pieces, Piece("query", "query", (3, 1))))
-    remove = whole.masking if masks else whole.without
+    remove = partial(masking, whole) if masks else whole.without
     request = Request((whole.blank(), whole, *map(remove, whole.names())), response, TargetLogProbs())
     check(plan([request]), [request])
 
@@ -161,7 +163,7 @@ def test_a_gap_is_never_shared_beyond() -> None:
     #         positions 0 1 2 3 4 5 …; both prompts go on with the same ids after the piece that is cut or masked.
     pieces = (Piece("f", "frame", (7, 8)), Piece("c", "context", (9, 9, 9)), Piece("q", "query", (4, 5, 6)))
     prompt = Prompt(pieces)
-    chunk = plan([Request((prompt.without("c"), prompt.masking("c")), (1, 2), TargetLogProbs())])
+    chunk = plan([Request((prompt.without("c"), masking(prompt, "c")), (1, 2), TargetLogProbs())])
     assert [run.fork for run in chunk.runs] == [0, 2]
     assert chunk.n_tree_tokens == 2 + 2 * (3 + 1)
     cut, masked = sorted(chunk.runs, key=lambda run: int(run.positions[-1]))
@@ -171,7 +173,7 @@ def test_a_gap_is_never_shared_beyond() -> None:
 
 def test_a_trailing_gap_moves_the_response() -> None:
     prompt = Prompt((Piece("f", "frame", (7, 8)), Piece("c", "context", (9, 9, 9))))
-    (run,) = plan([Request((prompt.masking("c"),), (1, 2, 3), TargetLogProbs())]).runs
+    (run,) = plan([Request((masking(prompt, "c"),), (1, 2, 3), TargetLogProbs())]).runs
     assert run.positions.tolist() == [0, 1, 5, 6]
     assert run.ids.tolist() == [7, 8, 1, 2]
 

@@ -21,12 +21,12 @@ import pytest
 from hypothesis import strategies as st
 
 from helpers import logged_traffic
+from helpers.each_run import copied, runs_by_name, runs_of_each
 from helpers.fuzzing import SECONDS, SECRET, as_json, fuzz, holds, json_files, spoilt_bytes, spoilt_values
 from helpers.logged_traffic import WRITERS, exchanges
 from helpers.measured_runs import run as measured_run
 
 CORPUS: Final = Path(__file__).with_name("corpus")
-RUNS: Final = Path(__file__).parents[1] / "fixtures" / "runs_of_0.1"
 SAMPLES: Final = Path(__file__).parents[2] / "src" / "leakmeter" / "samples"
 STUDIES: Final = SAMPLES.parent / "studies" / "papers"
 KEY: Final = b"k" * 32
@@ -189,11 +189,11 @@ _SEPARATOR: Final = b"\0\0a file of a run\0\0"
 def _run_files(*, receipts: bool) -> tuple[bytes, ...]:
     """Each file of each run, with the names of both before it."""
     out = []
-    for folder in sorted(RUNS.iterdir()):
-        if folder.name.startswith(("decode", "private_generation")) == receipts:
+    for run, folder in runs_by_name().items():
+        if run.startswith(("decode", "private_generation")) == receipts:
             out += [
-                _SEPARATOR.join((folder.name.encode(), path.name.encode(), path.read_bytes()))
-                for path in sorted(folder.iterdir())
+                _SEPARATOR.join((run.encode(), path.name.encode(), path.read_bytes()))
+                for path in sorted(folder.glob("[!.]*"))
             ]
     return tuple(out)
 
@@ -211,11 +211,10 @@ def _spoilt_run(draw: st.DrawFn, *, receipts: bool) -> bytes:
 def _run(content: bytes, folder: Path) -> None:
     """A run of which one file was changed, and then its hash too, as nobody but a forger would."""
     parts = content.split(_SEPARATOR)
-    if len(parts) != 3 or not (RUNS / parts[0].decode()).is_dir():
+    if len(parts) != 3 or parts[0].decode() not in runs_by_name():
         return
     run, name, held = parts[0].decode(), parts[1].decode(), parts[2]
-    path = folder / run
-    shutil.copytree(RUNS / run, path)
+    path = copied(run, folder)
     (path / name).write_bytes(held)
     holds(partial(_read_run, path))
     if name != "spec.json":
@@ -346,7 +345,7 @@ TEXTS: Final = (
 def _queried() -> list[Path]:
     from leakmeter.runs.catalogue import complete_runs
 
-    return [path for path in complete_runs(RUNS)[0] if path.name.startswith(("influence", "decode"))]
+    return [path for path in complete_runs(runs_of_each())[0] if path.name.startswith(("influence", "decode"))]
 
 
 _WORDS: Final = (

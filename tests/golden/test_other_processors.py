@@ -18,7 +18,7 @@ from helpers.places import ROOT
 
 GOLDENS = (
     "influence-entity-swap",
-    "joint-sentence",
+    "influence-group",
     "decode-epsilon",
     "redact-plan",
     "icl-own",

@@ -141,4 +141,4 @@ def test_one_next_token_has_a_heat_map_of_words() -> None:
     result = leakmeter.influence("toy", context="Anna saw one.", query="What?", unit="ngram:1", max_new_tokens=1)
     assert result.matrix.shape == (len(result.pieces), 1)
     assert {piece.n_tokens for piece in result.pieces} == {1}
-    assert result.heatmap() is not None
+    assert result.to_rich() is not None

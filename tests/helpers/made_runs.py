@@ -40,7 +40,7 @@ TEXTS: dict[str, Any] = {
     "sampled": True,
     "spans": [],
 }
-COST = {"seconds": 0.25, "requests": 3, "tree_tokens": 40, "naive_tokens": 90, "halvings": 1}
+COST = {"seconds": 0.25, "requests": 3, "tree_tokens": 40, "naive_tokens": 90, "out_of_memory_retries": 1}
 
 
 def readings_of(case: str) -> list[Measurement]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
+from helpers.masked_prompts import masking
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Span
@@ -28,7 +30,7 @@ def make_item(
     """An item whose spans are the prompt's context pieces, then the groups, then all of them as 'all'."""
     names = prompt.names()
     members = {**{name: (name,) for name in names}, **(groups or {}), "all": names}
-    remove = prompt.masking if masks else prompt.without
+    remove = partial(masking, prompt) if masks else prompt.without
     placebos = (prompt.with_inserted(1, Piece("placebo", "context", tuple(placebo))),) if placebo else ()
     return ContextItem(
         id=id_,

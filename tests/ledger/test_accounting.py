@@ -15,7 +15,7 @@ from helpers.measure_items import make_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.ledger.accounting import IMPOSSIBLE, counted, left_of, total
+from leakmeter.ledger.accounting import IMPOSSIBLE, counted, total
 from leakmeter.stats.stats import posterior_from_even_odds
 
 N_VOCAB, D = 3, "d"
@@ -141,7 +141,6 @@ def test_what_was_told_is_not_untold() -> None:
     found = total(np.asarray([8.0, -9.0, 1.0]), np.full(3, 0.5), np.asarray([1.0, 1.0, -3.0]), range(3), [True] * 3)
     assert found.signed_nats == 0.0
     assert found.largest_running_nats == 8.0
-    assert left_of(20.0, found) == 12.0
     assert (found.largest_answer_nats, found.largest_answer) == (9.0, 1)
     assert found.placebo_running_nats == 2.0
     assert found.interval_nats == (7.5, 8.5)

@@ -126,16 +126,6 @@ def test_a_guarantee_of_clipped_logits_is_that_of_private_token_generation() -> 
         assert ours.pure_epsilon == pytest.approx(2000 * 2 * 10.0 / (50 * temperature), rel=1e-14)
 
 
-def test_a_mechanism_of_an_earlier_version_is_asked_for_what_it_promised() -> None:
-    class Earlier:
-        adjacency = "add-remove"
-
-        def promised(self, orders: Any) -> npt.NDArray[np.float64]:
-            return np.full(len(orders), 0.5)
-
-    assert bound_of(Earlier(), (2, 3)).tolist() == [0.5, 0.5]  # type: ignore[arg-type]
-
-
 def test_an_infinite_bound_at_infinity_is_one() -> None:
     limits = [0.1] * len(ORDERS) + [math.inf]
     np.testing.assert_array_equal(bound_of(Says(limits), ALL), limits)

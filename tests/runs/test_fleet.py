@@ -181,7 +181,7 @@ def test_workers_are_alike(changed: dict[str, Any], named: str, may_be_mixed: bo
         made = Fleet(Here(lambda n: Told(said[min(n, 1)])), 2, allow_mixed=allow_mixed, notify=lines.append)
         list(made._pool.run([], [], lambda task: task))
         made._pool._met(made._pool.engine.events(0)[0])
-        assert made._pool.n_ready == 1 + (may_be_mixed and allow_mixed)
+        assert len(made._pool._ready) == 1 + (may_be_mixed and allow_mixed)
         assert made.machine == (dict.fromkeys(machine, MIXED) if allow_mixed else machine)
     assert named in lines[0]
     assert ("--allow-mixed" in lines[0]) == may_be_mixed

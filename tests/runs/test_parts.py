@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.places import TESTS
+from helpers.each_run import copied
+from leakmeter.core import registry
 from leakmeter.errors import DamagedError
 from leakmeter.runs.loading import load_run
 from leakmeter.runs.parts import cases_of_run
@@ -21,17 +21,10 @@ from leakmeter.runs.rundir import RunDirectory
 from leakmeter.runs.spec import RunSpec
 from leakmeter.runs.verify import verify
 
-RUNS = TESTS / "fixtures" / "runs_of_0.1"
-TEXTS, NUMBERS, SPEC = "cases-00000.json", "readings-00000.parquet", "spec.json"
+TEXTS, NUMBERS, SPEC = "cases-00000.json", "measurements-00000.parquet", "spec.json"
 SECRET = "Dora Haas lives in Graz"
 Cases = list[dict[str, Any]]
 Rows = list[dict[str, Any]]
-
-
-def run_of(measure: str, folder: Path) -> Path:
-    """A copy of the first of its runs in which cases have several spans, or are behind several contexts."""
-    of = next(path for path in sorted(RUNS.iterdir()) if path.name.startswith(measure))
-    return Path(shutil.copytree(of, folder / of.name))
 
 
 def rehashed(run: Path, name: str) -> Path:
@@ -80,9 +73,9 @@ def refused(run: Path, name: str, field: str) -> None:
     assert found.findings[0].startswith(f"{name}: damaged: {field}: ")
 
 
-@pytest.mark.parametrize("measure", sorted({path.name.partition("-")[0] for path in RUNS.iterdir()}))
+@pytest.mark.parametrize("measure", registry.instruments())
 def test_whole_runs_are_read(measure: str, tmp_path: Path) -> None:
-    run = run_of(measure, tmp_path)
+    run = copied(measure, tmp_path)
     assert list(cases_of_run(RunDirectory(run)))
     assert verify(run).state == "whole"
 
@@ -116,7 +109,7 @@ def spans(cases: Cases) -> Any:
         ("influence", lambda cases: cases.append(cases[0]), "id"),
         ("influence", lambda cases: cases.append(SECRET), "all of it"),
         ("influence", lambda cases: cases[0].update(id=7), "0.id"),
-        ("influence-e", lambda cases: spans(cases)["entity"].update(value=SECRET), "0.spans.0.entity.value"),
+        ("influence of entities", lambda cases: spans(cases)["entity"].update(value=SECRET), "0.spans.0.entity.value"),
         ("icl", lambda cases: cases[1].update(labels=[SECRET]), "1.labels"),
         ("icl", lambda cases: cases[0].update(labels=SECRET), "0.labels"),
         ("icl", lambda cases: spans(cases).update(document=None), "0.spans.0"),
@@ -129,7 +122,7 @@ def spans(cases: Cases) -> Any:
     ],
 )
 def test_texts_that_were_edited(measure: str, change: Callable[[Cases], object], field: str, tmp_path: Path) -> None:
-    refused(in_texts(run_of(measure, tmp_path), change), TEXTS, field)
+    refused(in_texts(copied(measure, tmp_path), change), TEXTS, field)
 
 
 def series(rows: Rows, statistic: str) -> Rows:
@@ -183,7 +176,7 @@ def without(statistic: str) -> Callable[[Rows], object]:
     ],
 )
 def test_numbers_that_were_edited(measure: str, change: Callable[[Rows], object], field: str, tmp_path: Path) -> None:
-    refused(in_numbers(run_of(measure, tmp_path), change), NUMBERS, field)
+    refused(in_numbers(copied(measure, tmp_path), change), NUMBERS, field)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +184,7 @@ def test_numbers_that_were_edited(measure: str, change: Callable[[Rows], object]
     [("value", pa.string(), "value"), ("sample", pa.float64(), "sample"), ("unit", None, "unit")],
 )
 def test_columns_of_another_type(column: str, type_: Any, said: str, tmp_path: Path) -> None:
-    run = run_of("influence", tmp_path)
+    run = copied("influence", tmp_path)
     table = pq.read_table(run / NUMBERS)
     at = table.schema.get_field_index(column)
     pq.write_table(
@@ -218,7 +211,7 @@ def test_columns_of_another_type(column: str, type_: Any, said: str, tmp_path: P
 def test_a_spec_that_was_edited_and_its_id_with_it(
     measure: str, change: Callable[[dict[str, Any]], object], field: str, tmp_path: Path
 ) -> None:
-    refused(in_spec(run_of(measure, tmp_path), change), SPEC, field)
+    refused(in_spec(copied(measure, tmp_path), change), SPEC, field)
 
 
 @pytest.mark.parametrize(
@@ -234,26 +227,26 @@ def test_a_spec_that_was_edited_and_its_id_with_it(
     ],
 )
 def test_a_spec_that_was_edited(change: Callable[[dict[str, Any]], object], field: str, tmp_path: Path) -> None:
-    refused(in_spec(run_of("influence", tmp_path), change, renamed=False), SPEC, field)
+    refused(in_spec(copied("influence", tmp_path), change, renamed=False), SPEC, field)
 
 
 def test_what_is_left_is_above_a_limit_that_was_met(tmp_path: Path) -> None:
     """Any number may have been measured: such a plan is shown as one that does not reach its limit."""
-    run = in_numbers(run_of("redact_plan", tmp_path), of_series("left", value=7.0))
+    run = in_numbers(copied("redact_plan", tmp_path), of_series("left", value=7.0))
     loaded = load_run(run)
     assert not loaded[0].reached
     assert loaded.report()
 
 
 def test_settings_under_an_id_that_they_do_not_make(tmp_path: Path) -> None:
-    run = in_spec(run_of("influence", tmp_path), lambda spec: spec["params"].update(temperature=0.5), renamed=False)
+    run = in_spec(copied("influence", tmp_path), lambda spec: spec["params"].update(temperature=0.5), renamed=False)
     with pytest.raises(DamagedError, match=r"is damaged: spec\.json, id: "):
         load_run(run)
     assert verify(run).findings[0].startswith("spec.json: edited: its id is ")
 
 
 def test_a_measure_that_is_not_installed_has_its_texts_looked_at(tmp_path: Path) -> None:
-    run = in_spec(run_of("influence", tmp_path), lambda spec: spec.update(measure="of_another_package"))
+    run = in_spec(copied("influence", tmp_path), lambda spec: spec.update(measure="of_another_package"))
     in_numbers(run, without("whole"))
     assert verify(run).state == "whole"
     in_texts(run, lambda cases: cases[0].update(query=None))

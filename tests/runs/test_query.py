@@ -33,10 +33,6 @@ def rows(sql: str, runs: list[Path]) -> list[tuple[Any, ...]]:
     return list(ask(sql, runs).rows)
 
 
-def test_the_name_of_version_0_1_is_understood(runs: list[Path]) -> None:
-    assert repr(rows("select * from readings", runs)) == repr(rows("select * from measurements", runs))
-
-
 def test_readings_are_those_of_the_parts(runs: list[Path]) -> None:
     answer = ask("select * from measurements", runs)
     assert answer.columns == tuple(column.name for column in VIEWS["measurements"])

@@ -34,7 +34,7 @@ SPEC = RunSpec(
     prompts={"unit": "sentence", "removal": "drop"},
     model={"name": "toy", "weights_sha256": None, "dtype": "float64", "device": "cpu"},
     cases=({"id": "1", "query": "Wer? 🙂"}, {"id": "2", "query": "Was?"}),
-    version="0.2.0",
+    version="1.0.0",
 )
 CASES = ({"id": "1", "text": "🙂\n"}, {"id": "2", "text": "b"})
 

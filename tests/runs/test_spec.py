@@ -51,7 +51,6 @@ OTHER = {
     "max_new_tokens": 51,
     "seed": 1,
     "unit": "word",
-    "tokenization": "parts",
     "removal": "mask",
     "template": "{context}",
     "group": True,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import leakmeter
-from helpers.places import TESTS
+from helpers.each_run import runs_of_each
 from leakmeter.core import registry
 from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import Record, scalar_fields
@@ -22,10 +21,9 @@ Rows = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """One of each measure at least, as version 0.1 wrote them."""
-    root = shutil.copytree(TESTS / "fixtures" / "runs_of_0.1", tmp_path_factory.mktemp("viewed") / "runs")
-    return sorted(Path(root).iterdir())
+def runs() -> list[Path]:
+    """One of each measure at least."""
+    return sorted(runs_of_each().iterdir())
 
 
 def rows(view: str, runs: list[Path], where: str = "true") -> Rows:

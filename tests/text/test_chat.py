@@ -287,10 +287,9 @@ def test_a_chat_of_its_query_alone_says_how_to_mark_the_context(chat: Any) -> No
         chat([{"role": "user", "content": ASKED}])
 
 
-@pytest.mark.parametrize("tokenization", ["joint", "parts"])
-def test_a_message_that_goes_takes_no_other_with_it(chat: Any, tokenization: str) -> None:
+def test_a_message_that_goes_takes_no_other_with_it(chat: Any) -> None:
     messages = [{"role": role, "content": said} for role, said in (("user", "Ana sang."), ("assistant", "Yes."))]
-    one = chat([*messages, {"role": "user", "content": "Who?"}], unit="document", tokenization=tokenization)
+    one = chat([*messages, {"role": "user", "content": "Who?"}], unit="document")
     for span in one.item.spans:
         kept = {piece.name for piece in one.item.prompt.pieces if piece.ids} - set(span.pieces)
         assert {piece.name for piece in one.item.cuts[span.name].pieces if piece.ids} == kept

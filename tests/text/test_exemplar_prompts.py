@@ -8,7 +8,6 @@ from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.prompt import CONTEXT, Piece
 from leakmeter.text.exemplar import Example, Task
 from leakmeter.text.exemplar_prompts import Writer, _repeats
-from leakmeter.text.joined import Tokenization
 
 
 @pytest.mark.parametrize(
@@ -26,14 +25,13 @@ def test_values_at_the_beginning_and_at_the_end_are_those_of_their_own_exemplar(
     assert _repeats([Example(str(n), (text,), "yes") for n, text in enumerate(texts)]) == expected
 
 
-@pytest.mark.parametrize("tokenization", ["joint", "parts"])
 @pytest.mark.parametrize("instruction", ["", "Sort the news."])
 @pytest.mark.parametrize("start", [(), (256,)])
 def test_a_piece_put_in_their_place_stands_between_instruction_and_query(
-    tokenization: Tokenization, instruction: str, start: tuple[int, ...]
+    instruction: str, start: tuple[int, ...]
 ) -> None:
     task = Task("news", instruction, (("text", "Text"),), "Answer", (("1", "World"),))
-    writer = Writer(task, (), ByteTokenizer(start_ids=start), chat=False, tokenization=tokenization)
+    writer = Writer(task, (), ByteTokenizer(start_ids=start), chat=False)
     bare = writer.prompt((), ("Late goal.",))
     piece = Piece("placebo", CONTEXT, (1, 2, 3))
     prompt = writer.prompt_around(piece, ("Late goal.",))

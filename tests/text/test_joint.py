@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +16,6 @@ from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME
-from leakmeter.core.tokenizer import Encoded
 from leakmeter.data.chat import messages_of
 from leakmeter.errors import UsageError
 from leakmeter.text.joined import Stretch, prompt_of
@@ -146,11 +145,10 @@ def test_the_blank_chat_is_the_question_alone_whatever_stood_before(prepared: Pr
         assert blanks == {tuple(served["input_ids"] if hasattr(served, "keys") else served)}
 
 
-@pytest.mark.parametrize("tokenization", ["joint", "parts"])
-def test_a_template_that_begins_with_the_start_token_is_given_no_other(tokenization: Any) -> None:
+def test_a_template_that_begins_with_the_start_token_is_given_no_other() -> None:
     def ids(text: str, *, is_template: bool) -> list[int]:
         stretches = [Stretch("open", FRAME, text, is_template=is_template), Stretch("a", CONTEXT, "Bo ate.")]
-        return prompt_of(stretches, ByteTokenizer(), tokenization=tokenization).ids.tolist()  # type: ignore[no-any-return]
+        return prompt_of(stretches, ByteTokenizer()).ids.tolist()  # type: ignore[no-any-return]
 
     assert ids("\nSay: ", is_template=True) == list(b"\nSay: Bo ate.")
     assert ids("Say: ", is_template=True) == list(b"\nSay: Bo ate.")
@@ -177,25 +175,3 @@ def test_a_sentence_is_cut_out_of_a_message_that_the_template_strips(prepared: P
     left = {name: said(tokenizer, cut.ids) for name, cut in one.item.cuts.items()}
     whole = said(tokenizer, one.item.prompt.ids)
     assert list(left.values()) == [whole.replace("Annasang.", ""), whole.replace("Boatefigs.", "")]
-
-
-class Noting(ByteTokenizer):
-    """Notes which texts are said to be the first."""
-
-    firsts: ClassVar[dict[str, bool]] = {}
-
-    def encode_data(self, text: str, *, first: bool) -> Encoded:
-        """As ever."""
-        self.firsts[text] = first
-        return super().encode_data(text, first=first)
-
-    def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
-        """As ever."""
-        self.firsts[text] = first
-        return super().encode_frame(text, first=first)
-
-
-def test_in_parts_the_first_text_alone_is_tokenised_as_the_first(prepared: Prepare) -> None:
-    prepared("Bo ate.", tokenizer=Noting(), template="Read: {context} Say: {query}", query="Who?", tokenization="parts")
-    assert {text for text, first in Noting.firsts.items() if first} == {"Read:"}
-    assert {" Bo ate.", " Who?"} <= {text for text, first in Noting.firsts.items() if not first}

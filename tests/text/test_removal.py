@@ -85,13 +85,6 @@ def test_alone_is_the_blank_frame_with_the_piece_put_back(tokenizer: Any, prepar
         assert one.item.alone[span.name].ids.tolist() == alone.prompt.ids.tolist()
 
 
-def test_alone_in_parts_is_the_blank_frame_with_the_pieces_put_back(tokenizer: Any, prepared: Prepare) -> None:
-    item = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True, tokenization="parts").item
-    for span in item.spans:
-        kept = [p for p in all_pieces(item.prompt) if p[1] != CONTEXT or p[0] in span.pieces]
-        assert all_pieces(item.alone[span.name]) == kept
-
-
 def edited(text: str, start: int, end: int) -> str:
     """The text as a person edits it: what is cut goes with the space that would be left over."""
     before, after = text[:start], text[end:]

@@ -150,19 +150,6 @@ def test_a_chat_template_may_strip_its_contents_and_nothing_else() -> None:
             templates._contents(rendered, frames, contents)
 
 
-def test_in_parts_the_space_before_a_text_is_part_of_it(prepared: Prepare) -> None:
-    # Most tokenizers write a space as part of the word after it.
-    one = prepared("Anna sang.", tokenizer=BYTES, template="plain", tokenization="parts")
-    said = [(piece.role, bytes(piece.ids).decode()) for piece in one.item.prompt.pieces]
-    assert said == [
-        ("frame", "Context:"),
-        ("context", " Anna sang."),
-        ("frame", "\n\nQuestion:"),
-        ("query", " Who?"),
-        ("frame", "\nAnswer:"),
-    ]
-
-
 def test_a_response_after_a_colon_begins_with_the_space_a_model_would_write(prepared: Prepare) -> None:
     assert bytes(prepared("x", response="Anna").item.response or ()) == b" Anna"
     assert bytes(prepared("x", response=" Anna").item.response or ()) == b" Anna"

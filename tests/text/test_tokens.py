@@ -99,15 +99,6 @@ def test_without_all_of_a_context_the_prompt_is_rendered_anew(shown: Callable[..
     assert again.without.retokenised is None
 
 
-def test_in_parts_each_stretch_has_tokens_of_its_own(shown: Callable[..., Any]) -> None:
-    found, one = shown(name=FAMILIES[0], template="chat", tokenization="parts", without=["s1"])
-    assert found.tokenization == "parts"
-    assert [token.id for token in found.tokens[: len(found.prompt_ids)]] == one.item.prompt.ids.tolist()
-    frames = [token for token in found.tokens if token.piece == "template"]
-    assert all(len(token.text) < 20 for token in frames)
-    assert found.without.retokenised == ()
-
-
 def test_a_chats_turns_go_with_their_messages(shown: Callable[..., Any]) -> None:
     from leakmeter.data.chat import messages_of
 

@@ -39,14 +39,13 @@ def test_every_format_says_the_same(name: str, apart: bool, tmp_path: Path) -> N
             assert said.messages[place.message].content[place.start : place.end] == document.text
         if name == "ragas":
             assert said.is_rebuilt
-            assert said.is_draw is False
             assert said.messages[0].content.endswith(one.question)
             continue
         assert [{"role": m.role, "content": m.content} for m in said.messages] == one.messages
         assert said.model == "small-model"
         assert (said.sampling.temperature, said.sampling.max_tokens, said.sampling.decoding) == (1.0, 64, "sampling")
         # Other limits than top-p are not logged.
-        assert said.is_draw is None
+        assert said.sampling.is_plain is None
         assert said.time is not None
         assert abs((said.time - one.time(4)).total_seconds()) <= 1
         assert said.n_hidden_calls == (one.rewrite if name in (*WITH_SPANS, "leakmeter") else 0)
@@ -269,7 +268,7 @@ def test_tools_described_to_the_model_are_counted(tmp_path: Path) -> None:
     line["request"]["tools"] = [{"type": "function", "function": {"name": "search"}}]
     (answer,) = read(write(tmp_path / "log.jsonl", [line]))[1]
     assert isinstance(answer, LoggedAnswer)
-    assert (answer.n_tools, answer.is_draw) == (1, False)
+    assert answer.n_tools == 1
 
 
 @pytest.mark.parametrize(

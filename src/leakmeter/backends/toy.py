@@ -114,10 +114,6 @@ class ByteTokenizer:
         """Bytes of the joined text, each with the range of its character."""
         return self.encode_data("".join(text for text, _ in parts), first=True)
 
-    def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
-        """Bytes of the text."""
-        return tuple(text.encode())
-
     def decode(self, ids: Sequence[int]) -> str:
         """Bytes to text; what is no UTF-8 becomes the replacement character."""
         return bytes(i for i in ids if i < _STOP).decode(errors="replace")

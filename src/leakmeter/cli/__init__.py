@@ -12,7 +12,6 @@ from typing import Final, NoReturn
 from cyclopts import App, CycloptsError, Parameter, UnknownOptionError, UnusedCliTokensError
 
 from leakmeter.cli import process
-from leakmeter.commands.renamed import with_new_command, with_new_names
 from leakmeter.core import registry
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.core.urls import as_given
@@ -96,11 +95,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     try:
-        words = with_new_command(sys.argv[1:] if arguments is None else arguments)
+        words = sys.argv[1:] if arguments is None else arguments
         ended: str | int | None = None
         try:
             app = program(words[0] if words else None)
-            app(with_new_names(app, words), exit_on_error=False, print_error=False)
+            app(words, exit_on_error=False, print_error=False)
         except SystemExit as error:
             ended = error.code
         sys.stdout.flush()

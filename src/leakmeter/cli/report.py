@@ -85,7 +85,6 @@ def _one(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
     from leakmeter.runs.loading import load_run
 
     run = load_run(path)
-    output.tell_outdated(str(path), run.spec)
     if public:
         if figures is not None:
             raise UsageError("--figures shows what is private; leave it out, or --public")
@@ -109,8 +108,6 @@ def _several(paths: list[Path], html: Path, figures: Path | None, *, public: boo
         if is_study(path):
             raise UsageError(f"'{path}' is a study's directory; give it alone")
     runs = [load_run(path) for path in paths]
-    for run in runs:
-        output.tell_outdated(str(run.path), run.spec)
     page = page_of_runs(runs)
     if figures is not None:
         _tell_figures(write_figures({figures / f"run{number}": run for number, run in enumerate(runs, 1)}))

@@ -59,10 +59,10 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
 
     from leakmeter.core.plain import excerpt
 
-    rows = [("name", "state", "cases", "finished, UTC")]
-    for entry in found:
-        state = f"{entry.state}, outdated" if entry.outdated else entry.state or entry.kind
-        rows.append((entry.name, state, _cases(entry), minute(entry)))
+    rows = [
+        ("name", "state", "cases", "finished, UTC"),
+        *((entry.name, entry.state or entry.kind, _cases(entry), minute(entry)) for entry in found),
+    ]
     cells = [[excerpt(cell, _WIDEST) for cell in row] for row in rows]
     of_name, of_state, of_cases, _ = (max(map(len, column)) for column in zip(*cells, strict=True))
     abouts = ["", *(", ".join(filter(None, (one.model, one.given_name, one.data, one.unit))) for one in found)]
@@ -73,8 +73,6 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
         screen.print(Text(line.rstrip()), soft_wrap=True)
         if about:
             screen.print(Text(f"  {excerpt(about, 4 * _WIDEST)}", style="dim"), soft_wrap=True)
-    for note in dict.fromkeys(entry.outdated for entry in found if entry.outdated):
-        output.tell(f"outdated: {note}")
 
 
 @app.command
@@ -135,10 +133,7 @@ def compare(
     from leakmeter.runs.measured import read_measured
 
     paths = [find_run(name, runs) for name in (a, b)]
-    first, second = map(read_measured, paths)
-    for name, one in ((a, first), (b, second)):
-        output.tell_outdated(name, one.spec)
-    found = compared(first, second, quantity or ()).to_dict()
+    found = compared(*map(read_measured, paths), quantity or ()).to_dict()
     if json:
         output.print_json(found)
         return
@@ -322,8 +317,6 @@ def _record(path: Path, found: Summary) -> JsonObject:
 
 
 def _warnings(found: Summary) -> Iterator[str]:
-    if found.entry.outdated:
-        yield found.entry.outdated
     if found.entry.state == "unfinished":
         yield "not complete: the same command goes on with it"
     if n_retries := found.cost.out_of_memory_retries:

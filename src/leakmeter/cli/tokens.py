@@ -91,7 +91,7 @@ def _print(found: TokensResult, console: Console) -> None:
     palette = _palette(found.tokens)
     n_response = len(found.response_ids or ())
     counts = f"{len(found.prompt_ids):,} tokens" + (f" and {n_response:,} of the response" if n_response else "")
-    named = f"{excerpt(found.id, 40)}: {excerpt(found.model, 60)}, template {found.template}, {found.tokenization}, "
+    named = f"{excerpt(found.id, 40)}: {excerpt(found.model, 60)}, template {found.template}, "
     console.print(Painted(named + counts, style="bold"))
     if found.truncated_tokens:
         console.print(Painted(f"{found.truncated_tokens:,} tokens of the context are cut off"))

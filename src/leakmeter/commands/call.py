@@ -137,15 +137,12 @@ class Some:
         return taken if self.raw else self.kind(**taken)
 
 
-def function(
-    *, case: Sequence[str] = (), was: str = "", takes_model: bool = True, **kinds: type | Some
-) -> Callable[[F], F]:
+def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: type | Some) -> Callable[[F], F]:
     """What makes a function of the library: of any model, with the fields of dataclasses as options.
 
     Args:
         case: parameters of a single case, which go without `data`.
         takes_model: whether it measures with a model; one that does not takes its data, if any, alone.
-        was: what `data` was called in the release before: understood, with a notice. Drop it in the next.
         kinds: the dataclasses by the parameters that take them.
 
     Returns:
@@ -173,9 +170,6 @@ def function(
             return {**own, **made}
 
         def on(model: KeptModel, data: Any = None, **given: Any) -> Any:
-            if was and was in given:
-                tell(f"{name}: {was} is called data now; the old name goes with the next release")
-                data = given.pop(was)
             return of(model, data, **parsed(given))
 
         @wraps(of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from leakmeter.core.plain import to_json, visible
 from leakmeter.core.urls import as_given
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
-from leakmeter.runs.spec import outdated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,12 +80,6 @@ def tell(line: str) -> None:
     """A line on standard error, at once: what happens beside what was asked for."""
     sys.stderr.write(f"{visible(as_given(line))}\n")
     sys.stderr.flush()
-
-
-def tell_outdated(run: str, spec: Mapping[str, Any]) -> None:
-    """A line on standard error where a run's numbers are not to be relied on any more."""
-    if why := outdated(spec.get("version"), spec.get("model") or {}):
-        tell(f"warning: run '{run}' was {why}")
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from leakmeter.core.plan import Chunk
 from leakmeter.core.record import Record
 
 # Share of the best matrix-product rate that long passes reach: from whole measurements of given responses (cuts by
@@ -81,16 +80,6 @@ def operations(size: ModelSize, *, n_tokens: int, n_seen: int, n_rows: int) -> f
     return 2.0 * size.n_layer_parameters * n_tokens + 2.0 * size.n_head_parameters * n_rows + attention
 
 
-def least_operations(size: ModelSize, chunk: Chunk) -> float:
-    """Operations that a chunk needs at least: each token of its prefix tree once."""
-    return operations(
-        size,
-        n_tokens=chunk.n_tree_tokens,
-        n_seen=sum(n_seen(run.fork, len(run.ids)) for run in chunk.runs),
-        n_rows=chunk.n_slots,
-    )
-
-
 def n_seen(start: int, end: int) -> int:
     """Tokens that the tokens [start, end) of a sequence attend to, themselves included, added up."""
     return (end * (end + 1) - start * (start + 1)) // 2
@@ -135,7 +124,7 @@ class ResultCost(Record):
     """Tokens that one full pass for each prompt would have run."""
     seconds: float
     predicted_tree_tokens: int | None
-    """Tokens that were predicted, or most of them where what is run depends on the scores; None in early runs."""
+    """Tokens that were predicted, or most of them where what is run depends on the scores."""
     predicted_seconds: float | None
     out_of_memory_retries: int
     """How often memory ran out, and the work went on in smaller parts."""
@@ -144,7 +133,7 @@ class ResultCost(Record):
 
     @classmethod
     def of(cls, texts: Mapping[str, Any]) -> Self:
-        """The cost in a case's texts, of earlier versions too."""
+        """The cost in a case's texts."""
         cost = texts["cost"]
         predicted = cost.get("predicted") or {}
         return cls(
@@ -154,6 +143,6 @@ class ResultCost(Record):
             seconds=cost["seconds"],
             predicted_tree_tokens=predicted.get("tree_tokens"),
             predicted_seconds=predicted.get("seconds"),
-            out_of_memory_retries=cost.get("halvings", 0),
+            out_of_memory_retries=cost["out_of_memory_retries"],
             scored_together=cost.get("scored_together"),
         )

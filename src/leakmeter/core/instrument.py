@@ -90,8 +90,6 @@ class Command:
     """'module:name' within the instrument's folder; it is imported when it is asked for."""
     about: str
     """The first line of its help, said without importing it."""
-    was: str = ""
-    """What it was called in the release before: understood, though not listed, with a notice. Drop it in the next."""
 
 
 @dataclass(frozen=True, slots=True)

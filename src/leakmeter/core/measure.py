@@ -16,8 +16,6 @@ class Measure(ABC):
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-    added: ClassVar[tuple[str, ...]] = ()
-    """Parameters that runs of earlier versions do not name."""
 
     @property
     def samples(self) -> int:

@@ -71,24 +71,6 @@ class Prompt:
         gone = self._known(names)
         return Prompt(tuple(p for p in self.pieces if p.name not in gone))
 
-    def masking(self, *names: str) -> Prompt:
-        """The prompt with the named pieces not attended, every other token at its old position.
-
-        By causality this equals cutting the tokens and leaving a gap in the positions, and needs no attention mask.
-        """
-        gone = self._known(names)
-        kept: list[Piece] = []
-        gap = 0
-        for piece in self.pieces:
-            if piece.name in gone:
-                gap += piece.gap + len(piece.ids)
-            else:
-                kept.append(replace(piece, gap=piece.gap + gap))
-                gap = 0
-        if gap:
-            kept.append(Piece("gap", FRAME, (), gap))
-        return Prompt(tuple(kept))
-
     def hiding(self, *names: str) -> Prompt:
         """The prompt with attention to the named pieces blocked for all that stands behind the context.
 

@@ -48,13 +48,6 @@ class Quantity:
     """When the number is a lower bound only: never compared as a value, and no reason for an upper bound to hold."""
     usual: str | None = None
     """The aggregate that is meant where none is named; None where that would be a guess."""
-    was: str | None = None
-    """Its name in the release before: understood in bounds, comparisons and baselines. Drop it in the next."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What it may be asked for by."""
-        return (self.name,) if self.was is None else (self.name, self.was)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +61,6 @@ class RunQuantity:
     of: Callable[[Sequence[Case]], float | None]
     """Results, one or more, to the number: None where they have none, ∞ where it is infinite."""
     worse: Worse = "more"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What it may be asked for by."""
-        return (self.name,)
 
 
 AnyQuantity = Quantity | RunQuantity

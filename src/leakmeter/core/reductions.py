@@ -186,20 +186,6 @@ class Labels(NextToken):
 
 
 @dataclass(frozen=True, slots=True)
-class DivergenceFromFirst(PerToken):
-    """KL(p₀ ‖ p) and KL(p ‖ p₀) at each response token, nats: (prompt, response, 2); p₀ is the first prompt's row."""
-
-    temperature: float = 1.0
-
-    rows_together: ClassVar[bool] = True
-    against_first: ClassVar[bool] = True
-
-    def reduce(self, rows: Any, targets: Any) -> Any:
-        """(prompt, row, vocab) to (prompt, row, 2)."""
-        return logspace.divergence_from_first(logspace.log_softmax(rows, self.temperature))
-
-
-@dataclass(frozen=True, slots=True)
 class FullDistribution:
     """log softmax(z / T) over the whole vocabulary, nats, at every row: (prompt, response + 1, vocab)."""
 

@@ -50,9 +50,6 @@ class Tokenizer(Protocol):
             such strings in data the ids are those of the joined text.
         """
 
-    def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
-        """Encode text of a template, in which special tokens are special."""
-
     def decode(self, ids: Sequence[int]) -> str:
         """Ids to text, special tokens included."""
 

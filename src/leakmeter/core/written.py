@@ -27,7 +27,7 @@ _LONGEST_NAME: Final = 40  # letters of the file's name within that of the parti
 # How a run's files begin that say what it is, and names of other directories that hold what was measured.
 _TOLD: Final = re.compile(rb'\s*\{\s*"id":\s*"[^"]*-[0-9a-f]{16}",\s*"measure"')
 _RUN: Final = re.compile(r"[a-z_]+-[0-9a-f]{16}")
-_KEPT: Final = re.compile(r"(study-.+|frontier|icl-select|icl-plan|audit)-[0-9a-f]{16}")
+_KEPT: Final = re.compile(r"(study-.+|frontier|icl-select|audit)-[0-9a-f]{16}")
 
 
 def write_whole(path: Path, content: bytes, *, public: bool = False) -> None:
@@ -217,8 +217,7 @@ def _is_run(folder: Path) -> bool:
         with suppress(OSError), (folder / name).open("rb") as file:
             if _TOLD.match(file.read(4096)):
                 return True
-    numbers = (folder.glob(f"{name}-*.parquet") for name in ("measurements", "readings"))
-    return bool(_RUN.fullmatch(folder.name)) and any(next(found, None) is not None for found in numbers)
+    return bool(_RUN.fullmatch(folder.name)) and any(folder.glob("measurements-*.parquet"))
 
 
 @contextmanager

@@ -99,11 +99,6 @@ class Pool:
         self._n_deaths_before_ready = 0
         self._tickets = itertools.count()
 
-    @property
-    def n_ready(self) -> int:
-        """Workers that take tasks."""
-        return len(self._ready)
-
     def wait(self) -> None:
         """Wait for the first worker.
 

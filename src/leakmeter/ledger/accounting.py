@@ -176,16 +176,6 @@ def running(signed: FloatArray) -> FloatArray:
         return np.cumsum(np.asarray(signed, dtype=np.float64))
 
 
-def left_of(budget: float, found: Total) -> float:
-    """What is left of a budget, nats; below 0 where more was told.
-
-    Args:
-        budget: most that |Σ_{j≤i} l_j| may be for any i.
-        found: what was told so far.
-    """
-    return budget - found.largest_running_nats
-
-
 def _largest(values: FloatArray) -> float:
     return float(values.max()) if values.size else 0.0
 

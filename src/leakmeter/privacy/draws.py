@@ -14,28 +14,18 @@ _EXACT: Final = (
     "Every token had exactly the probability that was computed for it, a fraction of whole numbers, and none was drawn "
     "otherwise: drawing adds no δ to the guarantee."
 )
-_ROUNDED: Final = (
-    "An earlier version drew these tokens in float64: some token may have been possible under one context alone, with "
-    "a chance of up to 1e-11 a token. That δ is added to the guarantee."
-)
 
 
 class Draws(TypedDict):
     """How tokens were drawn, as results have it."""
 
-    exact: bool
-    """Whether tokens had exactly the probabilities that were certified."""
     random_bits: str
     """Where they came from: 'operating system' or 'seed'."""
 
 
 def draws_of(params: Mapping[str, object]) -> Draws:
-    """Whether tokens had exactly the probabilities that were certified, and where random bits came from."""
-    has_nonce = params.get("nonce") is not None
-    # Runs without the field were made when cumulative sums were inverted in float64, as is still done where nothing is
-    # promised.
-    is_exact = has_nonce or ("nonce" in params and params["seed"] is not None)
-    return {"exact": is_exact, "random_bits": "operating system" if has_nonce else "seed"}
+    """Where the random bits of a measure with these parameters came from."""
+    return {"random_bits": "seed" if params["nonce"] is None else "operating system"}
 
 
 def sentences(draws: Mapping[str, object]) -> list[str]:
@@ -44,4 +34,4 @@ def sentences(draws: Mapping[str, object]) -> list[str]:
     Args:
         draws: see `draws_of`.
     """
-    return [_EXACT if draws["exact"] else _ROUNDED, *([_SEEDED] if draws["random_bits"] == "seed" else [])]
+    return [_EXACT, *([_SEEDED] if draws["random_bits"] == "seed" else [])]

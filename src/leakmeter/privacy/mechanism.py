@@ -150,9 +150,7 @@ def bound_of(mechanism: Mechanism, orders: Sequence[float]) -> FloatArray:
             f"the mechanism's bound is about neighbours of the kind '{mechanism.adjacency}', and an audit leaves "
             "exemplars out; give its bound for 'add-remove'"
         )
-    # Version 0.1 called the method `promised`.
-    ask = getattr(mechanism, "bound", None) or getattr(mechanism, "promised")  # noqa: B009
-    limits = np.asarray(ask(orders), dtype=np.float64)
+    limits = np.asarray(mechanism.bound(orders), dtype=np.float64)
     if limits.shape != (len(orders),):
         raise UsageError(f"the mechanism bounds {limits.size} numbers for {len(orders)} orders; give one for each")
     finite = np.isfinite(np.asarray(orders, dtype=np.float64))

@@ -512,8 +512,6 @@ class Provenance:
     run_id: Phrase = ""
     version: str = ""
     facts: Sequence[tuple[Phrase, Phrase]] = ()
-    outdated: str = ""
-    """Why the numbers need care before anything else is read; empty where they do not."""
 
     def told(self) -> list[tuple[Phrase, Phrase]]:
         """All of it, by name."""

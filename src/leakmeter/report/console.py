@@ -121,8 +121,6 @@ def _apart(shown: Iterator[Shown]) -> Iterator[RenderableType]:
 
 
 def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
-    if report.provenance.outdated:
-        yield from _block(b.Warning(report.provenance.outdated), paint, columns)
     order = b.arranged(b.blocks_of(report))
     # What explains is said last, beside the cursor are the findings.
     explained = [one for one in order.rest if _explains(one)]

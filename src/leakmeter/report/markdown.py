@@ -45,8 +45,6 @@ def text(report: b.Report, *, room: int = ROOM) -> str:
 
 
 def _report(report: b.Report) -> Iterator[str]:
-    if report.provenance.outdated:
-        yield from _block(b.Warning(report.provenance.outdated))
     order = b.arranged(b.blocks_of(report))
     shown = [*order.found, *b.index_of(report, _LISTED), *order.rest]
     glosses = glossary.placed(shown, set())

@@ -32,7 +32,7 @@ from leakmeter.runs.bounds import WORST_AT_MOST
 from leakmeter.runs.compare import HIDDEN, Setting, differing, incomparable, is_seed
 from leakmeter.runs.comparison_words import setting_line
 from leakmeter.runs.gate_words import left_out_sentence, regression_sentence
-from leakmeter.runs.measured import Measured, case_quantities, with_tokenization
+from leakmeter.runs.measured import Measured, case_quantities
 from leakmeter.runs.pseudonym import pseudonym
 from leakmeter.runs.spec import is_word
 from leakmeter.stats.aggregates import aggregate
@@ -169,7 +169,7 @@ def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> 
 def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
     # Quantities of cases; those of a run as a whole have no interval, and no baseline.
     of_cases = case_quantities(run)
-    kept = [one for one in of_cases if any(name in names for name in one.names)] or of_cases[:1]
+    kept = [one for one in of_cases if one.name in names] or of_cases[:1]
     return KeptRun(
         run.measure,
         _plain_settings(run, key),
@@ -259,12 +259,10 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
     by_order = baseline.key != _key_name(key)
     now = _plain_settings(run, key)
     unknown = {name for name in now if by_order and _is_hashed(now[name]) and _is_hashed(before.settings.get(name))}
-    then = with_tokenization(dict(before.settings), run.defining)
+    then = dict(before.settings)
     changed = [one for one in differing(then, now) if one.name not in unknown]
     settings = [Setting(one.name, _shown(one.first), _shown(one.second)) for one in changed]
-    # A baseline of an earlier version has no word for a unit that was left to the kind of case.
-    known = {name: value for name, value in then.items() if (name, value) != ("prompts.unit", None)}
-    if of := incomparable(settings, known, now, run.defining):
+    if of := incomparable(settings, then, now, run.defining):
         told = "; ".join(setting_line(one.name, one.first, one.second) for one in of)
         raise UsageError(
             f"run {number} and the baseline have numbers that mean different things ({told}); measure as the "
@@ -273,7 +271,7 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
     pairs = _pairs(run, before.cases, key, by_order)
     checks = []
     for name, kept in before.quantities.items():
-        quantity = next((one for one in case_quantities(run) if name in one.names), None)
+        quantity = next((one for one in case_quantities(run) if one.name == name), None)
         if quantity is None:
             raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
         checks.append(_regression(run, number, quantity, kept, pairs, seed))

@@ -14,13 +14,13 @@ from leakmeter.core.urls import forget_copy
 from leakmeter.errors import StoreError
 from leakmeter.runs.parts import PartReader
 from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.spec import RunSpec, outdated
+from leakmeter.runs.spec import RunSpec
 from leakmeter.runs.stored import fetched
 
 State = Literal["complete", "unfinished", "damaged"]
 
 RUN: Final = "run"
-_STUDIES: Final = re.compile(r"(study|audit|frontier|icl-select|icl-plan)-(?:.*-)?[0-9a-f]{16}")
+_STUDIES: Final = re.compile(r"(study|audit|frontier|icl-select)-(?:.*-)?[0-9a-f]{16}")
 """Directories that other commands keep beside their runs; what stands before the first '-' says of what."""
 
 
@@ -30,7 +30,7 @@ class Entry:
 
     name: str
     kind: str
-    """run, study, audit, frontier or icl-select (icl-plan in version 0.1)."""
+    """run, study, audit, frontier or icl-select."""
     state: State | None = None
     measure: str | None = None
     model: str | None = None
@@ -49,12 +49,6 @@ class Entry:
     """Files that its cases came from, as they were given; None where they are not known or may name people."""
     unit: str | None = None
     """Ablation unit; None of measures without one."""
-    outdated: str | None = None
-    """See `runs.spec.outdated`."""
-
-
-_KEPT: Final = {"halvings": "out_of_memory_retries"}
-"""What runs call some of `Taken`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +72,7 @@ class Taken:
         for case in cases:
             cost = case.get("cost")
             if isinstance(cost, dict):
-                kept = {_KEPT.get(name, name): n for name, n in cost.items() if isinstance(n, (int, float))}
+                kept = {name: n for name, n in cost.items() if isinstance(n, (int, float))}
                 sums = {name: total + kept.get(name, 0.0) for name, total in sums.items()}
         return cls(round(sums["seconds"], 3), *(int(sums[one.name]) for one in fields(cls)[1:]))
 
@@ -190,7 +184,6 @@ def _entry(
         given_name=record.get("name"),
         data=record.get("data"),
         unit=_unit(path, record.get("prompts") or {}),
-        outdated=outdated(version, model),
     )
 
 

@@ -142,7 +142,7 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
         raise UsageError(
             f"one run is of {first.measure}, the other of {second.measure}; compare two runs of the same measure"
         )
-    known = {name: quantity for quantity in first.quantities for name in quantity.names}
+    known = {quantity.name: quantity for quantity in first.quantities}
     for name in names:
         if name not in known:
             raise UnknownNameError("quantity", name, [quantity.name for quantity in first.quantities])
@@ -238,7 +238,7 @@ def incomparable(
 
     Args:
         settings: that the runs have otherwise.
-        first: all settings of the one; what one of the two lacks, as an early version may, says nothing.
+        first: all settings of the one; what one of the two lacks says nothing.
         second: of the other.
         defining: names of settings that say what is measured.
     """

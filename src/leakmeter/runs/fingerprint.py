@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib import metadata
-from typing import Any
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import AnyCase, Settings
@@ -32,7 +31,7 @@ def spec_of(
     return RunSpec(
         measure=name,
         params=measure.record(),
-        prompts=_prompts(settings) if group_size == 1 else {**_prompts(settings), "group_size": group_size},
+        prompts=asdict(settings) if group_size == 1 else {**asdict(settings), "group_size": group_size},
         model={
             "name": backend.name,
             "weights_sha256": backend.weights_sha256,
@@ -75,11 +74,3 @@ def libraries_of() -> dict[str, str]:
 def _version(library: str) -> str:
     """A library's version; to parse its metadata takes a millisecond."""
     return metadata.version(library)
-
-
-def _prompts(settings: Settings) -> dict[str, Any]:
-    """Settings of prompts, as a record; of a tokenisation in parts nothing is said, as before there was a choice."""
-    told = asdict(settings)
-    if told.get("tokenization") == "parts":
-        del told["tokenization"]
-    return told

@@ -125,7 +125,7 @@ class KeptCost(Record):
     naive_tokens: Count
     seconds: Amount
     predicted: KeptPrediction | None = None
-    halvings: Count = 0
+    out_of_memory_retries: Count
     scored_together: Count | None = None
     worker: str | None = None
 

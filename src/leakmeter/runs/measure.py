@@ -139,7 +139,7 @@ def measure_cases(
         parts = measured_together(
             backend, predictor, measure, group, in_groups=group_size > 1, on_prediction=callbacks.on_prediction
         )
-        if n_halvings := parts[0][0]["cost"]["halvings"]:
+        if n_halvings := parts[0][0]["cost"]["out_of_memory_retries"]:
             callbacks.on_halving(_named([one.item.id for one in group]), n_halvings)
         if directory is not None:
             write_part(directory, number, parts)
@@ -305,7 +305,7 @@ def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: in
             "naive_tokens": n_full_pass_tokens,
             "seconds": round(seconds / n, 3),
             "predicted": {"tree_tokens": n_predicted, "seconds": None if expected is None else round(expected / n, 3)},
-            "halvings": n_halvings,
+            "out_of_memory_retries": n_halvings,
         }
         for n_prompts, n_tokens_run, n_full_pass_tokens, n_predicted in zip(
             *(shares(count, n) for count in counts), strict=True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,6 @@ from leakmeter.core import registry
 from leakmeter.core.quantity import AnyQuantity, Case, Quantity
 from leakmeter.errors import UsageError
 from leakmeter.runs.parts import PartReader
-from leakmeter.runs.result import TOKENIZATION
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.aggregates import is_aggregate
 from leakmeter.stats.stats import FloatArray
@@ -85,21 +84,16 @@ class Measured:
         # Where it was left to the kind of case, results say which unit it was.
         if units := dict.fromkeys(unit for case in self.cases if (unit := getattr(case, "unit", None))):
             told["prompts.unit"] = ", ".join(units)
-        return with_tokenization({**told, "version": self.spec.get("version")}, self.defining)
-
-
-def with_tokenization(settings: dict[str, Any], defining: Container[str]) -> dict[str, Any]:
-    """Settings of a run that may be of before prompts were tokenised as one string: then it was in parts."""
-    return {TOKENIZATION: "parts", **settings} if TOKENIZATION in defining else settings
+        return {**told, "version": self.spec.get("version")}
 
 
 def named_quantity(quantities: Iterable[AnyQuantity], name: str) -> tuple[AnyQuantity, str | None] | None:
     """The quantity of a name, and the aggregate behind it; None where there is no such quantity."""
     head, _, last = name.rpartition(".")
     for quantity in quantities:
-        if name in quantity.names:
+        if name == quantity.name:
             return quantity, None
-        if head in quantity.names and is_aggregate(last):
+        if head == quantity.name and is_aggregate(last):
             return quantity, last
     return None
 

@@ -150,7 +150,7 @@ def _check_params(measure: Any, params: Mapping[str, Any]) -> None:
         needed = measure(**given).record().keys()
     except (UsageError, TypeError):
         raise FieldError("params", "are none that the measure takes") from None
-    for name in sorted(needed - params.keys() - {*measure.added}):
+    for name in sorted(needed - params.keys()):
         raise FieldError(f"params.{name}", "is missing")
 
 

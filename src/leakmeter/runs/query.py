@@ -120,7 +120,7 @@ def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answ
         asked = sql.lower()
         tables: dict[str, pa.Table] = {}
         left_out: list[str] = []
-        reads_parts = any(name in asked for name in ("measurements", "readings"))
+        reads_parts = "measurements" in asked
         files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers] if reads_parts else []
         if files and (
             where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None)

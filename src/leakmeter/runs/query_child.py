@@ -34,7 +34,7 @@ _SHUT_OFF: Final[dict[str, str | bool | int | float | list[str]]] = {
 _AT_ONCE: Final = 1_000
 _OF_DUCKDB: Final = 0.75
 """Share of the memory that DuckDB may count for itself: its own error comes first where it does count."""
-_PART: Final = re.compile(r"[\w-]+/(?:measurements|readings)-\d+\.parquet")
+_PART: Final = re.compile(r"[\w-]+/measurements-\d+\.parquet")
 # These quote the query itself; everything else that goes wrong may quote what was read.
 _OF_THE_QUERY: Final = (
     duckdb.ParserException,
@@ -115,8 +115,6 @@ def _view_measurements(connection: duckdb.DuckDBPyConnection, columns: list[list
             # The name of a run's directory is its id.
             named = ["parse_path(filename)[-2] AS run", *(name for name, _ in columns[1:])]
             stored.project(", ".join(named)).create_view("measurements")
-    # Its name in version 0.1, for one release.
-    connection.execute("CREATE VIEW readings AS SELECT * FROM measurements")
 
 
 @contextmanager

@@ -16,8 +16,6 @@ import importlib
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
     from leakmeter.report.findings import Findings
 
-_note: ContextVar[str | None] = ContextVar("note", default=None)
 _NAME_CHARACTERS: Final = 40
 
 Texts = Mapping[str, Any]
@@ -48,8 +45,7 @@ Part = tuple[Texts, Sequence[Measurement]]
 """A case's texts and its measurements."""
 
 
-TOKENIZATION: Final = "prompts.tokenization"
-DEFINING: Final = ("prompts.unit", "prompts.removal", TOKENIZATION, "params.temperature", "params.cid_lambda")
+DEFINING: Final = ("prompts.unit", "prompts.removal", "params.temperature", "params.cid_lambda")
 """See `AnyResult.defining`."""
 
 
@@ -168,7 +164,7 @@ class AnyResult(ABC):
         """
         from leakmeter.report import html
 
-        return html.page(cls.report(results, command=command, provenance=provenance_of(run, noted_now())))
+        return html.page(cls.report(results, command=command, provenance=provenance_of(run)))
 
     def save_html(self, path: str | Path) -> Path:
         """Write the report of this case: one file, no network; mode 0600, unless it may be published.
@@ -356,22 +352,6 @@ def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
     return where
 
 
-@contextmanager
-def noted(note: str | None) -> Iterator[None]:
-    """Pages that are made meanwhile begin with a warning, unless it is None."""
-    token = _note.set(note)
-    try:
-        yield
-    finally:
-        _note.reset(token)
-
-
-def noted_now() -> str | None:
-    """The warning that pages begin with now."""
-    return _note.get()
-
-
-def provenance_of(run: Path | None, outdated: str | None) -> Provenance:
-    """Where cases lie, and why their numbers need care."""
-    facts = () if run is None else (("Directory", Untrusted(place_of(run))),)
-    return Provenance(facts=facts, outdated=outdated or "")
+def provenance_of(run: Path | None) -> Provenance:
+    """Where cases lie."""
+    return Provenance(facts=() if run is None else (("Directory", Untrusted(place_of(run))),))

@@ -15,10 +15,9 @@ from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.runs.measured import Measured
 from leakmeter.runs.parts import PartReader
-from leakmeter.runs.result import Part, noted, provenance_of
+from leakmeter.runs.result import Part, provenance_of
 from leakmeter.runs.results import Results
 from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.spec import outdated
 from leakmeter.runs.stored import fetched
 
 if TYPE_CHECKING:
@@ -93,11 +92,6 @@ class Run(Results[Any]):
         return str(self.spec["measure"])
 
     @property
-    def outdated(self) -> str | None:
-        """What to know before its numbers are used, where an early version measured them; else None."""
-        return outdated(self.spec.get("version"), self.spec.get("model") or {})
-
-    @property
     @override
     def kind(self) -> Any:
         """Class of the results."""
@@ -146,14 +140,13 @@ class Run(Results[Any]):
     @override
     def render_page(self) -> str:
         """The page of the run as text."""
-        with noted(self.outdated):
-            page: str = self.kind.render_page(self.cases, command=self.spec.get("command"), run=self.path)
+        page: str = self.kind.render_page(self.cases, command=self.spec.get("command"), run=self.path)
         return page
 
     @override
     def report(self) -> Report:
         """What the run says, as blocks; all views are made of it."""
         made: Report = self.kind.report(
-            self.cases, command=self.spec.get("command"), provenance=provenance_of(self.path, self.outdated)
+            self.cases, command=self.spec.get("command"), provenance=provenance_of(self.path)
         )
         return made

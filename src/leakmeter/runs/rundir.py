@@ -63,12 +63,12 @@ _INNER_KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
 _NEEDED = _KINDS.keys() - {"environment", "problems", "command", "name", "data", "noise"} | {"n_parts", "files_sha256"}
 _MOST_DIGITS: Final = 300
 """Of a whole number that is a float too; a nonce has 39."""
-PREFIXES: Final = ("measurements-", "readings-")
-"""Of the names of files with numbers: today's, and that of version 0.1."""
+NUMBERS: Final = "measurements-"
+"""How names of files with numbers begin."""
 _SLICES_BEGIN_SECONDS: Final = 5.0
 """How long a slice waits for others that begin; what measures a whole run holds the lock for longer."""
 _TEXTS: Final = "cases-{:05}.json"
-_NUMBERS = re.compile(rf"(?:{'|'.join(PREFIXES)})(\d{{5,}})\.parquet")
+_NUMBERS = re.compile(rf"{NUMBERS}(\d{{5,}})\.parquet")
 
 
 class RunDirectory:
@@ -296,11 +296,8 @@ class RunDirectory:
         return [self.numbers_of(number) for number in self.parts]
 
     def numbers_of(self, number: int) -> Path:
-        """The file with the numbers of a part, which need not be there; one of version 0.1 has another name."""
-        new, old = (self.path / f"{prefix}{number:05}.parquet" for prefix in PREFIXES)
-        if new.exists() != old.exists():
-            return new if new.exists() else old
-        return old if self.is_complete and old.name in self._hashes else new
+        """The file with the numbers of a part, which need not be there."""
+        return self.path / f"{NUMBERS}{number:05}.parquet"
 
     def has_part(self, number: int) -> bool:
         """Whether a part is finished."""

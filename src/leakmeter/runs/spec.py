@@ -16,12 +16,6 @@ MOST_NAME: Final = 80
 """Characters of a run's name."""
 _WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
-_OUTDATED: Final = (
-    "measured by leakmeter 0.1, which recorded neither tokenizer nor configuration nor chat template, and read GGUF "
-    "files, the default model's among them, with other tokens for digits behind two or more white-space characters; "
-    "run the command again for numbers to rely on"
-)
-
 
 def is_word(text: str) -> bool:
     """Whether a text is one word, as names of measures and choices are, and no sentence that somebody wrote."""
@@ -57,7 +51,7 @@ class RunSpec:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
-        """The spec that a run keeps, or an early version of one."""
+        """The spec that a run keeps."""
         known = {one.name: record[one.name] for one in fields(cls) if one.name in record}
         return cls(**{**known, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
 
@@ -73,16 +67,6 @@ class RunSpec:
         """'<measure>-' and 16 hexadecimal digits: equal for runs that compute the same numbers."""
         text = json.dumps(self.deciding(), sort_keys=True, ensure_ascii=True)
         return f"{self.measure}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-def outdated(version: object, model: Mapping[str, object]) -> str | None:
-    """What to know of a run before its numbers are used, by the version that measured it; None where nothing is.
-
-    Args:
-        version: of leakmeter, as the run's spec has it.
-        model: see `RunSpec.model`.
-    """
-    return _OUTDATED if str(version).startswith("0.1.") and model.get("name") != "toy" else None
 
 
 def checked_name(name: str | None) -> str | None:

@@ -24,7 +24,7 @@ from leakmeter.core.written import make_private, remove_unused, store_errors, wr
 from leakmeter.errors import LeakmeterError, StoreError
 from leakmeter.models import cache_dir
 from leakmeter.overriding import override
-from leakmeter.runs.rundir import PREFIXES, RunDirectory
+from leakmeter.runs.rundir import NUMBERS, RunDirectory
 from leakmeter.runs.spec import RunSpec
 from leakmeter.stores.lease import SECONDS, Lease, held
 from leakmeter.stores.objects import Found, Objects, Version
@@ -33,9 +33,9 @@ _LEASE: Final = ".lease"
 _SPEC: Final = "spec.json"
 _TOLD: Final = (_SPEC, "begun.json", "sliced.json")
 _TEXTS: Final = "cases-"
-_ONCE: Final = (*PREFIXES, _SPEC)
+_ONCE: Final = (NUMBERS, _SPEC)
 """How names of files begin that are never written over."""
-_PART: Final = re.compile(rf"(?:{_TEXTS}|{'|'.join(PREFIXES)})(\d{{5,}})\.(json|parquet)")
+_PART: Final = re.compile(rf"(?:{_TEXTS}|{NUMBERS})(\d{{5,}})\.(json|parquet)")
 
 
 def run_directory(root: Path, id_: str, slice_: str = "") -> RunDirectory:
@@ -179,7 +179,7 @@ class StoredRun(RunDirectory):
 
     def _has_numbers(self, texts: str) -> bool:
         number = texts.removeprefix(_TEXTS).removesuffix(".json")
-        return any(self._objects.get(f"{prefix}{number}.parquet") is not None for prefix in PREFIXES)
+        return self._objects.get(f"{NUMBERS}{number}.parquet") is not None
 
     def _interfered(self, name: str) -> StoreError:
         return StoreError(f"'{name}' of run '{self.place}' was written by another process; run the same command again")
@@ -275,7 +275,7 @@ def _own_name(one: Found) -> str:
 
 
 def _are_of_a_run(found: Sequence[Found]) -> bool:
-    return any(_own_name(one) in _TOLD or _own_name(one).startswith(PREFIXES) for one in found)
+    return any(_own_name(one) in _TOLD or _own_name(one).startswith(NUMBERS) for one in found)
 
 
 def _readable(objects: Objects, folder: str = "") -> list[Found]:

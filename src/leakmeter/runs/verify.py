@@ -16,7 +16,7 @@ from typing import Final, Literal
 from leakmeter.core.written import store_errors
 from leakmeter.errors import DamagedError, StoreError
 from leakmeter.runs.parts import PartReader
-from leakmeter.runs.rundir import PREFIXES, RunDirectory
+from leakmeter.runs.rundir import NUMBERS, RunDirectory
 from leakmeter.runs.spec import RunSpec
 
 _OURS: Final = (".lock", "begun.json", "sliced.json", "spec.json")
@@ -120,7 +120,7 @@ def _foreign(names: list[str], expected: list[str], *, unfinished: bool = False)
     for name in names:
         if name in ours or (name.startswith(".slice-") and name.endswith(".lock")):
             continue
-        begun = name.startswith(("cases-", *PREFIXES, "spec.json", "begun.json"))
+        begun = name.startswith(("cases-", NUMBERS, "spec.json", "begun.json"))
         if unfinished and begun and (name.endswith(".partial") or name.startswith("cases-")):
             # Texts are written before their numbers: a kill, or work under way, leaves them alone.
             continue

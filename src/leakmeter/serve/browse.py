@@ -290,7 +290,6 @@ def _summary(path: Path) -> tuple[list[tuple[str, str]], str]:
         ("Cost", f"{cost.seconds:,.1f} s; {cost.requests:,} prompts; {cost.tree_tokens:,} tokens run"),
         ("Numbers", f"{told.n_measurements:,}"),
         ("leakmeter", entry.version or ""),
-        ("Outdated", entry.outdated or ""),
     ]
     for kind in ("parameters", "prompts"):
         said = ", ".join(f"{key} {_plain(value)}" for key, value in getattr(told, kind).items() if value is not None)

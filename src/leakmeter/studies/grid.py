@@ -170,10 +170,10 @@ def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence
     if file["show"] not in kind.shows:
         raise UnknownNameError("show", file["show"], kind.shows)
     tables = (_table(file, "both", where), _table(file, size, where))
-    settings = {name: value for table in tables for name, value in _by_new_names(table, kind.renamed).items()}
+    settings = {name: value for table in tables for name, value in table.items()}
     for setting, values in (changes or {}).items():
         read = [_typed(value) for value in values]
-        settings[kind.renamed.get(setting, setting)] = read[0] if len(read) == 1 else read
+        settings[setting] = read[0] if len(read) == 1 else read
     return _study(name, file, size, settings)
 
 
@@ -182,14 +182,6 @@ def _table(file: JsonObject, name: str, where: str) -> JsonObject:
     if not isinstance(found, dict):
         raise DataError(f"{where}: [{name}] is no table of settings")
     return dict(found)
-
-
-def _by_new_names(table: JsonObject, renamed: Mapping[str, str]) -> JsonObject:
-    """Settings, those of cells that are written one by one too, by the names that they have now."""
-    found = {renamed.get(name, name): value for name, value in table.items()}
-    if isinstance(cells := found.get("cells"), list):
-        found["cells"] = [_by_new_names(cell, renamed) if isinstance(cell, dict) else cell for cell in cells]
-    return found
 
 
 def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Study:
@@ -203,7 +195,7 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
     for setting in ("model", "dataset", counted):
         if setting not in {**factors, **single[0]}:
             raise UsageError(f"the study does not say '{setting}'; add it, or give --set {setting}=VALUE")
-    x = kind.renamed.get(file.get("x", ""), file.get("x"))
+    x = file.get("x")
     if file["show"] == "factor" and x not in {**factors, **single[0]}:
         raise UsageError(f"the study's x is '{x}'; it has to be one of its settings")
     quality = Quality(**{key: _meant(factors.pop(key)[0], known[key]) for key in of_quality if key in factors})

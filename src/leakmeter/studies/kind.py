@@ -72,8 +72,6 @@ class Kind(ABC):
     """What may be drawn."""
     replicated: ClassVar[str] = "seed"
     """The setting that is another in each of several replicates."""
-    renamed: ClassVar[Mapping[str, str]] = {}
-    """Settings under the names that they had in the release before, to their names."""
     is_personal: ClassVar[bool] = False
     """Whether records are personal data, of which the score cache keeps nothing."""
     has_quality: ClassVar[bool] = False

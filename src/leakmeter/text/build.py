@@ -20,7 +20,6 @@ from leakmeter.overriding import override
 from leakmeter.text import personal, spans, templates, units
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
-from leakmeter.text.joined import Tokenization, check_tokenization
 from leakmeter.text.layout import LOOSE, Layout
 from leakmeter.text.spans import Cover, Cuts
 
@@ -45,8 +44,6 @@ class PromptSettings:
     or whole; sentence by default, and message for chats."""
     removal: Removal = "drop"
     """drop cuts tokens out, mask leaves their positions empty, retokenize renders and tokenises the text anew."""
-    tokenization: Tokenization = "joint"
-    """joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
     template: str | None = None
     """chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it."""
     group: bool = False
@@ -72,7 +69,6 @@ class PromptSettings:
         """Refuse a removal that there is not, and what does not go together."""
         if self.removal not in get_args(Removal):
             raise UnknownNameError("removal", str(self.removal), get_args(Removal))
-        check_tokenization(self.tokenization)
         if self.max_context_tokens is not None and self.max_context_tokens < 1:
             raise UsageError(f"max-context-tokens is {self.max_context_tokens}; it has to be 1 or more")
         if self.unit != "entity":
@@ -264,7 +260,7 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         raise _no_context(case)
     if case.messages and not writing.query.strip():
         raise UsageError(f"case '{case.id}' has an empty query: its last user message says nothing")
-    return writing.name, Layout(writing, tokenizer, settings.tokenization), writing.query
+    return writing.name, Layout(writing, tokenizer), writing.query
 
 
 def _no_context(case: Case) -> UsageError:
@@ -348,10 +344,10 @@ def _item(
         prompt=prompt,
         spans=tuple(named),
         cuts=Lazily(covered, lambda name: cut((name,))),
-        alone=Lazily(covered, lambda name: layout.alone(prompt, covered[name][1].ranges, covered[name][1].pieces)),
-        blank=layout.blank(prompt),
+        alone=Lazily(covered, lambda name: layout.alone(covered[name][1].ranges)),
+        blank=layout.blank(),
         placebos=placed,
-        placebo_alone=layout.blank_with(placed[0], placebo_of(placed[0])) if placed else None,
+        placebo_alone=layout.blank_with(placebo_of(placed[0])) if placed else None,
         response=response,
         stop_ids=tokenizer.stop_ids,
         swaps=swaps,

@@ -13,7 +13,7 @@ from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.text import repeats
 from leakmeter.text.exemplar import Example, Task
-from leakmeter.text.joined import START, Stretch, Tokenization, prompt_of
+from leakmeter.text.joined import START, Stretch, prompt_of
 from leakmeter.text.templates import SEPARATOR, Segment, user_turn
 
 
@@ -25,7 +25,6 @@ class Writer:
         exemplars: of the case.
         tokenizer: the model's.
         chat: whether all of it is one user message in the model's chat template.
-        tokenization: see `joined.prompt_of`.
     """
 
     def __init__(
@@ -35,12 +34,10 @@ class Writer:
         tokenizer: Tokenizer,
         *,
         chat: bool,
-        tokenization: Tokenization = "joint",
     ) -> None:
         self._task = task
         self._tokenizer = tokenizer
         self._chat = chat
-        self._tokenization = tokenization
         self._exemplars = [segments(task, example.texts, example.label) for example in exemplars]
         _, self._after = user_turn(tokenizer) if chat else ("", "")
 
@@ -58,7 +55,7 @@ class Writer:
             Stretch(name, one.role, text, one.is_template)
             for name, (one, text) in zip(names, _after(asked, opens), strict=True)
         )
-        return prompt_of(stretches, self._tokenizer, chat=self._chat, tokenization=self._tokenization)
+        return prompt_of(stretches, self._tokenizer, chat=self._chat)
 
     def prompt_around(self, piece: Piece, texts: tuple[str, ...]) -> Prompt:
         """The prompt without exemplars, and a piece where they would begin."""

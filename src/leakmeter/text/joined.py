@@ -1,4 +1,4 @@
-"""Named stretches of a prompt tokenised together, as a server tokenises the whole, or each on its own."""
+"""Named stretches of a prompt tokenised together, as a server tokenises the whole."""
 
 from __future__ import annotations
 
@@ -6,29 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, pairwise
-from typing import Final, Literal, get_args
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core.prompt import FRAME, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.errors import UnknownNameError
 from leakmeter.text import templates
-
-Tokenization = Literal["joint", "parts"]
-"""joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
-
-
-def check_tokenization(name: str) -> None:
-    """Refuse a tokenization that there is not.
-
-    Raises:
-        UnknownNameError: there is none of that name.
-    """
-    if name not in get_args(Tokenization):
-        raise UnknownNameError("tokenization", name, get_args(Tokenization))
-
 
 START: Final = "start"
 """Name of the piece of what a model expects before a prompt."""
@@ -45,17 +30,16 @@ class Stretch:
     """Whether special tokens in it are special."""
 
 
-def prompt_of(
-    stretches: Iterable[Stretch], tokenizer: Tokenizer, *, chat: bool = False, tokenization: Tokenization = "joint"
-) -> Prompt:
+def prompt_of(stretches: Iterable[Stretch], tokenizer: Tokenizer, *, chat: bool = False) -> Prompt:
     """The prompt of stretches, one after another; neighbours of one name are one piece.
+
+    A token is of the stretch in which its first character stands that is no white space; one of white space alone is of
+    the stretch of its first character.
 
     Args:
         stretches: in order; empty ones are left out.
         tokenizer: the model's.
         chat: whether they are the one message of a user's, in the model's chat template.
-        tokenization: 'joint': of a token the stretch has it in which its first character stands that is no white
-            space, or of white space alone its first; 'parts': each stretch is tokenised on its own.
 
     Raises:
         UsageError: the chat template changes the message beyond white space at its ends.
@@ -63,13 +47,10 @@ def prompt_of(
     written = _in_turn(stretches, tokenizer) if chat else list(stretches)
     written = [stretch for stretch in written if stretch.text]
     start = tokenizer.start_ids
-    if tokenization == "parts":
-        ids = [_alone(stretch, tokenizer, first=i == 0) for i, stretch in enumerate(written)]
-    else:
-        ids = _together(written, tokenizer)
+    ids = _together(written, tokenizer)
     opens = bool(written) and written[0].is_template
     # A chat template writes them itself, or its servers leave them out.
-    known = (opens and ids[0][: len(start)] == start) or (chat and tokenization == "joint")
+    known = (opens and ids[0][: len(start)] == start) or chat
     pieces = [] if known or not start else [_piece(START, FRAME, start)]
     for (name, role), same in groupby(zip(written, ids, strict=True), key=lambda pair: (pair[0].name, pair[0].role)):
         told = tuple(token for _, part in same for token in part)
@@ -134,12 +115,6 @@ def _together(stretches: Sequence[Stretch], tokenizer: Tokenizer) -> list[tuple[
     of = owners(text, coded.offsets, [0, *ends[:-1].tolist()]) if stretches else np.empty(0, dtype=np.int64)
     cuts = np.searchsorted(of, np.arange(len(stretches) + 1)).tolist()
     return [coded.ids[a:b] for a, b in pairwise(cuts)]
-
-
-def _alone(stretch: Stretch, tokenizer: Tokenizer, *, first: bool) -> tuple[int, ...]:
-    if stretch.is_template:
-        return tokenizer.encode_frame(stretch.text, first=first)
-    return tokenizer.encode_data(stretch.text, first=first).ids
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
 """One tokenisation of a case: the text that the model reads, to ids, and what each token is of.
 
-The text is tokenised as one string, as a server does it ("joint"). A token may then hold characters of neighbours: the
+The text is tokenised as one string, as a server does it. A token may then hold characters of neighbours: the
 full stop of a document and the blank line that the template writes behind it. It belongs to the stretch in which its
 first character stands that is no white space. Where a stretch is removed, what such a token holds of others is
 tokenised on its own, and white space before the first word of a token goes with the word:
@@ -11,8 +11,6 @@ tokenised on its own, and white space before the first word of a token goes with
 
 White space between two documents and at the end of one is loose: it belongs to no piece. What separates documents stays
 while both have text, and what stands at the end of one while it has.
-
-In parts ("parts", as leakmeter 0.1 had it) each stretch is tokenised on its own, and no token holds two.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ import numpy.typing as npt
 
 from leakmeter.core.checkpoint import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, Piece, Prompt
-from leakmeter.core.tokenizer import Encoded, Tokenizer
+from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.text import units
-from leakmeter.text.joined import START, Tokenization, first_characters, owners
-from leakmeter.text.templates import SEPARATOR, Segment, Writing, as_parts
+from leakmeter.text.joined import START, first_characters, owners
+from leakmeter.text.templates import SEPARATOR, Writing
 
 TokenRange = tuple[int, int]
 CharRange = tuple[int, int]
@@ -76,7 +74,6 @@ class Layout:
     Args:
         writing: the case's texts and how they are written.
         tokenizer: the model's.
-        tokenization: 'joint' or 'parts'.
         texts: other texts of the documents; an empty one is left out. As given by default.
         gone: messages that are left out.
     """
@@ -85,17 +82,15 @@ class Layout:
         self,
         writing: Writing,
         tokenizer: Tokenizer,
-        tokenization: Tokenization = "joint",
         *,
         texts: Sequence[str] | None = None,
         gone: Collection[str] = (),
     ) -> None:
         self._writing = writing
         self._tokenizer = tokenizer
-        self.tokenization: Tokenization = tokenization
         self._given = tuple(document.text for document in writing.documents) if texts is None else tuple(texts)
         checkpoint()
-        self.segments = self._segments(gone)
+        self.segments = tuple(part for one in writing.segments(self._given, gone) for part in one.apart())
         # Of each document that is written, its number among those given.
         written = [i for i, text in enumerate(self._given) if text]
         self.documents = tuple(replace(writing.documents[i], text=self._given[i]) for i in written)
@@ -111,43 +106,17 @@ class Layout:
         self.text = "".join(segment.text for segment in self.segments)
         """What the model reads, without start tokens."""
         self._starts = list(accumulate((len(segment.text) for segment in self.segments), initial=0))
-        self._ids, self._offsets = self._encoded()
+        coded = tokenizer.encode_joined([(segment.text, segment.is_template) for segment in self.segments])
+        self._ids, self._offsets = coded.ids, coded.offsets
         checkpoint()
         self.start_ids = self._written_before()
         self.n_tokens = len(self.start_ids) + len(self._ids)
         self._place()
 
-    def _segments(self, gone: Collection[str]) -> tuple[Segment, ...]:
-        if self.tokenization == "joint":
-            return tuple(part for one in self._writing.segments(self._given, gone) for part in one.apart())
-        everything = as_parts(self._writing, self._writing.segments(self._given))
-        return tuple(segment for segment in everything if segment.owner is None or segment.owner not in gone)
-
-    def _encoded(self) -> tuple[tuple[int, ...], tuple[CharRange, ...]]:
-        """Ids, and characters of the text that each came from."""
-        if self.tokenization == "joint":
-            coded = self._tokenizer.encode_joined([(segment.text, segment.is_template) for segment in self.segments])
-            return coded.ids, coded.offsets
-        ids: list[int] = []
-        offsets: list[CharRange] = []
-        self._counts: list[int] = []
-        for i, segment in enumerate(self.segments):
-            coded = self._encoded_alone(segment, first=i == 0)
-            ids += coded.ids
-            offsets += [(a + self._starts[i], b + self._starts[i]) for a, b in coded.offsets]
-            self._counts.append(len(coded.ids))
-        return tuple(ids), tuple(offsets)
-
-    def _encoded_alone(self, segment: Segment, *, first: bool) -> Encoded:
-        if not segment.is_template:
-            return self._tokenizer.encode_data(segment.text, first=first)
-        ids = self._tokenizer.encode_frame(segment.text, first=first)
-        return Encoded(ids, ((0, len(segment.text)),) * len(ids))
-
     def _written_before(self) -> tuple[int, ...]:
         """Ids that the model expects before the text; a chat template writes them itself, or has none."""
         start = self._tokenizer.start_ids
-        if self.tokenization == "joint" and self._writing.name == "chat":
+        if self._writing.name == "chat":
             return ()
         # Only a template can have written them itself: a text that happens to begin alike has not.
         opens = bool(self.segments) and self.segments[0].is_template
@@ -156,10 +125,7 @@ class Layout:
     def _place(self) -> None:
         """Find of each token the segment it belongs to, and of those of the context where they stand."""
         n = len(self._ids)
-        if self.tokenization == "parts":
-            self._segment_of = np.repeat(np.arange(len(self.segments)), self._counts)
-        if self.tokenization == "joint":
-            self._segment_of = owners(self.text, self._offsets, self._starts[:-1])
+        self._segment_of = owners(self.text, self._offsets, self._starts[:-1])
         self.tokens: list[ContextToken] = []
         self._context_at: list[int] = []
         """Of each token of the context, its number among all."""
@@ -365,10 +331,6 @@ class Layout:
         for i, segment in enumerate(self.segments):
             if segment.owner is not None and segment.owner in removal.owners:
                 gone[self._starts[i] : self._starts[i + 1]] = True
-        if self.tokenization == "parts":
-            # No token holds two stretches, and within a document it goes with its anchor.
-            state = np.where(by_token | gone[[self._starts[i] for i in self._segment_of]], _GONE, _KEPT)
-            return _Told(state, lambda token: np.empty(0, dtype=bool))
         for a, b in removal.chars:
             for i, start, end in self._written(a, b):
                 gone[self._starts[i] + start : self._starts[i] + end] = True
@@ -478,24 +440,13 @@ class Layout:
                 ids += self._tokenizer.encode_data(text, first=start + chars[0] == 0).ids
         return tuple(ids), not gone[0]
 
-    def blank(self, prompt: Prompt) -> Prompt:
+    def blank(self) -> Prompt:
         """The prompt without any context, rendered and tokenised as if there had been none: it depends on template
-        and query alone.
+        and query alone."""
+        return self._bare().prompt()
 
-        Args:
-            prompt: of this layout.
-        """
-        return prompt.blank() if self.tokenization == "parts" else self._bare().prompt()
-
-    def blank_with(self, prompt: Prompt, piece: Piece) -> Prompt:
-        """The blank prompt with a piece where a context would begin.
-
-        Args:
-            prompt: of this layout, with the piece where its context begins.
-            piece: to be put there.
-        """
-        if self.tokenization == "parts":
-            return prompt.only(piece.name)
+    def blank_with(self, piece: Piece) -> Prompt:
+        """The blank prompt with a piece where a context would begin."""
         bare = self._bare()
         place = self._writing.place()
         at = next((i for i, (_, end) in enumerate(bare._offsets) if end > place), len(bare._ids))
@@ -511,17 +462,13 @@ class Layout:
         """Messages of the context."""
         return frozenset(segment.owner for segment in self.segments if segment.owner is not None)
 
-    def alone(self, prompt: Prompt, chars: Iterable[CharRange], pieces: Collection[str]) -> Prompt:
+    def alone(self, chars: Iterable[CharRange]) -> Prompt:
         """The prompt rendered and tokenised anew with some characters as its only context, and the white space at the
         ends of their documents.
 
         Args:
-            prompt: of this layout.
             chars: of the context, without the white space around them.
-            pieces: of the prompt, with their tokens.
         """
-        if self.tokenization == "parts":
-            return prompt.only(*pieces)
         ranges = sorted(chars)
         texts: list[str] = []
         for document, start in zip(self.documents, self.document_starts, strict=True):
@@ -571,7 +518,7 @@ class Layout:
         return [text if text.strip() else "" for text in (next(told) if given else "" for given in self._given)]
 
     def _anew(self, texts: Sequence[str], gone: Collection[str]) -> Layout:
-        return Layout(self._writing, self._tokenizer, self.tokenization, texts=texts, gone=gone)
+        return Layout(self._writing, self._tokenizer, texts=texts, gone=gone)
 
 
 def _clamped(at: int, text: str) -> int:

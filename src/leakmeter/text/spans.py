@@ -163,11 +163,8 @@ def _cover(
     owners: frozenset[str] = frozenset(),
 ) -> Cover:
     tokens = tuple(part for part, _ in parts)
-    # In parts, a token at the end goes with all its characters; as one string, with the unit's own alone.
-    joint = layout.tokenization == "joint"
-    chars = tuple(
-        trimmed(layout.context, tile) if joint and tile is not None else layout.char_range(part) for part, tile in parts
-    )
+    # A token at the end goes with the unit's own characters alone.
+    chars = tuple(layout.char_range(part) if tile is None else trimmed(layout.context, tile) for part, tile in parts)
     tiles = tuple(tile for _, tile in parts if tile is not None)
     return Cover(name, "unit", tokens, chars, document, owners, parts=tiles)
 
@@ -188,7 +185,7 @@ class Cuts:
         """The prompt without these spans, which may overlap."""
         if self.is_all(names):
             # What a stranger could have built: no gap, which would tell the length of the context.
-            return self.layout.blank(self.prompt)
+            return self.layout.blank()
         removed = self.removed(names)
         if self.removal == "retokenize":
             parts = [part for name in names for part in self.spans[name][0].chars]
@@ -211,4 +208,4 @@ class Cuts:
 
     def by_token(self, cover: Cover) -> bool:
         """Whether a span's tokens go as they are, rather than what they hold of its characters."""
-        return self.layout.tokenization == "parts" or not cover.parts
+        return not cover.parts

@@ -320,35 +320,6 @@ class Chat:
         return frames
 
 
-def as_parts(writing: Writing, segments: Sequence[Segment]) -> list[Segment]:
-    """Segments for a tokenisation of each on its own, as leakmeter 0.1 had it.
-
-    Most tokenizers write a space as part of the word after it, so the spaces at the end of a frame go with the data
-    behind them; in a chat those at the end of the query's text with what was retrieved behind it.
-    """
-    giving = QUERY if isinstance(writing, Chat) else FRAME
-    out: list[Segment] = []
-    lead = ""
-    for segment in segments:
-        if segment.is_loose:
-            if giving == FRAME:
-                lead = segment.text
-            else:
-                out.append(Segment(CONTEXT, segment.text, owner=segment.owner))
-            continue
-        if lead:
-            segment, lead = replace(segment, text=lead + segment.text, n_lead=len(lead)), ""
-        before = out[-1] if out else None
-        takes = segment.document is not None or (giving == FRAME and segment.role == QUERY)
-        if before is not None and takes and before.role == giving and before.document is None:
-            bare = before.text.rstrip(" ")
-            space = before.text[len(bare) :]
-            segment = replace(segment, text=space + segment.text, n_lead=segment.n_lead + len(space))
-            out[-1] = replace(before, text=bare)
-        out.append(segment)
-    return [segment for segment in out if segment.text]
-
-
 def user_turn(tokenizer: Tokenizer) -> tuple[str, str]:
     """What the model's chat template writes before and after the text of a single user message.
 

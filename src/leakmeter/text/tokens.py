@@ -66,8 +66,6 @@ class TokensResult(Record):
     model: str
     """As it was named; of a served model, whose tokenizer is another name, too."""
     template: str
-    tokenization: str
-    """joint or parts."""
     rendered: str
     """The prompt as one string, without start tokens that it does not write itself."""
     response: str | None
@@ -118,13 +116,12 @@ def tokens_of(
         id=prepared.item.id,
         model=model,
         template=prepared.template,
-        tokenization=layout.tokenization,
         rendered=layout.text,
         response=answer,
         prompt_ids=tuple(prepared.item.prompt.ids.tolist()),
         response_ids=prepared.item.response,
         tokens=(
-            *_of_prompt(prepared, layout, tokenizer),
+            *_of_prompt(prepared, layout),
             *(() if answer is None else _of_response(answer, len(layout.text), tokenizer)),
         ),
         truncated_tokens=prepared.n_truncated_tokens,
@@ -132,7 +129,7 @@ def tokens_of(
     )
 
 
-def _of_prompt(prepared: PreparedContext, layout: Layout, tokenizer: Tokenizer) -> Iterator[PromptToken]:
+def _of_prompt(prepared: PreparedContext, layout: Layout) -> Iterator[PromptToken]:
     held: dict[str, list[str]] = {}
     units: dict[str, str] = {}
     for span in prepared.item.spans:
@@ -144,14 +141,11 @@ def _of_prompt(prepared: PreparedContext, layout: Layout, tokenizer: Tokenizer) 
     for piece in prepared.item.prompt.pieces:
         of = units.get(piece.name) or {"frame": TEMPLATE, QUERY: QUERY}.get(piece.role, piece.role)
         is_start = piece.name == START
-        # Of a template that is tokenised in parts the tokenizer gives no characters.
-        is_unplaced = layout.tokenization == "parts" and piece.name.startswith("#") and piece.role != QUERY
         for token in piece.ids:
             start, end = (0, 0) if is_start else next(places)
-            text = tokenizer.decode((token,)) if is_unplaced else layout.text[start:end]
             yield PromptToken(
                 id=token,
-                text=text,
+                text=layout.text[start:end],
                 start=start,
                 end=end,
                 piece=START if is_start else of,
@@ -169,13 +163,12 @@ def _of_response(response: str, at: int, tokenizer: Tokenizer) -> Iterator[Promp
 
 def _left(prepared: PreparedContext, cuts: Cuts, names: list[str]) -> LeftTokens:
     prompt = prepared.item.without(names)
-    anew = cuts.is_all(names) and cuts.layout.tokenization == "joint"
     return LeftTokens(
         pieces=tuple(names),
         removal=cuts.removal,
         prompt_ids=tuple(prompt.ids.tolist()),
         positions=tuple(prompt.positions.tolist()),
-        retokenised=None if anew or cuts.removal == "retokenize" else tuple(_places_anew(cuts, names)),
+        retokenised=None if cuts.is_all(names) or cuts.removal == "retokenize" else tuple(_places_anew(cuts, names)),
     )
 
 

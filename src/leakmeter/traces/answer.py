@@ -159,11 +159,6 @@ class LoggedAnswer:
     """File and line."""
 
     @property
-    def is_draw(self) -> bool | None:
-        """Whether the answer is a plain draw (see `Sampling.is_plain`) given exactly these messages."""
-        return False if self.n_tools or self.is_rebuilt else self.sampling.is_plain
-
-    @property
     def asking(self) -> int | None:
         """Number of the last message of the user's."""
         return max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)

@@ -20,7 +20,7 @@ from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import VIRTUAL, Piece, Prompt
-from leakmeter.core.reductions import DivergenceFromFirst, FullDistribution, Labels, TargetLogProbs
+from leakmeter.core.reductions import FullDistribution, Labels, TargetLogProbs
 from leakmeter.core.request import Reduction, Request
 from leakmeter.errors import CapabilityError
 
@@ -91,7 +91,7 @@ def test_the_same_sequence_is_sent_once(served: Load) -> None:
     assert planning_backend(loaded, None).sharing == "sequences"
 
 
-@pytest.mark.parametrize("reduction", [DivergenceFromFirst(), FullDistribution(), TargetLogProbs(0.5)], ids=repr)
+@pytest.mark.parametrize("reduction", [FullDistribution(), TargetLogProbs(0.5)], ids=repr)
 def test_whole_rows_in_parts(reduction: Reduction, served: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backend, "_ROW_BYTES", 8 * 257 * 10)
     with ModelServer(VLLM, max_top=-1) as server:

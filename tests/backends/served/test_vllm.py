@@ -14,7 +14,6 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import (
-    DivergenceFromFirst,
     FullDistribution,
     Labels,
     MixtureLogProbs,
@@ -56,7 +55,6 @@ def test_numbers_are_the_toys_to_the_last_digit(reduction: Reduction, served: Lo
         Labels((65, 200), temperature=2.0),
         MixtureLogProbs(1.5, temperature=0.7),
         Stretch(MixtureLogProbs(0.5), 0, 2),
-        DivergenceFromFirst(),
         NextTokenSample(0.3, context_weight=0.5),
         Top(300),
     ],

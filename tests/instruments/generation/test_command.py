@@ -228,7 +228,7 @@ def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
         assert len(case["samples"]) == case["n_samples"] == 4
         assert case["bounds"]["spent"]["n_tokens"] == sum(len(one["token_ids"]) for one in case["samples"])
         assert case["seed"] is None
-        assert case["publishable"]["draws"] == {"exact": True, "random_bits": "operating system"}
+        assert case["publishable"]["draws"] == {"random_bits": "operating system"}
 
 
 def test_an_option_wins_over_its_key(audit: Call) -> None:
@@ -435,20 +435,3 @@ def test_every_key_is_an_option_and_the_sample_has_only_keys(cli: Call) -> None:
     found = audit_command.merged(None, Options())
     assert set(found.given) <= keys
     assert found.exemplars == audit_command.SAMPLE
-
-
-def test_names_of_the_release_before_are_understood_and_told_of(audit: Call, calibrate: Call, mine: Path) -> None:
-    given = {"seed": 5, "subset_size": 7}
-    now, _ = objects_of(audit("--json", samples=1, max_new_tokens=5, epsilon=3, **given))
-    ended = audit("--json", sequences=1, max_tokens=5, target_epsilon=3, **given)
-    assert without_seconds(objects_of(ended)[0][0]) == without_seconds(now[0])
-    assert "--sequences is called --samples now; the old spelling goes with the next release" in ended.err
-    file = mine / "audit.toml"
-    file.write_text(file.read_text(encoding="utf-8").replace("samples =", "sequences ="), encoding="utf-8")
-    old = audit("--json", max_new_tokens=5, **given)
-    assert objects_of(old)[0][0]["n_samples"] == 4
-    assert "sequences is called samples now; the old key goes with the next release" in old.err
-    today = calibrate("clip", 5, "--json", temperature=2, samples=3, max_new_tokens=7)
-    before = calibrate("clip", 5, "--json", temperature=2, sequences=3, max_tokens=7)
-    assert (before.code, before.out) == (0, today.out)
-    assert "--max-tokens is called --max-new-tokens now" in before.err

@@ -74,7 +74,7 @@ def test_an_exemplar_is_the_same_tokens_alone_and_among_others(tokenizer: Any) -
 
 
 def test_a_special_token_in_a_text_is_text(chat_tokenizer: Any) -> None:
-    (end,) = chat_tokenizer.encode_frame("<|im_end|>", first=False)
+    (end,) = chat_tokenizer.encode_joined([("<|im_end|>", True)]).ids
     assert end not in made(tokenizer=chat_tokenizer).item.alone["e2"].ids
 
 

@@ -303,13 +303,6 @@ def test_what_may_be_published_is_texts_and_guarantee_and_nothing_else(audited: 
         public_report([])
 
 
-def test_texts_of_an_earlier_version_keep_its_warning_in_public(audited: list[Case]) -> None:
-    old = b.Provenance(outdated="made by an earlier version", facts=(("Directory", "SECRET"),))
-    page = html.page(PublicTexts.report([audited[0].public], command="SECRET", provenance=old))
-    assert "Made by an earlier version." in page
-    assert "SECRET" not in page
-
-
 def test_texts_that_were_given_have_no_guarantee(case: Case) -> None:
     case = replace(case, bounds=replace(case.bounds, guarantee=None), publishable=None)
     for said in said_of([case]):

@@ -27,6 +27,7 @@ from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.rdp import ORDERS, bound, conversion, guarantee
 
 PARAMS: dict[str, Any] = {
+    "nonce": None,
     "clip": 2.0,
     "temperature": 4.0,
     "normalise_by": "fixed",
@@ -62,7 +63,7 @@ def texts(**more: Any) -> dict[str, Any]:
             {"name": name, "ranges": [[a, b]], "document": id_, "n_tokens": n, "repeats": []}
             for name, a, b, id_, n in (("e1", 0, 9, "x7", 5), ("e2", 11, 20, "x9", 6))
         ],
-        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0},
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0, "out_of_memory_retries": 0},
     } | more
 
 
@@ -190,7 +191,7 @@ def test_what_may_be_published_is_the_texts_and_the_guarantee() -> None:
         sampled=True,
         texts=("A b", "A c"),
         guarantee=result.bounds.guarantee,
-        draws=Draws(exact=False, random_bits="seed"),
+        draws=Draws(random_bits="seed"),
     )
     assert result.public.is_public
     # The same whatever was measured.
@@ -213,7 +214,7 @@ def test_no_guarantee_for_texts_that_were_given_or_drawn_with_a_known_seed(more:
 
 
 def test_parts_of_a_batch_are_one_batch_again() -> None:
-    cost = {"requests": 3, "tree_tokens": 45, "naive_tokens": 150, "seconds": 0.5, "halvings": 0}
+    cost = {"requests": 3, "tree_tokens": 45, "naive_tokens": 150, "seconds": 0.5, "out_of_memory_retries": 0}
     cost |= {"predicted": {"tree_tokens": 50, "seconds": 0.25}}
     said, params = texts(), {**PARAMS, "sequences_a_part": 1}
     parts = []
@@ -317,8 +318,6 @@ def test_how_texts_were_drawn_is_told_by_what_the_run_says_of_its_seed() -> None
         assert case.draws is not None
         return case.draws.to_dict(), case.publishable is not None
 
-    assert said(nonce=None) == ({"exact": True, "random_bits": "seed"}, True)
-    assert said(seed=None, nonce=5) == ({"exact": True, "random_bits": "operating system"}, True)
-    assert said(seed=None, nonce=None) == ({"exact": False, "random_bits": "seed"}, False)
-    # A run that knows no nonce is of a time when sums were inverted in float64.
-    assert said() == ({"exact": False, "random_bits": "seed"}, True)
+    assert said(nonce=None) == ({"random_bits": "seed"}, True)
+    assert said(seed=None, nonce=5) == ({"random_bits": "operating system"}, True)
+    assert said(seed=None, nonce=None) == ({"random_bits": "seed"}, False)

@@ -40,7 +40,7 @@ def texts(*, n: int = 3, **more: Any) -> dict[str, Any]:
         "template": "plain", "query": "A train left.", "context": context, "documents": [], "truncated_tokens": 0,
         "sampled": True, "labels": LABELS, "spans": spans,
         "responses": [],
-        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1},
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1, "out_of_memory_retries": 0},
     } | more  # fmt: skip
 
 

@@ -151,19 +151,6 @@ def test_moves_and_labels_are_told_as_they_are_given(cli: Call, words: list[obje
     assert told["verdict"] in ("too few", "unchanged")
 
 
-def test_the_name_of_the_release_before_is_understood_and_not_listed(cli: Call, words: list[object]) -> None:
-    few = without(words, "--pool")
-    now, before = (cli(name, *few[1:], "--moves", "drop", "--json") for name in ("icl-select", "icl-plan"))
-    assert before.code == now.code == 0, before.err
-    assert before.out == now.out
-    notice, *others = before.err.splitlines()
-    assert notice == "icl-plan is called icl-select now; the old name goes with the next release"
-    assert len(others) == len(now.err.splitlines())
-    help_ = cli("--help").out
-    assert "icl-select" in help_
-    assert "icl-plan" not in help_
-
-
 def test_a_finished_selection_measures_nothing_and_a_longer_one_what_is_new(cli: Call, words: list[object]) -> None:
     assert cli(*words, "--moves", "drop,add").code == 0
     before, said = parts(Path("runs")), contents(Path("runs"))

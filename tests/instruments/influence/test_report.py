@@ -172,7 +172,7 @@ def test_the_prediction_stands_beside_what_it_took() -> None:
 
 def test_a_notebook_shows_the_view_and_not_the_object() -> None:
     for case in every_case():
-        view = case.heatmap()
+        view = case.to_rich()
         bundle = view._repr_mimebundle_()  # type: ignore[union-attr]
         assert flat(verdict(case)) in flat(bundle["text/plain"])
         # Texts of the case are text in the page, too.

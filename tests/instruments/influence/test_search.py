@@ -62,9 +62,8 @@ def both(model: Any, texts: list[str], **settings: Any) -> tuple[InfluenceResult
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
-@pytest.mark.parametrize("tokenization", ["joint", "parts"])
-def test_listed_values_are_those_of_full_scoring(removal: str, tokenization: str) -> None:
-    full, some = both("toy", documents(), search="top:3", audit="0.9:20%", removal=removal, tokenization=tokenization)
+def test_listed_values_are_those_of_full_scoring(removal: str) -> None:
+    full, some = both("toy", documents(), search="top:3", audit="0.9:20%", removal=removal)
     exact = {piece.name: piece for piece in full.pieces}
     assert 3 < len(some.pieces) < len(full.pieces)
     for piece in some.pieces:

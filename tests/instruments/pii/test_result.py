@@ -15,7 +15,7 @@ from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.summary import Match, summary
 from leakmeter.stats.rank_tests import holm
 
-COST = {"tree_tokens": 10, "naive_tokens": 30, "requests": 5, "seconds": 1.0}
+COST = {"tree_tokens": 10, "naive_tokens": 30, "requests": 5, "seconds": 1.0, "out_of_memory_retries": 0}
 PHONE = ("exact_match", "location_code", "first_7", "first_8", "first_9", "edit_distance")
 
 
@@ -176,11 +176,6 @@ def test_what_is_generated_from_the_name_alone_is_at_risk_whatever_its_p() -> No
 def test_what_misleads_the_likelihoods_p_is_said(type_: str, shared: bool | None, note: str | None) -> None:
     values = [-1.0, *np.linspace(-5.0, -4.0, 40)]
     assert case(values, type_=type_, nulls_share_place=shared).likelihood_note == note
-
-
-def test_runs_that_do_not_say_what_decoys_share() -> None:
-    noted = {type_: case([-1.0, -2.0], type_=type_).likelihood_note for type_ in ("email", "address", "phone")}
-    assert noted == {"email": "invented values have other domains", "address": None, "phone": None}
 
 
 def many(rng: np.random.Generator, n: int, above: float) -> list[PiiResult]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
+from helpers.masked_prompts import masking
 from helpers.measure_items import ByHand, make_item
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
@@ -47,7 +49,7 @@ def item_of(
     def cut(gone: Collection[str]) -> Prompt:
         if set(gone) == set(prompt.names()):
             return prompt.blank()
-        return (prompt.masking if masks else prompt.without)(*gone)
+        return (partial(masking, prompt) if masks else prompt.without)(*gone)
 
     spans = tuple(replace(s, ranges=((i, i + 1),)) for i, s in enumerate(item.spans) if s.name in names)
     return replace(item, spans=spans, cuts={name: cut((name,)) for name in names}, cut_together=cut)

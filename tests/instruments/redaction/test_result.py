@@ -33,7 +33,7 @@ def texts(**more: Any) -> dict[str, Any]:
         "documents": [{"name": "note", "start": 0, "end": 28}, {"name": "more", "start": 30, "end": 39}],
         "truncated_tokens": 0, "sampled": False, "spans": SPANS,
         "responses": [{"text": "She is", "tokens": ["She", " is"]}, {"text": "He was", "tokens": ["He", " was"]}],
-        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1},
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1, "out_of_memory_retries": 0},
     } | more  # fmt: skip
 
 

@@ -90,7 +90,7 @@ def test_in_a_chat_all_of_it_is_one_user_message(chat_tokenizer: Any) -> None:
     served = chat_tokenizer.library.apply_chat_template([plain], tokenize=True, add_generation_prompt=True)
     assert other.ids.tolist() == list(served["input_ids"])
     # What looks like a special token in a context is text: the turn ends behind the query alone.
-    ends = chat_tokenizer.encode_frame("<|im_end|>", first=False)
+    ends = chat_tokenizer.encode_joined([("<|im_end|>", True)]).ids
     assert [t for t in one.ids.tolist() if (t,) == ends] == [t for t in bare.ids.tolist() if (t,) == ends]
     assert made(tokenizer=chat_tokenizer, template=None).template == "chat"
     assert made(template=None).template == "plain"
@@ -99,7 +99,8 @@ def test_in_a_chat_all_of_it_is_one_user_message(chat_tokenizer: Any) -> None:
 def test_answers_follow_behind_a_space_where_the_query_ends_in_none(tokenizer: Any) -> None:
     answers = contexts_of(made(asked(answers=(YES, NO)), tokenizer)).answers
     forms = [
-        {tokenizer.decode((*tokenizer.encode_frame("A:", first=False), *form)) for form in forms} for forms in answers
+        {tokenizer.decode((*tokenizer.encode_data("A:", first=False).ids, *form)) for form in forms}
+        for forms in answers
     ]
     assert forms == [{"A: Yes", "A: yes"}, {"A: No", "A: no"}]
     spaced = contexts_of(made(asked("It leaves at\t", answers=(YES, NO)))).answers

@@ -28,7 +28,7 @@ def texts(n: int = 4, **more: Any) -> dict[str, Any]:
         "id": "q1", "model": "toy", "weights_sha256": None, "dtype": "float64", "template": "plain", "separator": "\n",
         "query": "Who wrote Emma?", "factors": {"form": "question"}, "answers": [], "answer": "Jane Austen",
         "contexts": contexts, "responses": [],
-        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1},
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1, "out_of_memory_retries": 0},
     } | more  # fmt: skip
 
 

@@ -106,10 +106,6 @@ class HfTokenizer:
             cursor = max(cursor, end)
         return Encoded(tuple(ids), tuple(offsets))
 
-    def encode_frame(self, text: str, *, first: bool) -> tuple[int, ...]:
-        """Ids of a template's text, its special tokens parsed."""
-        return self._encode(text, first=first, split_special_tokens=False).ids
-
     def decode(self, ids: Sequence[int]) -> str:
         """Ids to text, byte for byte where the tokenizer allows; half a surrogate pair, which is no text, as U+FFFD."""
         text: str = self.library.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leakmeter.runs.results import Results
 
 # Only the whole context is taken away.
-_PROMPTS = Some(PromptSettings, only=("template", "tokenization", "truncate"), given={"unit": "whole"})
+_PROMPTS = Some(PromptSettings, only=("template", "truncate"), given={"unit": "whole"})
 
 
 @function(
@@ -53,7 +53,7 @@ def decode(
         data: many cases; a 'response' is not drawn but scored as if it had been, which a bound does not allow.
         delta: δ of the compositions that have one.
         measure: options of the measure. Without a seed the draws with epsilon come from the operating system's source.
-        prompts: template, tokenization, and whether a context that does not fit is cut.
+        prompts: template, and whether a context that does not fit is cut.
 
     Returns:
         The result of a single case; of data a `Results`, or with `out` a `Run`, with a result for each case.
@@ -75,7 +75,7 @@ def decode(
 
     given, is_single = cases_given(data, context, query, None, messages, names, how)
     seeded = measure.seeded()
-    check_guarantee(seeded, given.cases, delta, prompts.tokenization)
+    check_guarantee(seeded, given.cases, delta)
     if measure.epsilon is not None and measure.seed is not None:
         tell(SEED_WARNING)
     model = model.in_precision(precision_for(seeded, model.given, model.dtype))
@@ -89,7 +89,7 @@ def decode(
     return found[0] if is_single else found
 
 
-@function(was="cases", prompts=_PROMPTS, drawing=Some(Decode, without=("epsilon", "cid_lambda", "nonce"), raw=True))
+@function(prompts=_PROMPTS, drawing=Some(Decode, without=("epsilon", "cid_lambda", "nonce"), raw=True))
 def frontier(
     model: KeptModel,
     data: Any = None,

@@ -14,7 +14,6 @@ from leakmeter.commands.options import Flag, RunOptions, Source
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.text.build import PromptSettings
-from leakmeter.text.joined import Tokenization
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +34,6 @@ def decode(
     measure: Annotated[_Options | None, Parameter(name="*")] = None,
     delta: float = 1e-5,
     template: str | None = None,
-    tokenization: Tokenization = "joint",
     truncate: Flag = False,
     run: RunOptions | None = None,
     public: Flag = False,
@@ -55,8 +53,6 @@ def decode(
         Chance, with epsilon, that the tighter sums over many tokens leave out; basic composition needs none.
     template
         chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it.
-    tokenization
-        joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did.
     truncate
         Cut the end off a context that does not fit the model's window, and say so.
     run.dtype
@@ -77,7 +73,7 @@ def decode(
     if public and run.dry_run:
         raise UsageError("--dry-run reveals the length of a context; remove it or --public")
     given = read_cases(source or Source())
-    check_guarantee(measure, given.cases, delta, tokenization)
+    check_guarantee(measure, given.cases, delta)
     precision = precision_for(measure, run.model, run.dtype)
     if measure.epsilon is not None and measure.seed is not None:
         output.tell(SEED_WARNING)
@@ -93,7 +89,7 @@ def decode(
         run_cases(
             given,
             # Only the whole context is taken away.
-            PromptSettings(unit="whole", template=template, tokenization=tokenization, truncate=truncate),
+            PromptSettings(unit="whole", template=template, truncate=truncate),
             seeded,
             "decode",
             replace(run, dtype=precision),

@@ -15,7 +15,6 @@ from leakmeter.commands.options import Flag, RunOptions, Text
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.overriding import override
-from leakmeter.text.joined import Tokenization
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +56,6 @@ def frontier(
     bertscore: str | None = None,
     bertscore_layer: int | None = None,
     template: str | None = None,
-    tokenization: Tokenization = "joint",
     truncate: Flag = False,
     run: RunOptions | None = None,
 ) -> None:
@@ -90,8 +88,6 @@ def frontier(
         Layer of the encoder; 19 for roberta-large-mnli, 17 for roberta-large, the last for others.
     template
         chat, plain, document, article, @FILE, or a text with {context} and {query}; chat where the model has it.
-    tokenization
-        joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did.
     truncate
         Cut the end off a context that does not fit the model's window, and say so.
     drawing.samples
@@ -125,7 +121,6 @@ def frontier(
         # Only the whole context is taken away.
         unit="whole",
         template=templates.resolved(template or loaded.template),
-        tokenization=tokenization,
         # Data sets by name are cut to what the model takes, as in `leakmeter study`.
         truncate=truncate or loaded.max_context_tokens is not None,
         max_context_tokens=loaded.max_context_tokens,
@@ -148,7 +143,6 @@ def frontier(
     }
     words |= {
         "--template": template,
-        "--tokenization": None if tokenization == "joint" else tokenization,
         "--truncate": truncate or None,
     }
     words |= {f"--{name}": getattr(asked, name) for name in ("model", "dtype", "device", "memory")}

@@ -13,23 +13,18 @@ from leakmeter.privacy import accounting
 _TOO_COARSE: Final = ("bfloat16", "float16")
 
 
-def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float, tokenization: str = "joint") -> None:
+def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> None:
     """Refuse a bound that cannot be kept or accounted for; without one, nothing.
 
     Raises:
-        UsageError: a case whose response was not drawn under the bound, an ε too large to compose, a δ that is none, or
-            a chat tokenised in parts, of which the prompt without context tells whether it began with a system message.
+        UsageError: a case whose response was not drawn under the bound, an ε too large to compose, or a δ that is
+            none.
     """
     accounting.check_delta(delta)
     if measure.epsilon is None:
         return
     accounting.basic([(measure.epsilon, 1)])
     for case in cases:
-        if case.messages and tokenization == "parts":
-            raise UsageError(
-                f"case '{case.id}' is a chat: in parts, its prompt without context tells whether there was a system "
-                "message, which voids epsilon; give tokenization joint"
-            )
         if case.response is not None:
             raise UsageError(
                 f"case '{case.id}' has a response; epsilon bounds what is drawn under it, so leave the response out"

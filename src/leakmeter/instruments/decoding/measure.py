@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -50,8 +50,6 @@ class Decode(Measure):
     while the response is shorter than `min_new_tokens`. A case with a response is not drawn: its ledger is the one
     that drawing it would have given.
     """
-
-    added: ClassVar = ("nonce",)
 
     temperature: float = 1.0
     """T of both branches, above 0."""

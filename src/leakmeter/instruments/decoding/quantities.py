@@ -44,7 +44,6 @@ DECODE: Final[Quantities] = (
         NATS,
         "Bound on what the response leaks, by basic composition over its tokens.",
         at("guarantee", "response", "basic_nats"),
-        was="decode.promised",
     ),
     Quantity(
         "decode.ratio",

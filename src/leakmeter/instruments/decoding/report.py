@@ -79,12 +79,11 @@ def report(
     )
 
 
-def public_report(cases: Sequence[PublicResult], *, outdated: str = "") -> b.Report:
+def public_report(cases: Sequence[PublicResult]) -> b.Report:
     """Responses, what is guaranteed of them, and what the model says of them without the context.
 
     Args:
         cases: one or more.
-        outdated: why the numbers need care; empty where they do not.
 
     Raises:
         UsageError: there is no case.
@@ -114,7 +113,6 @@ def public_report(cases: Sequence[PublicResult], *, outdated: str = "") -> b.Rep
         index=(b.Column("Bound", "nats", "nats"), b.Column("Text")),
         case=("response", "responses"),
         scripted=False,
-        provenance=b.Provenance(outdated=outdated),
     )
 
 

@@ -60,8 +60,6 @@ class Session(Composition):
 class Draws(Record):
     """How tokens were drawn."""
 
-    exact: bool
-    """Whether they had exactly the probabilities that were certified."""
     random_bits: str
     """'operating system' or 'seed'."""
 
@@ -164,7 +162,7 @@ class PublicResult(PublicResponse, AnyResult):
         """
         from leakmeter.instruments.decoding.report import public_report
 
-        return public_report(results, outdated=provenance.outdated)
+        return public_report(results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 @function(
-    was="exemplars",
     measure=Some(
         PrivateGeneration,
         only=("clip", "normalise_by", "max_new_tokens", "min_new_tokens", "delta", "seed"),

@@ -28,13 +28,11 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions, Text
-from leakmeter.commands.renamed import renamed
 from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.privacy.calibrate import Free
 from leakmeter.privacy.clipped_logits import Adjacency, NormaliseBy
-from leakmeter.text.joined import Tokenization
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -83,8 +81,6 @@ class Options:
     """Heading of the text; Text by default."""
     template: str | None = None
     """plain, the default, or chat for the whole prompt in one user message."""
-    tokenization: Tokenization | None = None
-    """joint, the default, tokenises the whole prompt as one string; parts each stretch of it, as leakmeter 0.1 did."""
     subset_size: int | None = None
     """Exemplars of a batch; all in one batch by default."""
     batches: int | None = None
@@ -123,9 +119,6 @@ class _RunOptions(RunOptions):
 
 
 @app.command
-@renamed("--target-epsilon", "--epsilon")
-@renamed("--sequences", "--samples")
-@renamed("--max-tokens", "--max-new-tokens")
 def run(
     *,
     config: Path | None = None,
@@ -236,9 +229,6 @@ class Wanted:
 
 
 @app.command
-@renamed("--target-epsilon", "--epsilon")
-@renamed("--sequences", "--samples")
-@renamed("--max-tokens", "--max-new-tokens")
 def calibrate(*, wanted: Wanted, json: Flag = False) -> None:
     """Find the temperature, clip or subset size at which private token generation has a guarantee.
 
@@ -331,9 +321,6 @@ def _sample(name: str) -> Path:
 def _read(path: Path) -> dict[str, Any]:
     where = f"configuration '{path}'"
     told = parsed_toml(read_text(path, "configuration"), where)
-    if "sequences" in told and "samples" not in told:
-        told["samples"] = told.pop("sequences")
-        output.tell(f"{where}: sequences is called samples now; the old key goes with the next release")
     hints = get_type_hints(Options)
     kinds: dict[str, type] = {
         field.name: next((kind for kind in (int, float) if kind in get_args(hints[field.name])), str)

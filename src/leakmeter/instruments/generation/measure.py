@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -68,8 +68,6 @@ class PrivateGeneration(Measure):
     exemplars has it as well. Of the case: `promised_order` and `promised_rdp`, orders and most that D_α↔ of a token can
     be there; `promised_max_divergence`.
     """
-
-    added: ClassVar = ("nonce",)
 
     clip: float = _CLIP
     """c, above 0, nats: a clipped logit lies between −c and c."""

@@ -23,7 +23,6 @@ from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import Example, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, spans_of
-from leakmeter.text.joined import Tokenization, check_tokenization
 from leakmeter.text.templates import SEPARATOR
 
 _TEMPLATES = ("plain", "chat")
@@ -42,14 +41,11 @@ class GenerationSettings(PlainSettings):
     template: str | None = "plain"
     """plain, or chat for all of it in one user message; None for chat where the model has it. The paper does not say
     which it took."""
-    tokenization: Tokenization = "joint"
-    """joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
 
     def __post_init__(self) -> None:
         """Refuse another template."""
         if self.template is not None and self.template not in _TEMPLATES:
             raise UnknownNameError("template for exemplars", self.template, _TEMPLATES)
-        check_tokenization(self.tokenization)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> Prepared:
         """See `prepare_generation`."""
@@ -124,7 +120,7 @@ def prepare_generation(
     task = Task("generation", settings.instruction, fields, settings.text_heading, ())
     template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
     written = [Example(example.id, query, "\n".join(example.texts)) for example in case.exemplars]
-    writer = Writer(task, written, tokenizer, chat=template == "chat", tokenization=settings.tokenization)
+    writer = Writer(task, written, tokenizer, chat=template == "chat")
     numbers = range(1, len(written) + 1)
     names = [f"e{i}" for i in numbers]
     alone = {name: writer.prompt([i], query) for name, i in zip(names, numbers, strict=True)}

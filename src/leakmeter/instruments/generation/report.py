@@ -81,12 +81,11 @@ def report(
     )
 
 
-def public_report(publics: Sequence[PublicTexts], *, outdated: str = "") -> b.Report:
+def public_report(publics: Sequence[PublicTexts]) -> b.Report:
     """What may be published: the texts, their guarantee, and how they were made; nothing that was measured.
 
     Args:
         publics: of batches, one or more.
-        outdated: why numbers of the version that made them need care.
 
     Raises:
         UsageError: there is none.
@@ -111,7 +110,6 @@ def public_report(publics: Sequence[PublicTexts], *, outdated: str = "") -> b.Re
         lead="A language model wrote these texts after private examples, which are not shown here. "
         f"{averaged if isinstance(publics[0].mechanism, ClippedLogits) else ''}What is on this page is the texts, "
         "their guarantee, and how they were made.",
-        provenance=b.Provenance(outdated=outdated),
     )
 
 

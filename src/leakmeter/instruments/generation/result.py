@@ -25,7 +25,7 @@ from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.runs.result import TOKENIZATION, AnyResult, Part, PieceFields, Result, Texts
+from leakmeter.runs.result import AnyResult, Part, PieceFields, Result, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,10 +72,8 @@ class OwnMechanism(Record):
 class Draws(Record):
     """How tokens were drawn."""
 
-    exact: bool
-    """Whether they had exactly the probabilities that were computed."""
     random_bits: str
-    """Where these came from: 'operating system' or 'seed'."""
+    """Where they came from: 'operating system' or 'seed'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +279,7 @@ class PublicTexts(Record, AnyResult):
         """What may be published, without command and run: these may hold the seed, or be made of it."""
         from leakmeter.instruments.generation.report import public_report
 
-        return public_report(results, outdated=provenance.outdated)
+        return public_report(results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +289,7 @@ class PrivateGenerationResult(Result):
     schema: ClassVar = "private_generation-1"
     kept: ClassVar = KeptBatch
     quantities: ClassVar = AUDIT
-    defining: ClassVar = (TOKENIZATION, "params.delta")
+    defining: ClassVar = ("params.delta",)
     pieces_at: ClassVar = PieceFields("exemplars", nats="measured_nats")
 
     template: str

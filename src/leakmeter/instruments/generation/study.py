@@ -81,7 +81,6 @@ class PrivateTexts(Kind):
         "label_heading": "str",
         "text_heading": "str",
         "template": "str | None",
-        "tokenization": "str",
     }
     shows: ClassVar = {"factor": "a row for each cell and batch, over x"}
 
@@ -100,7 +99,7 @@ class PrivateTexts(Kind):
     @override
     def prompts(self, given: Given) -> GenerationSettings:
         """The paper's, where the study does not say otherwise."""
-        names = ("instruction", "label_heading", "text_heading", "template", "tokenization")
+        names = ("instruction", "label_heading", "text_heading", "template")
         return GenerationSettings(**{name: given[name] for name in names if name in given})
 
     @override

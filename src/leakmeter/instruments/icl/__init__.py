@@ -25,7 +25,6 @@ INSTRUMENT = Instrument(
             "icl-select",
             "selection_command:icl_select",
             "Search for exemplars that leak less: reorder, drop, replace or add one at a time.",
-            was="icl-plan",
         ),
     ),
 )

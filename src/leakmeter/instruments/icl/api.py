@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SETTINGS = Some(ExemplarSettings, without=("task",), raw=True)
 
 
-@function(was="queries", settings=_SETTINGS, measure=Icl, names=RowNames, how=CallOptions)
+@function(settings=_SETTINGS, measure=Icl, names=RowNames, how=CallOptions)
 def icl(
     model: KeptModel,
     data: Any = None,

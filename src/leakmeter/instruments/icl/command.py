@@ -12,18 +12,15 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
-from leakmeter.commands.renamed import renamed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
-from leakmeter.text.joined import Tokenization
 
 if TYPE_CHECKING:
     from leakmeter.instruments.icl.result import IclResult
     from leakmeter.runs.result import Part
 
 
-@renamed("--queries", "--max-queries")
 def icl(
     *,
     told: TaskOptions | None = None,
@@ -34,7 +31,6 @@ def icl(
     shots: int | None = None,
     seed: int = 0,
     template: Literal["plain", "chat"] = "plain",
-    tokenization: Tokenization = "joint",
     skip_bad: Flag = False,
     measure: Annotated[Icl | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
@@ -62,8 +58,6 @@ def icl(
         Seed of the choice of queries and of the draws.
     template
         plain, or chat for the whole prompt in one user message.
-    tokenization
-        joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did.
     skip_bad
         Leave out queries that do not fit the model's window, and say how many.
     run.json
@@ -102,7 +96,7 @@ def icl(
 
     run_cases(
         LoadedCases(tuple(cases), skip_bad=skip_bad),
-        ExemplarSettings(given.task.task, template, tokenization),
+        ExemplarSettings(given.task.task, template),
         measure,
         "icl",
         run,

@@ -29,7 +29,6 @@ from leakmeter.overriding import override
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, joined, segments, spans_of
-from leakmeter.text.joined import Tokenization, check_tokenization
 from leakmeter.text.templates import SEPARATOR
 
 TEMPLATES = ("plain", "chat")
@@ -45,14 +44,11 @@ class ExemplarSettings(PlainSettings):
     template: str | None = "plain"
     """plain, or chat for all of it in one user message; None for chat where the model has it. The paper does not say
     which it took."""
-    tokenization: Tokenization = "joint"
-    """joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
 
     def __post_init__(self) -> None:
         """Refuse another template."""
         if self.template is not None and self.template not in TEMPLATES:
             raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
-        check_tokenization(self.tokenization)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedExemplars:
         """See `prepare_exemplars`."""
@@ -85,7 +81,7 @@ def prepare_exemplars(
     task, exemplars, query = settings.task, case.exemplars, case.query.texts
     _check_texts(case, task)
     template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
-    writer = Writer(task, exemplars, tokenizer, chat=template == "chat", tokenization=settings.tokenization)
+    writer = Writer(task, exemplars, tokenizer, chat=template == "chat")
     labels = tuple(map(writer.label_ids, task.words))
     _check_labels(task, labels)
 

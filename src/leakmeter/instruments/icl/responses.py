@@ -22,7 +22,6 @@ from leakmeter.instruments.icl.prompts import TEMPLATES, check_ids
 from leakmeter.text.build import PreparedContext, check_unicode, placebo_of, placebos
 from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, spans_of
-from leakmeter.text.joined import Tokenization, check_tokenization
 from leakmeter.text.templates import SEPARATOR
 
 
@@ -83,14 +82,11 @@ class ResponseSettings(PlainSettings):
     task: Task
     template: str | None = "plain"
     """plain, or chat for all of it in one user message; None for chat where the model has it."""
-    tokenization: Tokenization = "joint"
-    """joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
 
     def __post_init__(self) -> None:
         """Refuse another template."""
         if self.template is not None and self.template not in TEMPLATES:
             raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
-        check_tokenization(self.tokenization)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedContext:
         """Tokenise a query and its exemplars, which are the spans; its label is the response, None to have one drawn.
@@ -105,7 +101,7 @@ class ResponseSettings(PlainSettings):
             raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
         tokenizer, window = backend.tokenizer, backend.window
         template = self.template or ("chat" if tokenizer.has_chat_template else "plain")
-        writer = Writer(task, exemplars, tokenizer, chat=template == "chat", tokenization=self.tokenization)
+        writer = Writer(task, exemplars, tokenizer, chat=template == "chat")
         response = None if case.query.label is None else writer.label_ids(case.query.label)
         if response == ():
             raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the response's characters")

@@ -11,7 +11,6 @@ from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
 from leakmeter.instruments.icl.given import InputFile
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.text.joined import Tokenization
 
 
 def icl_responses(
@@ -26,7 +25,6 @@ def icl_responses(
     max_queries: int = 100,
     shots: int = 4,
     template: Literal["plain", "chat"] = "plain",
-    tokenization: Tokenization = "joint",
     skip_bad: Flag = False,
     measure: Annotated[Influence | None, Parameter(name="*")] = None,
     run: RunOptions | None = None,
@@ -57,8 +55,6 @@ def icl_responses(
         Exemplars drawn for each query from a pool.
     template
         plain, or chat for the whole prompt in one user message.
-    tokenization
-        joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did.
     skip_bad
         Leave out queries that do not fit the model's window, and say how many.
     measure.seed
@@ -81,7 +77,7 @@ def icl_responses(
     )
     run_cases(
         LoadedCases(tuple(cases), skip_bad=skip_bad),
-        ResponseSettings(task, template, tokenization),
+        ResponseSettings(task, template),
         measure,
         "influence",
         run,

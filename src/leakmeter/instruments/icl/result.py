@@ -227,7 +227,6 @@ def _exemplars(
     texts: Texts, series: Series, answered: int, *, floor: float, answer_floor: float
 ) -> tuple[Exemplar, ...]:
     labels, spans = texts["labels"], texts["spans"]
-    # Runs of earlier versions called the pieces e1, e2 …
     ids = {span["name"]: span["document"] for span in spans}
     vocabularies = [_vocabulary(span["name"], series, texts) for span in spans]
     by_label = [series["label_loss", span["name"]] for span in spans]

@@ -12,17 +12,14 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import PagelessRunOptions
-from leakmeter.commands.renamed import renamed
 from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
-from leakmeter.text.joined import Tokenization
 
 if TYPE_CHECKING:
     from leakmeter.instruments.icl.search import MeasuredList, Round
     from leakmeter.instruments.icl.selection import PredictedSelection
 
 
-@renamed("--queries", "--max-queries")
 @Parameter(name="*", negative="")
 def icl_select(
     *,
@@ -36,7 +33,6 @@ def icl_select(
     max_queries: int = 100,
     seed: int = 0,
     template: Literal["plain", "chat"] = "plain",
-    tokenization: Tokenization = "joint",
     measure: Annotated[Icl | None, Parameter(name="*")] = None,
     run: PagelessRunOptions | None = None,
 ) -> None:
@@ -67,8 +63,6 @@ def icl_select(
         Of the choice of queries, of their halves, and of the choice from the pool.
     template
         plain, or chat for the whole prompt in one user message.
-    tokenization
-        joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did.
     run.out
         Directory of runs; the selection gets a directory of its own there, with the new exemplars.
     run.json
@@ -96,7 +90,7 @@ def icl_select(
         n_candidates=candidates,
         seed=seed,
     )
-    settings = ExemplarSettings(given.task.task, template, tokenization)
+    settings = ExemplarSettings(given.task.task, template)
     if run.dry_run:
         predicted = selection.predicted_selection(run.load_predictor(), scope, settings, measure)
         output.print_json(predicted) if run.json else _print(predicted)

@@ -58,7 +58,6 @@ class Exemplars(Kind):
         "shots": "int",
         "draw_seed": "int",
         "template": "str | None",
-        "tokenization": "str",
     }
     shows: ClassVar = {
         "factor": "a mean for each cell, over x",
@@ -83,7 +82,7 @@ class Exemplars(Kind):
     @override
     def prompts(self, given: JsonObject) -> ExemplarSettings:
         """The task's instruction, headings and labels."""
-        chosen = {name: given[name] for name in ("template", "tokenization") if name in given}
+        chosen = {name: given[name] for name in ("template",) if name in given}
         return ExemplarSettings(tasks.load_task(given["dataset"]).task, **chosen)
 
     @override

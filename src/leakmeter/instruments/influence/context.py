@@ -82,8 +82,7 @@ def floor_nats(case: InfluenceResult, piece: Piece | None = None) -> float:
             a piece that is all of the context.
     """
     is_whole = piece is None or piece.signed_per_token_nats == case.whole_signed_per_token_nats
-    alone = case.placebo_nats if case.placebo_alone_nats is None else case.placebo_alone_nats
-    return max(case.noise_floor_nats, (alone if is_whole else case.placebo_nats) or 0.0)
+    return max(case.noise_floor_nats, (case.placebo_alone_nats if is_whole else case.placebo_nats) or 0.0)
 
 
 def warnings(result: ContextResult) -> list[str]:

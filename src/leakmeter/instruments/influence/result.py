@@ -24,7 +24,6 @@ from leakmeter.text.entity_results import entity_warnings, ranks
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
 
 _REDUNDANT_RATIO = 2.0  # alone over ablated, from where a repeated value is called redundant
 _INTERVALS = (
@@ -198,7 +197,7 @@ class InfluenceResult(ContextResult):
     placebo_alone_per_token_nats: tuple[Unbounded, ...] | None
     """`placebo_alone_nats` of each response token."""
     placebo_alone_signed_nats: Unbounded | None
-    """Size of its signed sum as the only context; of runs of version 0.1, `placebo_signed_nats`."""
+    """Size of its signed sum as the only context."""
     samples: tuple[Sample, ...]
     """All responses, where several were drawn."""
     search: SearchSummary | None = field(default=None, metadata={SELDOM: True})
@@ -222,8 +221,7 @@ class InfluenceResult(ContextResult):
         ]
         placebo_signed_nats = max((abs(float(values.sum())) for values in placebos), default=None)
         alone = series.get((0, "placebo_alone", ""))
-        # Runs of version 0.1 have no irrelevant piece as the only context: there, one that was added stands for it.
-        alone_signed_nats = placebo_signed_nats if alone is None else abs(float(alone.sum()))
+        alone_signed_nats = None if alone is None else abs(float(alone.sum()))
         ablated = [[_sum(series[i, "without_this", span["name"]]) for span in texts["spans"]] for i in range(n_samples)]
         pieces = []
         for number, (span, rank) in enumerate(zip(texts["spans"], ranks(texts["spans"], ablated[0]), strict=True)):
@@ -261,17 +259,8 @@ class InfluenceResult(ContextResult):
         """τ_i(t), nats: (piece, response token)."""
         return self._by_token([piece.per_token_nats for piece in self.pieces])
 
-    @property
-    def signed_matrix(self) -> npt.NDArray[np.float64]:
-        """log p̄(y_t | D) − log p̄(y_t | D∖D_i), nats: (piece, response token)."""
-        return self._by_token([piece.signed_per_token_nats for piece in self.pieces])
-
     def _by_token(self, rows: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
         return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self.whole_per_token_nats))
-
-    def heatmap(self) -> RenderableType:
-        """As `to_rich`: the context, shaded by influence."""
-        return self.to_rich()
 
     def to_frame(self) -> pd.DataFrame:
         """One row a piece, with the fields of `Piece` that are numbers or texts as columns."""

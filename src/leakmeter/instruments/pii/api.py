@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 @function(
-    was="subjects",
     measure=Some(Pii, raw=True),
     settings=Some(ProbeSettings, without=("templates", "soft_prompt", "soft_tokens")),
     names=RowNames,
@@ -101,7 +100,7 @@ def pii(
         return measured(model, "pii", chosen, settings, given, how, group_size=TOGETHER)
 
 
-@function(was="subjects", tuning=SoftPromptTuning, names=RowNames, how=Some(CallOptions, only=("skip_bad",)))
+@function(tuning=SoftPromptTuning, names=RowNames, how=Some(CallOptions, only=("skip_bad",)))
 def pii_tune(
     model: KeptModel,
     data: Any = None,

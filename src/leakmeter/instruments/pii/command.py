@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from functools import partial, wraps
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 
@@ -21,7 +21,6 @@ from leakmeter.commands.command_line import command_line
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.commands.progress import counting
-from leakmeter.commands.renamed import renamed
 from leakmeter.core.files import check_readable
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
@@ -90,10 +89,6 @@ class ModelOptions:
 
 
 @app.command
-@renamed("--shots", "--prompts")
-@renamed("--nulls", "--decoys")
-@renamed("--references", "--control-names")
-@renamed("--null-seed", "--decoy-seed")
 def probe(
     *,
     subjects: DataPath | None = None,
@@ -331,7 +326,6 @@ class _Inserted(Record):
 
 
 @app.command
-@renamed("--people", "--canaries")
 def insert(
     *,
     out: Path,
@@ -375,18 +369,7 @@ def insert(
     output.tell(f"model: {out}")
 
 
-@app.command(name="plant", show=False)
-@wraps(insert)
-def plant(**given: Any) -> None:
-    """The name that `insert` had in the release before."""
-    output.tell("pii plant is called pii insert now; the old spelling goes with the next release")
-    insert(**given)
-
-
 @app.command
-@renamed("--people", "--canaries")
-@renamed("--nulls", "--decoys")
-@renamed("--shots", "--prompts")
 def check(
     *,
     out: Path,

@@ -27,7 +27,7 @@ class KeptProbe(KeptCase):
     given: tuple[ValueType, ...]
     n_templates: Count
     n_nulls: Count
-    nulls_share_place: Flag | None = None
+    nulls_share_place: Flag | None
     n_references: Count
     name: str | None = None
     value: str | None = None

@@ -236,8 +236,7 @@ def _said(generated: Sequence[Generated]) -> bool | None:
 
 
 def _likelihood_note(texts: Texts) -> str | None:
-    # Runs of version 0.1 did not keep it; their decoys of e-mail addresses never had the true one's domain.
-    shared = texts.get("nulls_share_place", False if texts["type"] == "email" else None)
+    shared = texts["nulls_share_place"]
     return None if shared in (None, True) else f"invented values have other {_PLACES[texts['type']]}"
 
 

@@ -74,12 +74,6 @@ class People(Kind):
     counted = "subjects"
     is_personal: ClassVar = True
     replicated: ClassVar = "decoy_seed"
-    renamed: ClassVar = {
-        "shots": "prompts",
-        "nulls": "decoys",
-        "references": "control_names",
-        "null_seed": "decoy_seed",
-    }
     settings: ClassVar = {
         "choice_seed": "int | None",
         "kinds": "tuple[str, ...]",

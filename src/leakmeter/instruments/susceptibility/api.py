@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leakmeter.runs.results import Results
 
 
-@function(was="queries", measure=Susceptibility, settings=QuerySettings, names=RowNames, how=CallOptions)
+@function(measure=Susceptibility, settings=QuerySettings, names=RowNames, how=CallOptions)
 def susceptibility(
     model: KeptModel,
     data: Any = None,
@@ -68,9 +68,7 @@ def susceptibility(
     return measured(model, "susceptibility", measure, settings, given, how, group_size=TOGETHER)
 
 
-@function(
-    was="queries", measure=Some(Fisher, without=("sigma",)), settings=QuerySettings, names=RowNames, how=CallOptions
-)
+@function(measure=Some(Fisher, without=("sigma",)), settings=QuerySettings, names=RowNames, how=CallOptions)
 def fisher_susceptibility(
     model: KeptModel,
     data: Any = None,

@@ -22,8 +22,6 @@ CONTEXT_FIELDS: Final = ("context", "weight", "context.id", "context.answer")
 """What `--map` may name."""
 Stored = dict[str, Any]
 """JSON, as runs and studies keep it."""
-_QUERY_STORED: Final = "question"
-"""Key of a query in what names runs and studies: that of version 0.1, so that they keep their names and can go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +73,8 @@ class QueryCase:
         return dict(self.query.factors)
 
     def stored(self) -> Stored:
-        """All of it, by the names that runs and studies are known by."""
-        told = asdict(self)
-        told[_QUERY_STORED] = told.pop("query")
-        return told
+        """All of it."""
+        return asdict(self)
 
     def record(self) -> Stored:
         """Of the contexts, which many queries share, their number and hash."""

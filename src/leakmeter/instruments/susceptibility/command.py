@@ -18,7 +18,6 @@ from leakmeter.core import registry
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
-from leakmeter.text.joined import Tokenization
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
@@ -34,7 +33,6 @@ def susceptibility(
     contexts: DataPath | None = None,
     estimator: Estimator = "monte-carlo",
     template: Literal["plain", "chat"] = "plain",
-    tokenization: Tokenization = "joint",
     separator: Annotated[str, Parameter(allow_leading_hyphen=True, show_default=False)] = "\n",
     skip_bad: Flag = False,
     rows: RowOptions | None = None,
@@ -63,8 +61,6 @@ def susceptibility(
         monte-carlo asks every query behind every context; fisher takes gradients at the query itself.
     template
         plain, or chat for context and query in one user message.
-    tokenization
-        joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did.
     separator
         What stands between a context and the query; a line break by default.
     skip_bad
@@ -111,7 +107,7 @@ def susceptibility(
 
     run_cases(
         LoadedCases(tuple(QueryCase(one.id, one, before) for one in asked), skip_bad=skip_bad),
-        QuerySettings(template, separator, tokenization),
+        QuerySettings(template, separator),
         chosen,
         instrument.name,
         run,

@@ -25,7 +25,7 @@ from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.overriding import override
 from leakmeter.text import templates
 from leakmeter.text.build import check_unicode
-from leakmeter.text.joined import Stretch, Tokenization, check_tokenization, prompt_of
+from leakmeter.text.joined import Stretch, prompt_of
 
 _TEMPLATES: Final = ("plain", "chat")
 TOGETHER: Final = 8
@@ -45,14 +45,11 @@ class QuerySettings(PlainSettings):
     """plain, or chat for context and query in one user message; None for chat where the model has it."""
     separator: str = "\n"
     """What stands between a context and the query."""
-    tokenization: Tokenization = "joint"
-    """joint tokenises the whole prompt as one string, as servers do; parts each stretch of it, as leakmeter 0.1 did."""
 
     def __post_init__(self) -> None:
         """Refuse another template."""
         if self.template is not None and self.template not in _TEMPLATES:
             raise UnknownNameError("template for queries", self.template, _TEMPLATES)
-        check_tokenization(self.tokenization)
 
     def prepare(self, case: QueryCase, backend: Backend, measure: Measure) -> PreparedQuery:
         """See `prepare_query`."""
@@ -112,7 +109,7 @@ def prepare_query(
     separator = Stretch("separator", FRAME, settings.separator, True)
 
     def written(*stretches: Stretch) -> Prompt:
-        return prompt_of(stretches, tokenizer, chat=is_chat, tokenization=settings.tokenization)
+        return prompt_of(stretches, tokenizer, chat=is_chat)
 
     bare = written(asked)
     prompts = tuple(written(Stretch("context", CONTEXT, one.text), separator, asked) for one in case.contexts)

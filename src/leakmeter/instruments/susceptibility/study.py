@@ -160,7 +160,7 @@ class Queries(Kind):
 
     @override
     def record(self, record: QueryCase) -> Stored:
-        """All of it, by the names of earlier versions."""
+        """All of it."""
         return record.stored()
 
     @override

@@ -25,7 +25,8 @@ def texts(**more: Any) -> dict[str, Any]:
     return {
         "id": "q1", "model": "tiny", "weights_sha256": None, "dtype": "float32", "template": "plain",
         "separator": "\n", "query": "Who wrote Emma?", "factors": {"form": "question"}, "answers": [], "answer": None,
-        "contexts": [{"id": "c1"}], "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 90, "seconds": 0.1},
+        "contexts": [{"id": "c1"}],
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 90, "seconds": 0.1, "out_of_memory_retries": 0},
     } | more  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.kept import KeptGradients
 from leakmeter.instruments.susceptibility.result import QueryResult, Values, check_any, usual_cost
 from leakmeter.overriding import override
-from leakmeter.runs.result import TOKENIZATION, Part, PieceFields, Texts
+from leakmeter.runs.result import Part, PieceFields, Texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ class FisherResult(QueryResult):
     schema: ClassVar = "fisher-1"
     kept: ClassVar = KeptGradients
     quantities: ClassVar = _QUANTITIES
-    defining: ClassVar = (TOKENIZATION, "params.sigma", "params.place")
+    defining: ClassVar = ("params.sigma", "params.place")
     pieces_at: ClassVar = PieceFields("values", nats="fisher_nats", name="sigma")
 
     method: str

@@ -1,4 +1,4 @@
-"""Runs of early versions are read, and marked; a run is of one model, and never continued with another."""
+"""A run is of one model, and never continued with another."""
 
 from __future__ import annotations
 
@@ -9,52 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-@pytest.fixture
-def early(measure: Callable[..., Any]) -> Path:
-    """A run as version 0.1 left it of a model that is not the toy."""
-    from leakmeter.runs.catalogue import spec_of
-    from leakmeter.runs.rundir import RunDirectory
-
-    measure()
-    (found,) = Path("runs").glob("influence-*")
-    told = json.loads((found / "spec.json").read_bytes())
-    told |= {"version": "0.1.0", "model": {**told["model"], "name": "smollm2-135m", "weights_sha256": "00"}}
-    (found / "spec.json").write_text(json.dumps(told))
-    named = found.with_name(spec_of(RunDirectory(found)).id)
-    told["id"] = named.name
-    (found / "spec.json").write_text(json.dumps(told))
-    return found.rename(named)
-
-
-def test_an_early_run_is_read_and_marked_everywhere(early: Path, cli: Callable[..., Any]) -> None:
-    import leakmeter
-
-    listed = cli("runs", "list")
-    assert (listed.code, "complete, outdated" in listed.out) == (0, True)
-    assert "outdated: measured by leakmeter 0.1" in listed.err
-    (entry,) = map(json.loads, cli("runs", "list", "--json").out.splitlines())
-    assert entry["outdated"].startswith("measured by leakmeter 0.1")
-    assert "warning: measured by leakmeter 0.1" in cli("runs", "show", early).out
-    assert cli("runs", "verify", early).code == 0
-    for words in (
-        ("gate", early, "--max", "influence.max <= 100000"),
-        ("runs", "compare", early, early),
-        ("report", early),
-    ):
-        done = cli(*words)
-        assert (done.code, f"run '{early}' was measured by leakmeter 0.1" in done.err) == (0, True), done
-    assert "Measured by leakmeter 0.1" in Path("report.html").read_text()
-    assert leakmeter.load_run(early).report().provenance.outdated
-
-
-def test_a_run_of_today_is_not_marked(measure: Callable[..., Any], cli: Callable[..., Any]) -> None:
-    assert measure().code == 0
-    (run,) = Path("runs").glob("influence-*")
-    assert ", outdated" not in cli("runs", "list").out
-    assert "warning" not in cli("runs", "show", run).out
-    assert "warning" not in cli("report", run).err
 
 
 @pytest.fixture
