@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from leakmeter.runs.loading import forget, load_backend, load_run
     from leakmeter.runs.results import Results
     from leakmeter.runs.run import Run
-    from leakmeter.runs.tracking import log_run
 
     __version__: str
 
@@ -56,7 +55,6 @@ _HOME = {
     "list_studies": "leakmeter.commands.study",
     "load_backend": "leakmeter.runs.loading",
     "load_run": "leakmeter.runs.loading",
-    "log_run": "leakmeter.runs.tracking",
     "pull_model": "leakmeter.models.library",
     "query": "leakmeter.runs.library",
     "save_report": "leakmeter.runs.library",
@@ -86,7 +84,6 @@ __all__ = [
     "list_studies",
     "load_backend",
     "load_run",
-    "log_run",
     "pull_model",
     "query",
     "save_report",
