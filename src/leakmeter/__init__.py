@@ -13,7 +13,7 @@ from leakmeter import instruments
 if TYPE_CHECKING:
     from leakmeter._typed import tokens
     from leakmeter.checkup.api import doctor
-    from leakmeter.checkup.installation.api import check_installation
+    from leakmeter.checkup.installation import check_installation
     from leakmeter.commands.study import list_studies, study
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403
@@ -44,7 +44,7 @@ _HOME = {
     "Meter": "leakmeter.meter",
     "Results": "leakmeter.runs.results",
     "Run": "leakmeter.runs.run",
-    "check_installation": "leakmeter.checkup.installation.api",
+    "check_installation": "leakmeter.checkup.installation",
     "compare_runs": "leakmeter.runs.library",
     "doctor": "leakmeter.checkup.api",
     "export_run": "leakmeter.runs.library",
