@@ -67,7 +67,10 @@ class InstallationResult(Record):
 def check_installation() -> InstallationResult:
     """Examine whether leakmeter works where it is installed: versions of libraries, and numbers of the engine.
 
-    Nothing is fetched, and nothing private is in what is found.
+    Nothing is fetched.
+
+    Returns:
+        What was found; nothing private is in it.
 
     Examples:
         >>> import leakmeter
