@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-import sentencex
-
 from leakmeter.data.opened import open_data
 from leakmeter.data.rows import read_rows
 from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError
+from leakmeter.text.units import starts_in_characters
 
 WHAT: Final = "file of documents"
 MOST_LINE_BYTES: Final = 32 * 2**20
@@ -90,7 +89,7 @@ def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]
     line = 1
     with (
         open_data(path, WHAT, most=sys.maxsize - 1, most_packed=None) as opened,
-        io.BufferedReader(opened) as stream,  # type: ignore[type-var]  # it reads whatever has `readinto`
+        io.BufferedReader(opened) as stream,
     ):
         lines = _lines(stream)
         try:
@@ -101,7 +100,7 @@ def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]
             yield Bad(line, f"the file is damaged here or behind: {error}"), opened.n_packed
 
 
-def _lines(stream: io.BufferedReader) -> Iterator[bytes]:
+def _lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
     while line := stream.readline(MOST_LINE_BYTES):
         if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
             raise DataError(f"a line is longer than {MOST_LINE_BYTES:,} bytes")
@@ -190,9 +189,8 @@ def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
         low = blank.end()
     if blank_after := BLANK_LINE.search(text, end, high):
         high = blank_after.start()
-    around = text[low:high]
-    starts = [low + boundary["start_index"] for boundary in sentencex.get_sentence_boundaries("en", around)]
-    first = max((at for at in starts if at <= start), default=low)
+    starts = [low + at for at in starts_in_characters("sentence", text[low:high])]
+    first = max(at for at in starts if at <= start)
     last = min((at for at in starts if at >= end), default=high)
     said = text[first:last]
     return first + len(said) - len(said.lstrip()), first + len(said.rstrip())
