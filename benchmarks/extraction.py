@@ -40,11 +40,10 @@ def rows(data: Path | None = None, n_bytes: int = _N_BYTES) -> Iterator[dict[str
             plain = _written(place / f"{text}.jsonl", share, data, n_bytes)
             packed = plain.with_suffix(".jsonl.gz")
             packed.write_bytes(gzip.compress(plain.read_bytes(), 6))
-            yield _timed(text, plain, "structured", workers=1)
-            yield _timed(text, plain, "structured", workers=2)
-            yield _timed(text, packed, "structured", workers=2, n_bytes=plain.stat().st_size)
-            yield _timed(text, plain, "relationships", workers=2)
-            yield _timed(text, plain, "universities", "--universities", str(_UNIVERSITIES), workers=2)
+            yield _timed(text, plain, "structured")
+            yield _timed(text, packed, "structured", n_bytes=plain.stat().st_size)
+            yield _timed(text, plain, "relationships")
+            yield _timed(text, plain, "universities", "--universities", str(_UNIVERSITIES))
 
 
 def _written(path: Path, share_of_people: float, data: Path | None, n_bytes: int) -> Path:
@@ -63,22 +62,18 @@ def _written(path: Path, share_of_people: float, data: Path | None, n_bytes: int
     return path
 
 
-def _timed(text: str, path: Path, find: str, *more: str, workers: int, n_bytes: int | None = None) -> dict[str, Any]:
+def _timed(text: str, path: Path, find: str, *more: str, n_bytes: int | None = None) -> dict[str, Any]:
     out = path.with_name("found.jsonl")
     command = [sys.executable, "-m", "leakmeter", "pii", "extract", str(path), "--out", str(out), "--json"]
     started = time.perf_counter()
-    done = subprocess.run(
-        [*command, "--find", find, "--workers", str(workers), *more], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([*command, "--find", find, *more], capture_output=True, text=True, check=True)
     seconds = time.perf_counter() - started
     told = json.loads(done.stdout)
-    for left in path.parent.glob("*found.jsonl*"):
-        left.unlink()
+    out.unlink()
     return {
         "text": text,
         "file": "".join(path.suffixes),
         "find": find,
-        "workers": workers,
         "s": seconds,
         "mb_per_s": (n_bytes or path.stat().st_size) / 1e6 / seconds,
         "documents": told["n_documents"],

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,7 +117,6 @@ OTHER: dict[str, Callable[[Inputs], Any]] = {
     "list_studies": lambda inputs: leakmeter.list_studies(),
     "load_backend": lambda inputs: leakmeter.load_backend("toy"),
     "load_run": lambda inputs: leakmeter.load_run(inputs.run.path),
-    "log_run": lambda inputs: leakmeter.log_run(inputs.run, "mlflow") is None,
     "pii_extract": lambda inputs: leakmeter.pii_extract(inputs.mail, out="people.jsonl"),
     "pull_model": lambda inputs: leakmeter.pull_model(inputs.model_directory),
     "query": lambda inputs: len(leakmeter.query("select * from results", inputs.run.path.parent)),
@@ -140,14 +136,6 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inputs]:
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
     # Where the default model lies, an installation is checked with it, for seconds.
     monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
-    mlflow = SimpleNamespace(
-        active_run=lambda: None,
-        set_experiment=lambda name: None,
-        start_run=lambda run_name: contextlib.nullcontext(),
-        log_params=lambda params: None,
-        log_metrics=lambda metrics: None,
-    )
-    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
     yield Inputs()
     leakmeter.forget()
 

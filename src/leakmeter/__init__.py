@@ -13,7 +13,7 @@ from leakmeter import instruments
 if TYPE_CHECKING:
     from leakmeter._typed import tokens
     from leakmeter.checkup.api import doctor
-    from leakmeter.checkup.installation.api import check_installation
+    from leakmeter.checkup.installation import check_installation
     from leakmeter.commands.study import list_studies, study
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from leakmeter.runs.loading import forget, load_backend, load_run
     from leakmeter.runs.results import Results
     from leakmeter.runs.run import Run
-    from leakmeter.runs.tracking import log_run
 
     __version__: str
 
@@ -45,7 +44,7 @@ _HOME = {
     "Meter": "leakmeter.meter",
     "Results": "leakmeter.runs.results",
     "Run": "leakmeter.runs.run",
-    "check_installation": "leakmeter.checkup.installation.api",
+    "check_installation": "leakmeter.checkup.installation",
     "compare_runs": "leakmeter.runs.library",
     "doctor": "leakmeter.checkup.api",
     "export_run": "leakmeter.runs.library",
@@ -56,7 +55,6 @@ _HOME = {
     "list_studies": "leakmeter.commands.study",
     "load_backend": "leakmeter.runs.loading",
     "load_run": "leakmeter.runs.loading",
-    "log_run": "leakmeter.runs.tracking",
     "pull_model": "leakmeter.models.library",
     "query": "leakmeter.runs.library",
     "save_report": "leakmeter.runs.library",
@@ -86,7 +84,6 @@ __all__ = [
     "list_studies",
     "load_backend",
     "load_run",
-    "log_run",
     "pull_model",
     "query",
     "save_report",

@@ -14,7 +14,6 @@ import pytest
 import leakmeter
 from leakmeter.errors import UsageError
 from leakmeter.runs.pages import page_of_runs
-from leakmeter.runs.tracking import summary_of
 from leakmeter.testing import assert_leakage
 
 Call = Callable[..., Any]
@@ -71,7 +70,7 @@ def test_exit_codes(cli: Call, runs: dict[str, leakmeter.Run]) -> None:
 
 def test_files_and_json(cli: Call, runs: dict[str, leakmeter.Run]) -> None:
     words = ("gate", runs["some"].path, "--max", f"{WORST} <= 1e6", "--max", "influence.max <= 1e6")
-    ended = cli(*words, "--junit", "junit.xml", "--sarif", "gate.sarif", "--json")
+    ended = cli(*words, "--junit", "junit.xml", "--json")
     told = json.loads(ended.out)
     assert (ended.code, told["holds"], told["undecided"]) == (2, False, True)
     first, second = told["checks"]
@@ -81,8 +80,6 @@ def test_files_and_json(cli: Call, runs: dict[str, leakmeter.Run]) -> None:
     assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["2", "0", "1"]
     (error,) = suite.iter("error")
     assert (error.get("type"), error.get("message")) == ("undecided", first["explained"])
-    (result,) = json.loads(Path("gate.sarif").read_bytes())["runs"][0]["results"]
-    assert (result["kind"], result["level"]) == ("open", "none")
 
 
 def test_values_that_a_response_repeats_are_counted_whether_scored_or_not(runs: dict[str, leakmeter.Run]) -> None:
@@ -106,8 +103,6 @@ def test_numbers_of_a_run_say_at_least_or_are_left_out(cli: Call, runs: dict[str
     assert complete.quantities()[name] == runs["all"].quantities()[name]
     assert some.to_frame()["influence.worst_piece"].isna().all()
     assert complete.to_frame()["influence.worst_piece"].notna().all()
-    assert name in summary_of(complete)[1]
-    assert not any(name in one for of in summary_of(some) for one in of)
     asked = leakmeter.query("select influence, influence_worst_piece w from results", some.path)
     assert asked["influence"].notna().all()
     assert asked["w"].isna().all()

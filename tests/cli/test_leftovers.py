@@ -60,7 +60,7 @@ REFUSED: list[tuple[str, tuple[Any, ...]]] = [
         "it has no text in field 'nosuch'",
         ("pii", "extract", "documents.jsonl", "--out", "new.jsonl", "--field", "nosuch"),
     ),
-    ("exists already, and not from an extraction", ("pii", "extract", "documents.jsonl", "--out", "cases.jsonl")),
+    ("exists already; remove it", ("pii", "extract", "documents.jsonl", "--out", "cases.jsonl")),
     ("has no weights", ("pii", "tune", "--subjects", "people.jsonl", "--model", "toy", "--out", "new.safetensors")),
     ("has no weights", ("pii", "insert", "--model", "toy", "--out", "planted")),
     ("has no weights", ("pii", "check", "--model", "toy", "--out", "checked")),
@@ -145,13 +145,12 @@ def test_what_is_finished_stays(cli: Call, here: Path, monkeypatch: pytest.Monke
     assert len(list(here.glob("runs/*"))) == 2
 
 
-def test_an_extraction_that_was_begun_goes_on(cli: Call, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extraction_is_not_written_over(cli: Call, here: Path) -> None:
     words = ("pii", "extract", "documents.jsonl", "bad.jsonl", "--out", "new.jsonl", "--skip-bad")
     assert cli(*words).code == 0
-    assert Path("new.jsonl").stat().st_mode & 0o777 == Path("new.jsonl.state").stat().st_mode & 0o777 == 0o600
+    assert Path("new.jsonl").stat().st_mode & 0o777 == 0o600
     found = Path("new.jsonl").read_bytes()
-    # What is there from an earlier call is not removed by a refusal.
-    ended = cli(*words[:-1], "--field", "other")
+    ended = cli(*words)
     assert ended.code == 2
-    assert "was begun with other settings" in ended.err
+    assert "'new.jsonl' exists already" in ended.err
     assert Path("new.jsonl").read_bytes() == found

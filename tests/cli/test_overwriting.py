@@ -47,7 +47,6 @@ INTO = [
     ("report", "RUN", "--figures"),
     ("gate", "RUN", "--max", "influence.max <= 1e9", "--write-baseline"),
     ("gate", "RUN", "--max", "influence.max <= 1e9", "--junit"),
-    ("gate", "RUN", "--max", "influence.max <= 1e9", "--sarif"),
     ("runs", "export", "RUN", "--out"),
     ("pii", "tune", "--subjects", "people.jsonl", "--model", "toy", "--out"),
     ("pii", "extract", "documents.jsonl", "--out"),
@@ -160,8 +159,10 @@ def test_no_file_of_a_study_is_written_over(
 
 def test_two_files_are_not_written_to_one_place(cli: Call, here: Path, run: Path) -> None:
     before = contents(here)
-    said = refused(cli("gate", run, "--max", "influence.max <= 1e9", "--junit", "gate.xml", "--sarif", "./gate.xml"))
-    assert "--junit and --sarif are both 'gate.xml'; give each a name of its own" in said
+    said = refused(
+        cli("gate", run, "--max", "influence.max <= 1e9", "--junit", "gate.xml", "--write-baseline", "./gate.xml")
+    )
+    assert "--write-baseline and --junit are both 'gate.xml'; give each a name of its own" in said
     words = ("redact-plan", *NOTE, "--max-loss", 1, "--write-redacted", "a.html", "--html", "./a.html")
     assert "--write-redacted and --html are both" in refused(cli(*words))
     assert contents(here) == before

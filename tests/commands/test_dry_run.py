@@ -56,10 +56,6 @@ def test_a_dry_run_foretells_the_run(
     assert told["seconds"] > 0
     assert cost["predicted_seconds"] > 0
     assert told["at_most"] is False
-    config = json.loads((model_directory / "config.json").read_text(encoding="utf-8"))
-    embeddings = 2 * config["vocab_size"] * 16
-    layer = 2 * 16 * 16 + 2 * 16 * 8 + 3 * 16 * 24 + 3 * 16
-    assert told["memory_bytes"]["weights"] == 4 * (embeddings + layer)
     assert [case["id"] for case in told["cases"]] == ["note"]
 
 
@@ -113,7 +109,6 @@ def test_many_cases_are_told_one_by_one_and_together(cli: Callable[..., Any], we
 def test_the_toy_model_has_tokens_but_no_seconds(measure: Callable[..., Any]) -> None:
     told = json.loads(measure("--dry-run", "--json").out)
     assert told["seconds"] is None
-    assert told["memory_bytes"] is None
     assert "not predicted" in measure("--dry-run").out
     cost = json.loads(measure("--json").out)["cost"]
     assert (cost["predicted_tree_tokens"], cost["predicted_seconds"]) == (cost["tree_tokens"], None)

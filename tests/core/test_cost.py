@@ -21,9 +21,8 @@ WRITTEN: dict[str, Any] = {
 }
 
 
-def test_no_work_takes_no_time_and_no_memory() -> None:
+def test_no_work_takes_no_time() -> None:
     assert cost.seconds(SIZE, replace(SPEED, layer_seconds=1e-3), Work()) == 0.0
-    assert cost.state_bytes(SIZE, Work()) == cost.logit_bytes(SIZE, Work()) == 0
 
 
 def test_every_pass_takes_the_time_of_each_of_its_layers() -> None:
@@ -66,11 +65,3 @@ def test_seconds_grow_with_tokens_and_passes_and_shrink_with_speed() -> None:
     assert cost.seconds(SIZE, fast, work) == pytest.approx(seconds / 2)
     assert cost.seconds(SIZE, slow, replace(work, n_passes=50)) > seconds
     assert cost.seconds(SIZE, slow, replace(work, n_tokens=500)) > seconds
-
-
-def test_memory_is_weights_states_and_a_slice_of_logits() -> None:
-    work = Work(n_live_tokens=30, n_live_logits=100)
-    assert cost.weight_bytes(SIZE) == 4000
-    assert cost.state_bytes(SIZE, work) == 2 * 8 * 4 * 30
-    assert cost.state_bytes(replace(SIZE, most_state_bytes=7), work) == 7
-    assert cost.logit_bytes(SIZE, work) >= 400

@@ -189,9 +189,7 @@ def test_work_is_that_of_the_tree_written_out() -> None:
     backend.score(plan([request]))
     # Runs: 1 2 3 5 and, forked after the first token, 9 5 and 8 5, which share a pass; two rows each, of 40 logits.
     attended = (1 + 2 + 3 + 4) + 2 * (2 + 3)
-    assert backend.work == Work(
-        n_tokens=8, n_seen=attended, n_rows=6, n_passes=2, n_slices=3, n_live_tokens=4, n_live_logits=100
-    )
+    assert backend.work == Work(n_tokens=8, n_seen=attended, n_rows=6, n_passes=2, n_slices=3)
     # The same sequences, each from its first token and in a pass of its own.
     backend = counting("sequences")
     backend.score(plan([request]))
@@ -237,32 +235,6 @@ def test_a_long_sequence_has_one_pass() -> None:
     assert work_of([Request((context(*range(1, 50)),), (5,), TargetLogProbs())]).n_passes == 1
 
 
-def test_states_are_kept_of_what_others_fork_from_and_of_what_goes_on() -> None:
-    apart, forked = (context(1, 2, 3), context(4, 5)), (context(1, 2, 3), context(1, 9))
-    assert work_of([Request(apart, (5, 6), TargetLogProbs())]).n_live_tokens == 0
-    # 1 2 3 5, from which 1 9 5 forks.
-    assert work_of([Request(forked, (5, 6), TargetLogProbs())]).n_live_tokens == 4
-    assert work_of([Request(apart, (5, 6), NextTokenSample(0.5))]).n_live_tokens == (3 + 2) + (2 + 2)
-    # While a round runs, states of the one before are there too.
-    backend = counting()
-    for number, response in enumerate(((5,), (5, 6))):
-        backend.score(replace(plan([Request(apart, response, NextTokenSample(0.5))]), round=number))
-    assert backend.work.n_live_tokens == (3 + 1) + (2 + 1) + (3 + 2) + (2 + 2)
-
-
-def test_logits_in_memory_are_those_of_a_slice_or_of_all_rows_that_have_to_be_there_together() -> None:
-    prompts = tuple(context(i, 7) for i in range(1, 6))
-    # 40 logits a row, and 100 a slice.
-    for request, n_live in (
-        (Request(prompts[:1], (5, 6), TargetLogProbs()), 80),
-        (Request(prompts, (5, 6), TargetLogProbs()), 100),
-        (Request(prompts, (5,), MixtureLogProbs(1.5)), 100),
-        (Request(prompts, (5,), Vote()), 5 * 40),
-    ):
-        assert work_of([request]).n_live_logits == n_live
-        assert work_of([request, Request(prompts[:1], (5,), TargetLogProbs())]).n_live_logits == n_live
-
-
 def test_gradients_take_a_pass_forward_and_those_that_all_directions_share_going_back() -> None:
     prompt = Prompt((Piece("q", "query", (1, 2, 3, 4, 5, 6, 7, 8)),))
     for k, n_passes in ((1, 1 + 1), (2, 1 + 1), (3, 1 + 2), (5, 1 + 3)):
@@ -302,8 +274,7 @@ def test_weights_are_counted_without_numbers(kind: str) -> None:
     assert token_bytes(outline) == token_bytes(model)
     size = size_of(model, limits)
     assert size_of(outline, limits) == size
-    assert size.n_parameters == sum(p.numel() for p in model.parameters())
-    assert size.n_layer_parameters < size.n_parameters
+    assert size.n_layer_parameters < sum(p.numel() for p in model.parameters())
     assert size.n_head_parameters % tiny.N_VOCAB == 0
     if kind == "llama":
         # Queries: 4 heads of 8; keys and values: 2 heads of 8 each.

@@ -154,22 +154,6 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path: Path) -> None:
     assert 5 < len(list(tmp_path.glob("runs/*/measurements-*"))) < 40
 
 
-def test_people_are_found_on_workers_too(tmp_path: Path) -> None:
-    names = [f"{first} {last}" for first in ("Mara", "Ana", "Bo", "Ci") for last in ("Ellsworth", "Alvi", "Sund")]
-    lines = [
-        f"{name} <{name.split()[0].lower()}@{name.split()[1].lower()}.example>, 617-555-01{n:02}, {n + 1} Elm Street, "
-        f"Springfield, IL 62704{' and more' * 3000}"
-        for n, name in enumerate(names)
-    ]
-    (tmp_path / "mail.jsonl").write_text("\n".join(json.dumps({"text": line}) for line in lines))
-    found = [
-        leakmeter.pii_extract(tmp_path / "mail.jsonl", out=tmp_path / f"{on}.jsonl", on=on, workers=2).n_subjects
-        for on in (None, "ray")
-    ]
-    assert found == [12, 12]
-    assert (tmp_path / "ray.jsonl").read_bytes() == (tmp_path / "None.jsonl").read_bytes()
-
-
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what a process had at most is read from /proc")
 def test_ten_thousand_cases_fit_into_a_driver_of_500_mb(tmp_path: Path) -> None:
     lines = [

@@ -151,13 +151,12 @@ def test_the_action_measures_and_gates(environment: dict[str, str]) -> None:
     options = "--unit=word\n--max-new-tokens=4\n"
     measured = step("measure", environment, data="cases.jsonl", model="toy", **{"measure-options": options})
     assert (measured.returncode, measured.stdout) == (0, ""), measured.stderr
-    reports = {"junit": "gate.xml", "sarif": "gate.sarif", "about": "cases.jsonl"}
+    reports = {"junit": "gate.xml"}
     bounds = "influence.max <= 1e6\ninfluence.worst_piece.max <= 1e6\n"
     held = step("gate", environment, data="cases.jsonl", max=bounds, min="influence.min >= 0", **reports)
     assert held.returncode == 0, held.stderr
     assert held.stdout.count("holds") == 3
     assert "influence, 2 cases, unit word" in held.stderr
-    assert json.loads(Path("gate.sarif").read_bytes())["runs"][0]["results"] == []
     assert Path("gate.xml").read_text(encoding="utf-8").count("<testcase") == 3
     broken = step("gate", environment, data="cases.jsonl", max="influence.max < 0", confident="true")
     assert broken.returncode == 1

@@ -57,5 +57,4 @@ def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert code(measure) == 0
     assert code([*gate[: gate.index("--against")], "--write-baseline", "baseline.json"]) == 0
     assert code(gate) == 0
-    assert Path("gate.xml").exists()
-    assert json.loads(Path("gate.sarif").read_bytes())["runs"][0]["results"] == []
+    assert 'failures="0"' in Path("gate.xml").read_text(encoding="utf-8")

@@ -37,7 +37,6 @@ LIBRARY = {
     "runs compare": "compare_runs",
     "runs export": "export_run",
     "runs list": "list_runs",
-    "runs log": "log_run",
     "runs rename": "rename_run",
     "runs show": "load_run",
     "runs verify": "verify_run",

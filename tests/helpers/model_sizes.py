@@ -5,7 +5,6 @@ from __future__ import annotations
 from leakmeter.core.cost import ModelSize
 
 SIZE = ModelSize(
-    n_parameters=1000,
     n_layer_parameters=600,
     n_head_parameters=400,
     n_vocab=40,

@@ -275,7 +275,7 @@ def test_what_forgetting_does_not_reach_is_said_or_refused(
     assert "1 files in its directory are not the ledger's: notes.txt." in left
     assert not any("Quill" in sentence for sentence in left)
     monkeypatch.setattr(Ledger, "of_user", classmethod(lambda cls, path: cls(path, KEYS)))
-    for words in (("report", "--out"), ("check", "--budget", "1", "--junit"), ("check", "--budget", "1", "--sarif")):
+    for words in (("report", "--out"), ("check", "--budget", "1", "--junit")):
         refused = cli("ledger", *words, empty.path / "page", "--ledger", empty.path)
         assert (refused.code, len(refused.err.splitlines())) == (2, 1)
         assert "give another place" in refused.err

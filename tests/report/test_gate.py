@@ -1,12 +1,9 @@
-"""What a gate found as JUnit XML, as SARIF and line by line."""
+"""What a gate found as JUnit XML and line by line."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from dataclasses import replace
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -15,7 +12,6 @@ from leakmeter.core.check import Check, Item, Number
 from leakmeter.runs.comparison_words import comparison_lines, setting_line
 from leakmeter.runs.gate_words import bound_sentence, check_lines, number_text, regression_sentence
 from leakmeter.runs.junit import to_junit
-from leakmeter.runs.sarif import to_sarif
 
 HELD = Check(
     "influence.p95 <= 5",
@@ -44,13 +40,6 @@ CHECKS = (HELD, BROKEN)
 def test_junit_counts_what_fails_among_more_that_holds() -> None:
     root = ElementTree.fromstring(to_junit([HELD, BROKEN, replace(HELD, run=3)]))
     assert {(one.get("tests"), one.get("failures")) for one in (root, *root)} == {("3", "1")}
-
-
-def test_the_same_claim_of_two_runs_is_two_alerts() -> None:
-    checks = [BROKEN, replace(BROKEN, run=3)]
-    (run,) = json.loads(to_sarif(checks, about="a.toml"))["runs"]
-    prints = [result["partialFingerprints"]["primaryLocationLineHash"] for result in run["results"]]
-    assert len(set(prints)) == len(prints) == 6
 
 
 def test_junit_has_a_test_case_for_each_claim() -> None:
@@ -86,62 +75,7 @@ def test_junit_properties() -> None:
 @pytest.mark.parametrize("checks", [(), CHECKS])
 def test_the_same_checks_give_the_same_bytes(checks: tuple[Check, ...]) -> None:
     assert to_junit(checks) == to_junit(checks)
-    assert to_sarif(checks, about="a") == to_sarif(checks, about="a")
     assert to_junit(checks).startswith(b'<?xml version="1.0" encoding="UTF-8"?>\n')
-
-
-def sarif(*checks: Check, about: str = "prompts/answer.txt") -> dict[str, Any]:
-    return dict(json.loads(to_sarif(checks, about=about)))
-
-
-def check_required(log: dict[str, Any]) -> None:
-    """What section 3 of SARIF 2.1.0 requires of a log, and of the objects that are in this one."""
-    assert log["version"] == "2.1.0"
-    assert re.fullmatch(r"https://\S+sarif\S+2\.1\.0\S*\.json", log["$schema"])
-    (run,) = log["runs"]
-    driver = run["tool"]["driver"]
-    assert driver["name"]
-    ids = [rule["id"] for rule in driver["rules"]]
-    assert len(set(ids)) == len(ids)
-    for rule in driver["rules"]:
-        for name in ("shortDescription", "fullDescription", "help"):  # multiformat message strings
-            assert rule[name]["text"]
-        assert rule["defaultConfiguration"]["level"] in ("none", "note", "warning", "error")
-        assert all(isinstance(tag, str) for tag in rule["properties"]["tags"])
-    for result in run["results"]:
-        assert result["message"]["text"]
-        assert result["level"] in ("none", "note", "warning", "error")
-        assert driver["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
-        (location,) = result["locations"]
-        where = location["physicalLocation"]
-        assert re.fullmatch(r"[\w.~/%-]+", where["artifactLocation"]["uri"])
-        assert where["region"]["startLine"] >= 1
-        assert all(isinstance(value, str) for value in result["partialFingerprints"].values())
-
-
-def test_sarif_has_what_the_standard_asks_for() -> None:
-    for checks in ((), (HELD,), (BROKEN,), CHECKS):
-        check_required(sarif(*checks))
-
-
-def test_sarif_has_a_rule_for_each_quantity_and_results_of_what_is_broken() -> None:
-    (run,) = sarif(HELD, BROKEN, BROKEN)["runs"]
-    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["influence", "icl.accuracy"]
-    of_one = [
-        ("error", "Run 2: icl.accuracy is 0.50 share of cases over 2 cases: less than 0.8."),
-        ("warning", "Run 2, case 2: 0 share of cases; asked: icl.accuracy >= 0.8."),
-        ("warning", "Run 2, case 7: ∞ share of cases; asked: icl.accuracy >= 0.8."),
-    ]
-    assert [(one["level"], one["message"]["text"]) for one in run["results"]] == of_one * 2
-    prints = [one["partialFingerprints"]["primaryLocationLineHash"] for one in run["results"]]
-    assert len(set(prints)) == 3
-    assert prints[:3] == prints[3:]
-
-
-def test_sarif_locations_are_uris() -> None:
-    (run,) = sarif(BROKEN, about="my prompts/ü#1.txt")["runs"]
-    uri = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
-    assert uri == "my%20prompts/%C3%BC%231.txt"
 
 
 def test_lines() -> None:

@@ -16,10 +16,3 @@ from leakmeter.report import words
 )  # fmt: skip
 def test_a_predicted_time_has_two_digits_at_most(seconds: float, said: str) -> None:
     assert words.about_seconds(seconds) == said
-
-
-@pytest.mark.parametrize(
-    ("n_bytes", "said"), [(4.2e6, "4.2 MB"), (71e6, "71 MB"), (0.538e9, "0.54 GB"), (2.48e9, "2.5 GB"), (16e9, "16 GB")]
-)
-def test_predicted_memory_has_two_digits(n_bytes: float, said: str) -> None:
-    assert words.about_bytes(n_bytes) == said

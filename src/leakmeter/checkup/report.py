@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.checkup.installation.result import InstallationCheck
-from leakmeter.checkup.result import DoctorCheck, DoctorResult
+from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.words import first_sentence
 from leakmeter.report.blocks import (
     Advice,
@@ -51,30 +50,19 @@ def report(
     )
 
 
-def of_checks(verdict: str, checks: Sequence[DoctorCheck | InstallationCheck], *, is_sound: bool) -> Iterator[Block]:
-    """What checks say together, what to do, and each of them.
-
-    Args:
-        verdict: in a sentence.
-        checks: in their order.
-        is_sound: whether all is as it has to be.
-    """
-    yield Headline(verdict, "good" if is_sound else "bad")
-    todo = [(first_sentence(check.found), check.advice) for check in checks if check.advice]
+def _blocks(result: DoctorResult) -> Iterator[Block]:
+    yield Headline(result.verdict, "good" if result.is_sound else "bad")
+    todo = [(first_sentence(check.found), check.advice) for check in result.checks if check.advice]
     if todo:
         yield Advice(todo)
     yield Table(
         [Column("check"), Column("result"), Column("found")],
         [
             Row([f"{check.number} {check.name}", _STATUS[check.status], check.found], strong=check.status == "failed")
-            for check in checks
+            for check in result.checks
         ],
         caption="What was examined",
     )
-
-
-def _blocks(result: DoctorResult) -> Iterator[Block]:
-    yield from of_checks(result.verdict, result.checks, is_sound=result.is_sound)
     if noise := result.noise:
         ways = [
             ("asked again", noise.repeat_nats),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
@@ -31,9 +31,9 @@ def doctor(
 ) -> None:
     """Examine this installation; with --model whether a model gives the log-probabilities that measurements need.
 
-    Without --model: versions, threads, cache, permissions, and a parity test of the engine; what it prints can be
-    pasted into a bug report, with no path and no name of yours. With --model: sends a few hundred short texts of its
-    own, none of yours. Exits with 1 if a measurement would be wrong.
+    Without --model: versions of libraries, and numbers of the engine against a slow way; what it prints can be pasted
+    into a bug report, with no path and no name of yours. With --model: sends a few hundred short texts of its own, none
+    of yours. Exits with 1 if a measurement would be wrong.
 
     Parameters
     ----------
@@ -54,12 +54,10 @@ def doctor(
     memory
         Of a local model; see `leakmeter influence`.
     report
-        Also write the report, a page, to this file.
+        Also write the report on the model, a page, to this file.
     json
         Print one JSON object instead.
     """
-    if report is not None:
-        output.check_writable(report, "report", model, against)
     options = {
         "tokenizer": tokenizer,
         "allow_remote": allow_remote,
@@ -68,18 +66,17 @@ def doctor(
         "device": device,
         "memory": memory,
     }
-    result: Any
     if model is None:
-        given = [name for name, value in {"against": against, **options}.items() if value]
+        given = [name for name, value in {"against": against, **options, "report": report}.items() if value]
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} is about a model; give --model too")
-        from leakmeter.checkup.installation.api import check_installation
+        _print_installation(json=json)
+        return
+    from leakmeter.checkup.api import doctor as examined
 
-        result = check_installation()
-    else:
-        from leakmeter.checkup.api import doctor as examined
-
-        result = examined(model, against=against, notify=output.tell, **options)
+    if report is not None:
+        output.check_writable(report, "report", model, against)
+    result = examined(model, against=against, notify=output.tell, **options)
     if report is not None:
         line = command_line(sys.argv[1:], without=[report])
         output.save_page(report, result.render_page([result], command=line, run=None), public=True)
@@ -89,5 +86,17 @@ def doctor(
         output.print_results([result])
     if report is not None:
         output.tell_page(report, public=True)
+    if not result.is_sound:
+        sys.exit(_UNSOUND)
+
+
+def _print_installation(*, json: bool) -> None:
+    from leakmeter.checkup.installation import check_installation
+
+    result = check_installation()
+    if json:
+        output.print_json(result.to_dict())
+    else:
+        output.print_plain(result.to_text())
     if not result.is_sound:
         sys.exit(_UNSOUND)

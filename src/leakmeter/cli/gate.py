@@ -35,8 +35,6 @@ def gate(
     against: Path | None = None,
     write_baseline: Path | None = None,
     junit: Path | None = None,
-    sarif: Path | None = None,
-    about: str = "README.md",
     json: Flag = False,
 ) -> None:
     """Check finished runs against bounds and a baseline; exit with 1 if one is broken.
@@ -72,14 +70,12 @@ def gate(
         Write the quantities that bounds name, or each run's main one, case by case, to this file; where all holds.
     junit
         Write JUnit XML to this file.
-    sarif
-        Write SARIF 2.1.0 to this file.
-    about
-        The file of your repository at which code scanning shows what SARIF says.
     json
         Print one JSON object instead; null stands for what has no meaning.
     """
+    from leakmeter.core.written import write_whole
     from leakmeter.runs.bounds import check_bounds, parse_bound
+    from leakmeter.runs.junit import to_junit
     from leakmeter.runs.measured import read_measured
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
@@ -89,20 +85,21 @@ def gate(
         raise UsageError("no run is given; give the directory of one, such as runs/influence-…, or --latest")
     if not bounds and against is None and write_baseline is None:
         raise UsageError("nothing to hold the run against; give --max, --min or --against, or --write-baseline")
-    written = {"baseline": write_baseline, "JUnit file": junit, "SARIF file": sarif}
+    written = {"baseline": write_baseline, "JUnit file": junit}
     found = _found(run, runs or [Path("runs")])
     if latest:
         found = [_latest(found, runs or [Path("runs")], [bound.name for bound in bounds], against)]
     for what, path in written.items():
         if path is not None:
             output.check_writable(path, what, found, against)
-    output.check_apart(write_baseline=write_baseline, junit=junit, sarif=sarif)
+    output.check_apart(write_baseline=write_baseline, junit=junit)
     measured = [read_measured(path) for path in found]
     checks = check_bounds(measured, bounds, confident=confident)
     held = [] if against is None else _held(measured, against)
     checks += [check for one in held for check in one.checks]
     holds = all(check.holds for check in checks)
-    _write_reports(checks, junit, sarif, about)
+    if junit is not None:
+        write_whole(junit, to_junit(checks), public=True)
     if write_baseline is not None and holds:
         _write_baseline(measured, bounds, write_baseline)
         output.tell(f"baseline: {write_baseline}")
@@ -217,17 +214,6 @@ def _key() -> bytes:
     from leakmeter.runs.pseudonym import subject_key
 
     return subject_key(config_dir())
-
-
-def _write_reports(checks: Sequence[Check], junit: Path | None, sarif: Path | None, about: str) -> None:
-    from leakmeter.core.written import write_whole
-    from leakmeter.runs.junit import to_junit
-    from leakmeter.runs.sarif import to_sarif
-
-    if junit is not None:
-        write_whole(junit, to_junit(checks), public=True)
-    if sarif is not None:
-        write_whole(sarif, to_sarif(checks, about=about), public=True)
 
 
 def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:

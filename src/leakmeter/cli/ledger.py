@@ -222,8 +222,6 @@ def check(
     per: str = "document,recipient",
     ledger: _Ledger = _DEFAULT,
     junit: Path | None = None,
-    sarif: Path | None = None,
-    about: str = "README.md",
     json: Flag = False,
 ) -> None:
     """Hold what was told against a budget; exit with 1 if one is broken.
@@ -241,10 +239,6 @@ def check(
         Directory of the ledger.
     junit
         Write JUnit XML to this file.
-    sarif
-        Write SARIF 2.1.0 to this file.
-    about
-        The file of your repository at which code scanning shows what SARIF says.
     json
         Print one JSON object instead.
     """
@@ -254,20 +248,15 @@ def check(
     from leakmeter.ledger.report import record
     from leakmeter.runs.gate_words import check_lines
     from leakmeter.runs.junit import to_junit
-    from leakmeter.runs.sarif import to_sarif
 
     limit = Budget(budget, per)
-    for what, path in (("JUnit file", junit), ("SARIF file", sarif)):
-        if path is not None:
-            _check_place(path, what, ledger)
-    output.check_apart(junit=junit, sarif=sarif)
+    if junit is not None:
+        _check_place(junit, "JUnit file", ledger)
     book = _book(ledger)
     over, found = held_against(book, limit)
     missing = unknown(book, limit)
     if junit is not None:
         write_whole(junit, to_junit([found]), public=True)
-    if sarif is not None:
-        write_whole(sarif, to_sarif([found], about=about), public=True)
     if json:
         told = {"over": over, "unknown": missing}
         rows = {name: [record(one, book) for one in of] for name, of in told.items()}

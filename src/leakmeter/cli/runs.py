@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
@@ -242,41 +242,6 @@ def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("r
     else:
         write(path, out, Whole())
     output.tell(f"export: {out}")
-
-
-@app.command
-def log(
-    run: str,
-    /,
-    *,
-    to: Literal["mlflow", "wandb"],
-    project: str = "leakmeter",
-    online: Flag = False,
-    runs: Path = Path("runs"),
-) -> None:
-    """Log a run's numbers and settings to MLflow or Weights & Biases, if installed.
-
-    Numbers are those that `leakmeter gate` bounds; settings are those that are a number or one word. Texts, ids, paths,
-    seeds and the run's name stay here. MLflow writes to where MLFLOW_TRACKING_URI says.
-
-    Parameters
-    ----------
-    run
-        The run.
-    to
-        The tracker.
-    project
-        Name of the experiment or project there.
-    online
-        Let Weights & Biases upload at once; otherwise it writes files here, which `wandb sync` uploads.
-    runs
-        Directory of runs, where the run is given by name.
-    """
-    from leakmeter.runs.catalogue import find_run
-    from leakmeter.runs.tracking import log_run
-
-    log_run(find_run(run, runs), to, project=project, online=online)
-    output.tell(f"logged to {to}, project {project}{'' if online or to == 'mlflow' else ', offline'}")
 
 
 def _write_lines(lines: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ def schema(instrument: str | None = None, /) -> None:
     """Print the JSON schema of an instrument's --json output; without a name, list the instruments.
 
     Args:
-        instrument: its name, or doctor, or installation.
+        instrument: its name, or doctor.
     """
     if instrument is None:
         output.print_plain("".join(f"{name}\n" for name in registry.all_printed()))
@@ -26,7 +26,7 @@ def made(instrument: str) -> str:
     """An instrument's schema as JSON, made of its class of results.
 
     Args:
-        instrument: its name, or doctor, or installation.
+        instrument: its name, or doctor.
 
     Raises:
         UnknownNameError: there is none of that name.

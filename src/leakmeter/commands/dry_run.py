@@ -73,7 +73,7 @@ def _print(found: PredictedCases) -> None:
 
 
 def _totals(found: PredictedCases) -> Table:
-    from leakmeter.report.words import about_bytes, about_seconds, saved
+    from leakmeter.report.words import about_seconds, saved
 
     run = found.tree_tokens
     most = "at most " if found.at_most else ""
@@ -86,10 +86,6 @@ def _totals(found: PredictedCases) -> Table:
         return _table([rows[0], rows[1], *_served(found.served, most), *_without_search(found)])
     for words, n in (("prompt", found.full_pass_tokens), ("prompt and token", found.full_pass_per_token_tokens)):
         rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
-    if found.memory_bytes is not None:
-        memory = asdict(found.memory_bytes)
-        parts = ", ".join(f"{name} {about_bytes(n)}" for name, n in memory.items())
-        rows.append(("memory, libraries apart", f"about {about_bytes(sum(memory.values()))}", parts))
     time = "not predicted" if found.seconds is None else f"{most}{about_seconds(found.seconds)}"
     rows.append(("time, once loaded", time, ""))
     return _table([*rows, *_without_search(found)])

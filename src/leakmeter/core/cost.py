@@ -1,4 +1,4 @@
-"""What work takes: operations, seconds, bytes, from counts of tokens and rows, and numbers of model and machine."""
+"""What work takes: operations and seconds, from counts of tokens and rows, and numbers of model and machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from leakmeter.core.record import Record
 # sentence and by n-gram) with the default model in float32: 0.66 to 0.68 on two CPU cores, 0.75 on one.
 _EFFICIENCY = 0.68
 # A logit on its way to a log-probability has two float32 temporaries; to make and to sum them, ten numbers are moved.
-_REDUCTION_BYTES = 8
 _REDUCTION_MOVED_BYTES = 40
 
 
@@ -20,8 +19,6 @@ _REDUCTION_MOVED_BYTES = 40
 class ModelSize:
     """How large a model is, and in what portions its back end works."""
 
-    n_parameters: int
-    """All weights; shared ones once."""
     n_layer_parameters: int
     """Weights that every token is multiplied with: all but embedding and head."""
     n_head_parameters: int
@@ -68,10 +65,6 @@ class Work:
     """Times that all layers are gone through."""
     n_slices: int = 0
     """Times that the head is applied."""
-    n_live_tokens: int = 0
-    """Most tokens whose keys and values are in memory at a time."""
-    n_live_logits: int = 0
-    """Most logits in memory at a time."""
 
 
 def operations(size: ModelSize, *, n_tokens: int, n_seen: int, n_rows: int) -> float:
@@ -94,22 +87,6 @@ def seconds(size: ModelSize, speed: Speed, work: Work) -> float:
     n_moved = n_read * size.bytes_per_number + work.n_rows * size.n_vocab * _REDUCTION_MOVED_BYTES
     reading = n_moved / speed.bytes_per_second
     return computing + reading + work.n_passes * size.n_layers * speed.layer_seconds
-
-
-def weight_bytes(size: ModelSize) -> int:
-    """Memory of the weights."""
-    return size.n_parameters * size.bytes_per_number
-
-
-def state_bytes(size: ModelSize, work: Work) -> int:
-    """Memory of the keys and values that are alive at a time; the back end runs again what would take more."""
-    alive = size.n_layers * size.state_width * size.bytes_per_number * work.n_live_tokens
-    return min(alive, size.most_state_bytes)
-
-
-def logit_bytes(size: ModelSize, work: Work) -> int:
-    """Memory of the logits that are there at a time, with what their reduction takes."""
-    return work.n_live_logits * (size.bytes_per_number + _REDUCTION_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from leakmeter.core.cost import ModelSize, Work
 from leakmeter.core.drive import drive
 from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.plan import Chunk, Run
-from leakmeter.core.request import DrawRequest, Gradients, Request, Responses, Scores, Trial, goes_by_pairs
+from leakmeter.core.request import DrawRequest, Gradients, Request, Responses, Scores, Trial
 from leakmeter.core.tokenizer import Tokenizer
 
 Sharing = Literal["prefixes", "sequences", "nothing"]
@@ -189,10 +189,6 @@ class PlanningBackend:
             n_apart = sum(run.apart for run in level)
             full = -(-n_new // self.size.n_pass_tokens) if self.size is not None else len(level)
             work.n_passes += min(full + n_apart, len(level)) if self.sharing == "prefixes" else len(level)
-        parents = {run.parent for run in chunk.runs}
-        lasting = (len(run.ids) for i, run in enumerate(chunk.runs) if kept[i] or i in parents)
-        alive = sum(lasting) + sum(len(run.ids) for run in self._kept.values())
-        work.n_live_tokens = max(work.n_live_tokens, alive)
         self._kept = {_key(run): run for run, wanted in zip(chunk.runs, kept, strict=True) if wanted}
 
     def _start(self, run: Run) -> int:
@@ -209,20 +205,10 @@ class PlanningBackend:
         return max([run.fork, *(_n_shared(run, kept, most) for kept in self._kept.values())])
 
     def _count_rows(self, chunk: Chunk) -> None:
-        work = self.work
-        n_rows = [
-            len(request.prompts) * len(request.reduction.rows(len(request.response))) for request in chunk.requests
-        ]
-        work.n_rows += sum(n_rows)
-        if self.size is None:
-            return
-        work.n_slices += -(-sum(n_rows) * self.size.n_vocab // self.size.n_slice_logits)
-        for request, rows in zip(chunk.requests, n_rows, strict=True):
-            # Rows that are reduced together are in memory together.
-            all_of_them = request.reduction.rows_together and not goes_by_pairs(request.reduction)
-            least = len(request.prompts) if all_of_them else 1
-            n_slice = max(self.size.n_slice_logits, least * self.size.n_vocab)
-            work.n_live_logits = max(work.n_live_logits, min(rows * self.size.n_vocab, n_slice))
+        n_rows = sum(len(one.prompts) * len(one.reduction.rows(len(one.response))) for one in chunk.requests)
+        self.work.n_rows += n_rows
+        if self.size is not None:
+            self.work.n_slices += -(-n_rows * self.size.n_vocab // self.size.n_slice_logits)
 
     def _answer(self, request: Request, token: int) -> Scores:
         """Zeros, which are log-probabilities; for a reduction that draws, the token drawn, whatever the entry means."""

@@ -13,7 +13,6 @@ MOST_SAMPLES: Final = 100_000
 """Responses of a case, sequences of an audit."""
 MOST_NULLS: Final = 100_000
 MOST_BEAMS: Final = 1_000
-MOST_WORKERS: Final = 1_000
 _UNITS: Final = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 _LEAST_BYTES: Final = 2**26
 

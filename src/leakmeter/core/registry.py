@@ -20,11 +20,7 @@ from leakmeter.errors import UnknownNameError
 
 _INSTRUMENTS = "leakmeter.instruments"
 _BACKENDS = "leakmeter.backends"
-_OF_DOCTOR = {
-    "doctor": ("leakmeter.checkup", "DoctorResult"),
-    "installation": ("leakmeter.checkup.installation", "InstallationResult"),
-}
-"""Package and class of what `--json` of the doctor prints: of a model, and of an installation."""
+_DOCTOR = "doctor"
 
 
 def instruments() -> list[str]:
@@ -54,16 +50,15 @@ def printed(name: str) -> tuple[Any, str]:
     Raises:
         UnknownNameError: none of that name; says which there are.
     """
-    if name in _OF_DOCTOR:
-        package, kind = _OF_DOCTOR[name]
-        return getattr(importlib.import_module(f"{package}.result"), kind), package
+    if name == _DOCTOR:
+        return importlib.import_module("leakmeter.checkup.result").DoctorResult, "leakmeter.checkup"
     found = instrument(name)
     return found.result, found.package
 
 
 def all_printed() -> list[str]:
     """Names for `printed`."""
-    return sorted((*instruments(), *_OF_DOCTOR))
+    return sorted((*instruments(), _DOCTOR))
 
 
 def backends() -> list[str]:

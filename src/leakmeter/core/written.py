@@ -7,6 +7,7 @@ there before or all of the new one, and a link that somebody else laid in a shar
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import re
 import secrets
@@ -86,9 +87,14 @@ def try_place(path: Path) -> None:
         raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
-def clear_left_over(folder: Path) -> None:
-    """Remove what processes that are no more left half-written in a directory that several may write to."""
-    for path in folder.glob(f"*{PARTIAL}"):
+def clear_left_over(folder: Path, name: str = "") -> None:
+    """Remove what processes that are no more left half-written in a directory that several may write to.
+
+    Args:
+        folder: the directory.
+        name: of the file that was to be written; any by default.
+    """
+    for path in folder.glob(f"{glob.escape(name[:_LONGEST_NAME])}*{PARTIAL}"):
         parts = path.name.removesuffix(PARTIAL).rsplit(".", 2)
         # Before names were random they ended with the process.
         writer = next((part for part in parts[:0:-1] if part.isdigit() and len(part) < 11), None)

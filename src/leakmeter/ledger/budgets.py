@@ -88,7 +88,7 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
     n_unknown = sum(not one.is_known for one in found)
     if n_unknown:
         said += f" Whether {n_unknown} of {len(found)} are within it is not known: {_and(_why(found))}."
-    # A repository's own pages show JUnit and SARIF to others: there are numbers of rows here, and no ids.
+    # A repository's own pages show JUnit XML to others: there are numbers of rows here, and no ids.
     worst = tuple(Item(number, one.total.largest_running_nats) for number, one in enumerate(over[:_WORST], 1))
     number = Number(value, found[0].total.interval_nats, NATS, len(found))
     about = (

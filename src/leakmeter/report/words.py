@@ -115,10 +115,3 @@ def about_seconds(seconds: float) -> str:
     if seconds < 100 * 60:
         return f"about {seconds / 60:.{1 if seconds < 600 else 0}f} min"
     return f"about {seconds / 3600:.{1 if seconds < 36_000 else 0}f} h"
-
-
-def about_bytes(n_bytes: float) -> str:
-    """Memory to two digits: "0.54 GB", "71 MB"."""
-    if n_bytes < 1e8:
-        return f"{n_bytes / 1e6:.{1 if n_bytes < 1e7 else 0}f} MB"
-    return f"{n_bytes / 1e9:.{2 if n_bytes < 1e9 else 1 if n_bytes < 1e10 else 0}f} GB"

@@ -349,7 +349,7 @@ def _plain_settings(run: Measured, key: bytes) -> dict[str, object]:
     return {name: _plain(name, value, key) for name, value in run.settings().items()}
 
 
-def is_plain(value: object) -> bool:
+def _is_plain(value: object) -> bool:
     """Whether a setting is a number or one word, which a choice is, and no text, path or list."""
     if isinstance(value, str):
         return is_word(value)
@@ -358,7 +358,7 @@ def is_plain(value: object) -> bool:
 
 def _plain(name: str, value: object, key: bytes) -> object:
     """A setting as it is where it is a number or a word, which a choice is; else its hash."""
-    if value is None or (is_plain(value) and not is_seed(name)):
+    if value is None or (_is_plain(value) and not is_seed(name)):
         return value
     return _HASHED + pseudonym(key, "baseline setting", name, json.dumps(value, sort_keys=True))
 

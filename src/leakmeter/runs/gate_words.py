@@ -1,4 +1,4 @@
-"""What a gate found, in sentences and lines: for the terminal, JUnit XML and SARIF. Nothing of a text is in them."""
+"""What a gate found, in sentences and lines: for the terminal and JUnit XML. Nothing of a text is in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Predict what cases will take in tokens, memory and time, before they are measured and without the weights."""
+"""Predict what cases will take in tokens and time, before they are measured and without the weights."""
 
 from __future__ import annotations
 
@@ -97,15 +97,6 @@ class PredictedCase:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryBytes:
-    """Memory beside that of the libraries."""
-
-    weights: int
-    states: int
-    logits: int
-
-
-@dataclass(frozen=True, slots=True)
 class PredictedServed:
     """What a server will be asked, repeated requests apart."""
 
@@ -148,8 +139,6 @@ class PredictedCases:
     full_pass_tokens: int
     full_pass_per_token_tokens: int
     seconds: float | None
-    memory_bytes: MemoryBytes | None
-    """None where operations have no meaning."""
     at_most: bool
     cases: tuple[PredictedCase, ...]
     served: PredictedServed | None = None
@@ -193,7 +182,6 @@ def predicted_cases(
             PredictedCase(case.item.id, requests, run, full, full_per_token, of_case, one.is_upper_bound)
             for case, (requests, run, full, full_per_token) in zip(group, own, strict=True)
         ]
-    size = predictor.backend.size
     return PredictedCases(
         predictor.backend.name,
         predictor.backend.dtype,
@@ -203,17 +191,10 @@ def predicted_cases(
         sum(case.full_pass_tokens for case in cases),
         sum(case.full_pass_per_token_tokens for case in cases),
         None if predictor.measure_speed is None else sum(case.seconds or 0.0 for case in cases),
-        None
-        if size is None
-        else MemoryBytes(
-            cost.weight_bytes(size),
-            max(cost.state_bytes(size, one.work) for one in predictions),
-            max(cost.logit_bytes(size, one.work) for one in predictions),
-        ),
         any(case.at_most for case in cases),
         tuple(cases),
         _served(predictor, predictions, [one.item for one in prepared], price_per_million),
-        _operations(size, predictions),
+        _operations(predictor.backend.size, predictions),
         None if exhaustive is None else _without_search(predictor, predictions, *exhaustive, group_size),
     )
 

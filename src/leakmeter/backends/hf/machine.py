@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,32 +20,6 @@ def machine_of(device: torch.device) -> dict[str, Any]:
 def use_threads(n_threads: int) -> None:
     """Compute on the CPU with so many threads, in all of this process."""
     torch.set_num_threads(n_threads)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Compute on the CPU with one thread meanwhile.
-
-    Threads wait for each other: on processors that others use too, two take many times as long as one.
-    """
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
-
-
-def cpu_of() -> tuple[str, int]:
-    """The CPU with its widest instructions, and the threads that torch computes with."""
-    return _processor(), torch.get_num_threads()
-
-
-def gpus_of() -> tuple[str, ...]:
-    """The kinds of GPUs that torch can use."""
-    if torch.cuda.is_available():
-        return tuple(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count()))
-    return ("Apple GPU",) if torch.backends.mps.is_available() else ()
 
 
 @cache

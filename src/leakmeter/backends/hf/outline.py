@@ -107,7 +107,6 @@ def size_of(model: Any, limits: Limits) -> ModelSize:
     head_size = getattr(config, "head_dim", None) or (config.hidden_size // n_heads if n_heads else 0)
     n_state_heads = getattr(config, "num_key_value_heads", None) or n_heads
     return ModelSize(
-        n_parameters=n_parameters,
         n_layer_parameters=n_parameters - n_outside,
         n_head_parameters=head.numel(),
         n_vocab=config.vocab_size,

@@ -252,14 +252,13 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     """Print what the sweep would take: every setting draws from the same prompts, at the same cost."""
     from rich.text import Text
 
-    from leakmeter.report.words import about_bytes, about_seconds
+    from leakmeter.report.words import about_seconds
     from leakmeter.runs.prediction import predicted_cases
 
     predictor = run.load_predictor()
     measure = sweep.seeded().measures[0]
     prepared = [settings.prepare(record.case, predictor.backend, measure) for record in records]
     one = predicted_cases(predictor, measure, prepared, group_size=measure.together)
-    memory = None if one.memory_bytes is None else asdict(one.memory_bytes)
     n_settings = len(sweep.values)
     n_tokens = n_settings * one.tree_tokens
     seconds = None if one.seconds is None else n_settings * one.seconds
@@ -267,7 +266,6 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
         output.print_json(
             {
                 **{name: getattr(one, name) for name in ("model", "dtype", "device", "at_most")},
-                "memory_bytes": memory,
                 "n_settings": n_settings,
                 "n_cases": len(prepared),
                 "tree_tokens": n_tokens,
@@ -280,6 +278,4 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     console.print(Text(f"{one.model} ({one.dtype}, {one.device}); nothing was run", style="bold"))
     time_told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"{n_settings} settings, {len(prepared):,} cases: at most {n_tokens:,} tokens, {time_told}")
-    if memory is not None:
-        console.print(f"memory, libraries apart: about {about_bytes(sum(memory.values()))}")
     console.print("A setting that was measured before costs nothing.")

@@ -33,7 +33,7 @@ from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Sco
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.runs.fingerprint import device_of, spec_of
 from leakmeter.runs.measure import measure_cases, n_parts
-from leakmeter.runs.prediction import MemoryBytes, Predictor, predicted_cases
+from leakmeter.runs.prediction import Predictor, predicted_cases
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats import stats
 from leakmeter.stats.rank_tests import signed_rank_p
@@ -125,8 +125,6 @@ class PredictedSelection(Record):
     model: str
     dtype: str
     device: str
-    memory_bytes: MemoryBytes | None
-    """None where operations have no meaning."""
     n_lists: int
     n_choosing: int
     n_reporting: int
@@ -326,7 +324,6 @@ def predicted_selection(
         model=last.model,
         dtype=last.dtype,
         device=last.device,
-        memory_bytes=last.memory_bytes,
         n_lists=1 + sum(n for n, _ in rounds),
         n_choosing=len(scope.choosing),
         n_reporting=len(scope.reporting),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -139,7 +138,7 @@ class _Rounds:
 def _print(predicted: PredictedSelection) -> None:
     from rich.text import Text
 
-    from leakmeter.report.words import about_bytes, about_seconds
+    from leakmeter.report.words import about_seconds
 
     console = output.console()
     console.print(Text(f"{predicted.model} ({predicted.dtype}, {predicted.device}); nothing was run", style="bold"))
@@ -148,6 +147,4 @@ def _print(predicted: PredictedSelection) -> None:
     seconds = predicted.seconds
     told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"at most {predicted.tree_tokens:,} tokens, {told}")
-    if predicted.memory_bytes is not None:
-        console.print(f"memory, libraries apart: about {about_bytes(sum(asdict(predicted.memory_bytes).values()))}")
     console.print("The search ends where no move lowers ICLInf; a list that was measured before costs nothing.")

@@ -240,18 +240,16 @@ def pii_extract(
     qa: str | None = None,
     universities: str | Path | None = None,
     scope: Scope = "sentence",
-    workers: int = 1,
-    on: str | None = None,
     skip_bad: bool = False,
 ) -> Extracted:
     """Find people and their data in documents, and write a file that `pii` reads.
 
-    Documents are read as a stream and need not fit in memory. The output is private. The same call goes on after an
-    interruption.
+    JSON lines and plain text are read as a stream and need not fit in memory. The output is private, and is there when
+    it is complete.
 
     Args:
-        files: JSON lines (.jsonl) or plain text (.txt, .md), compressed by gzip or not.
-        out: file of people to write; a name that ends in .jsonl.
+        files: JSON lines, JSON, CSV, Parquet or plain text (.txt, .md), packed or not.
+        out: file of people to write; a new name that ends in .jsonl.
         find: 'structured' (people of whom a document has name, telephone number, e-mail and postal address),
             'relationships', or 'universities'.
         field: of JSON objects, the one that is the text.
@@ -261,8 +259,6 @@ def pii_extract(
         qa: question-answering model, a directory or hf:ORG/NAME, that checks relatives' names.
         universities: file of names, one a line or a CSV column 'name', for universities.
         scope: where a person's name has to stand for a university to be theirs: 'sentence' or 'document'.
-        workers: processes that look.
-        on: 'ray' or 'ray:ADDRESS' to have them on a cluster, to which the documents are sent.
         skip_bad: leave out lines that hold no document, and name them in `problems`.
 
     Returns:
@@ -286,9 +282,9 @@ def pii_extract(
     from leakmeter.instruments.pii.extraction.run import extract
 
     listed = None if universities is None else Path(universities)
-    extractor, settings = extractor_of(find, region, ner, qa, listed, scope)
+    extractor = extractor_of(find, region, ner, qa, listed, scope)
     paths = [files] if isinstance(files, str | Path) else list(files)
-    return extract(paths, out, extractor, settings=settings, field=field, skip_bad=skip_bad, workers=workers, on=on)
+    return extract(paths, out, extractor, field=field, skip_bad=skip_bad)
 
 
 def _weights(model: KeptModel, needed_for: str) -> HfBackend:

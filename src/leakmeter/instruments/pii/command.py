@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +20,6 @@ from leakmeter.commands.command_line import command_line
 from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.commands.progress import counting
-from leakmeter.core.files import check_readable
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.pii.subjects import Loaded
     from leakmeter.runs.result import Part
-    from leakmeter.text.entities.mention import Mention
+    from leakmeter.text.entities.mention import Mention, Recogniser
 
 _MB: Final = 1_000_000
 _RARE: Final = 0.05
@@ -462,22 +460,20 @@ def extract(
     qa: str | None = None,
     universities: Path | None = None,
     scope: Scope = "sentence",
-    workers: int = 1,
-    on: str | None = None,
     skip_bad: Flag = False,
     json: Flag = False,
 ) -> None:
     """Find people and their data in documents, and write a file that `leakmeter pii probe` reads.
 
-    Documents are read as a stream and need not fit in memory. The output is private. The same command continues after
-    an interruption.
+    JSON lines and plain text are read as a stream and need not fit in memory. The output is private, and is there when
+    it is complete.
 
     Parameters
     ----------
     files
         JSON lines, JSON, CSV, Parquet or plain text (.txt, .md), packed or not.
     out
-        File of people to write; a name that ends in .jsonl.
+        File of people to write; a new name that ends in .jsonl.
     find
         structured (people of whom a document has name, telephone number, e-mail and postal address), relationships
         ("Jane Doe's father, …"), or universities (beside a name).
@@ -494,10 +490,6 @@ def extract(
         File of names, one a line or a CSV column 'name', for --find universities.
     scope
         Where a person's name and a university have to stand together.
-    workers
-        Number of processes.
-    on
-        ray or ray:ADDRESS to have them on a cluster, to which the documents are sent.
     skip_bad
         Leave out lines that hold no document, and say how many.
     json
@@ -505,17 +497,14 @@ def extract(
     """
     from leakmeter.instruments.pii.extraction.run import extract as extracted
 
-    extractor, settings = extractor_of(find, region, ner, qa, universities, scope)
+    extractor = extractor_of(find, region, ner, qa, universities, scope)
     with counting("MB") as advance:
         found = extracted(
             files,
             out,
             extractor,
-            settings=settings,
             field=field,
             skip_bad=skip_bad,
-            workers=workers,
-            on=on,
             progress=lambda done, of: advance(done // _MB, max(1, of // _MB)),
         )
     if json:
@@ -531,31 +520,11 @@ def extract(
 
 def extractor_of(
     find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
-) -> tuple[Extractor, dict[str, str]]:
-    """What finds people, and the settings that decide what it finds; see `extract`.
+) -> Extractor:
+    """What finds people; see `extract`.
 
     Raises:
         LeakmeterError: an option is missing, a file cannot be read, or a model cannot be loaded.
-    """
-    settings = {"region": region, "ner": ner or "", "qa": qa or "", "scope": scope}
-    if universities is not None:
-        check_readable(universities, "file of universities")
-        try:
-            settings["universities"] = hashlib.sha256(universities.read_bytes()).hexdigest()
-        except OSError as error:
-            raise UsageError(
-                f"file of universities '{universities}' cannot be read: {error.strerror or error}"
-            ) from None
-    return _extractor(find, region, ner, qa, universities, scope), settings
-
-
-def _extractor(
-    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
-) -> Extractor:
-    """What finds people.
-
-    Raises:
-        LeakmeterError: an option is missing, or a model cannot be loaded.
     """
     from leakmeter.instruments.pii.extraction import finders
     from leakmeter.text.entities import address, email, phone
@@ -565,8 +534,7 @@ def _extractor(
     if ner is not None:
         from leakmeter.models.recogniser import load_recogniser
 
-        load_recogniser(ner)
-        names = partial(people_named, recogniser=ner)
+        names = partial(_people_named, recogniser=load_recogniser(ner))
     if qa is not None and find != "relationships":
         raise UsageError("--qa checks relatives' names; give --find relationships with it")
     if (universities is None) == (find == "universities"):
@@ -579,24 +547,15 @@ def _extractor(
         if qa is not None:
             from leakmeter.models.question_answering import load_answerer
 
-            load_answerer(qa)
-            ask = partial(answered, model=qa)
+            ask = load_answerer(qa)
         return finders.Relationships(ask, names)
     assert universities is not None
     return finders.Universities(finders.load_names(universities), names or finders.names_beside_emails, scope)
 
 
-def people_named(text: str, *, recogniser: str) -> Iterator[Mention]:
-    """People's names in a text, by a recogniser that each process loads once."""
-    from leakmeter.models.recogniser import load_recogniser
+def _people_named(text: str, recogniser: Recogniser) -> Iterator[Mention]:
+    """People's names in a text."""
     from leakmeter.text.entities import recognised
     from leakmeter.text.entities.mention import PERSON
 
-    return (one for one in recognised.find(text, "US", load_recogniser(recogniser)) if one.type == PERSON)
-
-
-def answered(question: str, context: str, *, model: str) -> tuple[str, float]:
-    """A question-answering model's answer and confidence; each process loads it once."""
-    from leakmeter.models.question_answering import load_answerer
-
-    return load_answerer(model)(question, context)
+    return (one for one in recognised.find(text, "US", recogniser) if one.type == PERSON)

@@ -48,6 +48,18 @@ def told_relation(kind: str) -> str:
     return kind if kind in _TOLD else OTHER
 
 
+def is_email(text: str) -> bool:
+    """Whether a text is an e-mail address by its form."""
+    from email_validator import EmailNotValidError, validate_email
+
+    try:
+        # Without a look at the name servers, which would be told of the domain.
+        validate_email(text, check_deliverability=False)
+    except EmailNotValidError:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A person and what is theirs; anything but the name may be missing."""

@@ -1,61 +1,33 @@
-"""Documents out of files: JSON lines and plain text, which may be larger than memory, and tables of other kinds.
-
-A file is read in batches of about a megabyte. A batch knows where the next one begins, so that reading can go on there.
-"""
+"""Documents out of files: JSON lines and plain text, which may be larger than memory, and tables of other kinds."""
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import json
+import io
 import re
-import zlib
-from collections.abc import Iterator
-from contextlib import closing
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, cast
+from typing import Final, Literal
 
-import sentencex
-
-from leakmeter.core.files import check_readable
-from leakmeter.data.rows import Row, read_rows
+from leakmeter.data.opened import open_data
+from leakmeter.data.rows import read_rows
+from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError
+from leakmeter.text.units import starts_in_characters
 
+WHAT: Final = "file of documents"
 MOST_LINE_BYTES: Final = 32 * 2**20
-"""A longer line is not read."""
-_TOO_LONG = f"it is longer than {MOST_LINE_BYTES:,} bytes"
-_BATCH_BYTES = 2**20
-_BATCH_ROWS = 256
+"""A longer line is not read, nor what is behind it."""
+_CHUNK_BYTES = 2**20
 Kind = Literal["lines", "text", "rows"]
 _KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys((".jsonl", ".ndjson"), "lines"),
     **dict.fromkeys((".txt", ".text", ".md"), "text"),
     **dict.fromkeys((".json", ".csv", ".tsv", ".parquet"), "rows"),
 }
-_GZIP: Final = (".gz", ".gzip")
-_ZSTD: Final = (".zst", ".zstd")
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Lines of a file as its bytes."""
-
-    file: int
-    """The file's number, from 0."""
-    kind: Kind
-    line: int
-    """Number of the first line, from 1."""
-    lines: tuple[bytes | None, ...]
-    """None for one that is too long."""
-    next_line: int
-    next_offset: int
-    """Where the next batch begins, in bytes of what was compressed."""
-    n_bytes_read: int
-    """Of the file on disk, so far."""
-    damage: str = ""
-    """Why nothing can be read behind these lines."""
+_PACKED: Final = (".gz", ".gzip", ".zst", ".zstd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,149 +56,105 @@ def kind_of(path: Path) -> Kind:
     Raises:
         DataError: the name does not tell.
     """
-    packed = path.suffix.lower()
-    inner = path.with_suffix("") if packed in (*_GZIP, *_ZSTD) else path
+    inner = path.with_suffix("") if path.suffix.lower() in _PACKED else path
     kind = _KINDS.get(inner.suffix.lower())
-    if kind is None or (kind == "text" and packed in _ZSTD):
+    if kind is None:
         raise DataError(
-            f"'{path}' is of no known kind; expected one of {', '.join(_KINDS)}, or one of these with .gz or, but for "
-            "text, .zst"
+            f"'{path}' is of no known kind; expected one of {', '.join(_KINDS)}, or one of these with .gz or .zst"
         )
-    return "rows" if packed in _ZSTD else kind
+    return kind
 
 
-def read_batches(path: Path, number: int, *, line: int = 1, offset: int = 0) -> Iterator[Batch]:
-    """A file's batches, from a line that begins at an offset; the last one says so where the file is damaged.
-
-    Raises:
-        DataError: it cannot be read.
-    """
-    kind = kind_of(path)
-    check_readable(path, "file of documents", most=None)
-    if kind == "rows":
-        yield from _row_batches(path, number, offset)
-        return
-    try:
-        with path.open("rb") as raw, closing(_opened(raw)) as stream:
-            stream.seek(offset)
-            while True:
-                batch = _read_batch(stream, raw, number, kind, line)
-                if batch.lines or batch.damage:
-                    yield batch
-                if not batch.lines or batch.damage:
-                    return
-                line = batch.next_line
-    except OSError as error:
-        raise DataError(f"'{path}' cannot be read: {error.strerror or error}") from None
-
-
-def _row_batches(path: Path, number: int, offset: int) -> Iterator[Batch]:
-    """Batches of a table or a list, whose rows become lines of JSON; an offset is a number of rows."""
-    n_bytes = path.stat().st_size
-    rows = enumerate(read_rows(path, what="file of documents"), 1)
-    more = (_line_of(row) for place, row in rows if place > offset)
-    while lines := tuple(islice(more, _BATCH_ROWS)):
-        first, offset = offset + 1, offset + len(lines)
-        # How far a packed file was read is not known before its end.
-        yield Batch(number, "lines", first, lines, offset + 1, offset, n_bytes if len(lines) < _BATCH_ROWS else 0)
-
-
-def _line_of(row: Row) -> bytes:
-    try:
-        return json.dumps(row.fields).encode()
-    except DataError:
-        return b"null"
-
-
-def documents_of(batch: Batch, field: str) -> Iterator[Document | Bad]:
-    """The documents of a batch, and lines that hold none; empty lines are passed over.
+def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]:
+    """The documents of a file, and its lines that hold none; empty lines are passed over.
 
     Args:
-        batch: as read.
-        field: of the JSON objects, the one that is the text.
+        path: the file.
+        field: of records, the one that is the text.
+
+    Yields:
+        Each, and how many bytes of the file on disk were read; 0 where that is not known.
+
+    Raises:
+        DataError: nothing of it can be read.
     """
-    if batch.kind == "text":
-        yield from _of_text(batch)
+    kind = kind_of(path)
+    if kind == "rows":
+        for row in read_rows(path, what=WHAT):
+            value: object = None
+            with suppress(DataError):
+                value = row.fields
+            yield from ((document, 0) for document in _of_record(row.number, value, field))
+        return
+    line = 1
+    with (
+        open_data(path, WHAT, most=sys.maxsize - 1, most_packed=None) as opened,
+        io.BufferedReader(opened) as stream,
+    ):
+        lines = _lines(stream)
+        try:
+            for document in _of_text(lines) if kind == "text" else _of_lines(lines, field):
+                line = document.line
+                yield document, opened.n_packed
+        except DataError as error:
+            yield Bad(line, f"the file is damaged here or behind: {error}"), opened.n_packed
+
+
+def _lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
+    while line := stream.readline(MOST_LINE_BYTES):
+        if len(line) == MOST_LINE_BYTES and not line.endswith(b"\n"):
+            raise DataError(f"a line is longer than {MOST_LINE_BYTES:,} bytes")
+        yield line
+
+
+def _of_lines(lines: Iterable[bytes], field: str) -> Iterator[Document | Bad]:
+    for number, content in enumerate(lines, 1):
+        if not content.strip():
+            continue
+        try:
+            value = parsed_json(content.decode("utf-8-sig" if number == 1 else "utf-8"), "it")
+        except UnicodeDecodeError as error:
+            yield Bad(number, f"it is not UTF-8 at byte {error.start + 1:,}")
+        except DataError as error:
+            yield Bad(number, str(error))
+        else:
+            yield from _of_record(number, value, field)
+
+
+def _of_record(line: int, value: object, field: str) -> Iterator[Document | Bad]:
+    if not isinstance(value, Mapping):
+        yield Bad(line, "it is not a JSON object")
+    elif not isinstance(text := value.get(field), str):
+        yield Bad(line, f"it has no text in field '{field}'")
     else:
-        yield from _of_lines(batch, field)
-    if batch.damage:
-        yield Bad(batch.next_line, f"the file is damaged here or behind: {batch.damage}")
-
-
-def _of_text(batch: Batch) -> Iterator[Document | Bad]:
-    encoding = "utf-8-sig" if batch.line == 1 else "utf-8"
-    text = b"".join(b"\n" if line is None else line for line in batch.lines).decode(encoding, errors="replace")
-    yield from (Bad(number, _TOO_LONG) for number, line in enumerate(batch.lines, batch.line) if line is None)
-    line, number, done = batch.line, 0, 0
-    for start, part in parts(text):
-        n_lines = text.count("\n", done, start)
-        line, number, done = line + n_lines, 1 if n_lines else number + 1, start
-        if part.strip():
+        for number, (_, part) in enumerate(parts(clean(text)), 1):
             yield Document(line, number, part)
 
 
-def _of_lines(batch: Batch, field: str) -> Iterator[Document | Bad]:
-    for number, content in enumerate(batch.lines, batch.line):
-        if content is not None and not content.strip():
-            continue
-        try:
-            text = _text_of(content, field, is_first=number == 1)
-        except DataError as error:
-            yield Bad(number, str(error))
-            continue
-        for n_before, (_, part) in enumerate(parts(clean(text))):
-            yield Document(number, n_before + 1, part)
+def _of_text(lines: Iterable[bytes]) -> Iterator[Document]:
+    first_line = 1
+    for chunk in _chunks(lines):
+        text = chunk.decode("utf-8-sig" if first_line == 1 else "utf-8", errors="replace")
+        line, number, done = first_line, 0, 0
+        for start, part in parts(text):
+            n_lines = text.count("\n", done, start)
+            line, number, done = line + n_lines, 1 if n_lines else number + 1, start
+            if part.strip():
+                yield Document(line, number, part)
+        first_line += chunk.count(b"\n")
 
 
-def _opened(raw: BinaryIO) -> BinaryIO:
-    is_compressed = raw.read(2) == b"\x1f\x8b"
-    raw.seek(0)
-    return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb")) if is_compressed else raw
-
-
-def _read_batch(stream: BinaryIO, raw: BinaryIO, number: int, kind: Kind, first_line: int) -> Batch:
-    lines: list[bytes | None] = []
-    line, n_bytes, is_done, damage = first_line, 0, False, ""
-    while not is_done:
-        try:
-            read = stream.readline(MOST_LINE_BYTES)
-            is_long = len(read) == MOST_LINE_BYTES and not read.endswith(b"\n")
-            if is_long:
-                _skip_line(stream)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            damage = str(error)
-            break
-        if not read:
-            break
-        lines.append(None if is_long else read)
-        line += 1
-        n_bytes += len(read)
-        # Of text, what no blank line divides is one document's, within reason.
-        is_done = n_bytes >= _BATCH_BYTES * (1 if kind == "lines" or not read.strip() else 2)
-    return Batch(number, kind, first_line, tuple(lines), line, 0 if damage else stream.tell(), raw.tell(), damage)
-
-
-def _skip_line(stream: BinaryIO) -> None:
-    while (read := stream.readline(_BATCH_BYTES)) and not read.endswith(b"\n"):
-        pass
-
-
-def _text_of(line: bytes | None, field: str, *, is_first: bool) -> str:
-    if line is None:
-        raise DataError(_TOO_LONG)
-    try:
-        value = json.loads(line.removeprefix(codecs.BOM_UTF8) if is_first else line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"it is not JSON: {error.msg} at character {error.pos + 1:,}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"it is not UTF-8 at byte {error.start + 1:,}") from None
-    except (RecursionError, ValueError):
-        raise DataError("it is JSON nested too deep, or with a number too long, to be read") from None
-    if not isinstance(value, dict):
-        raise DataError("it is not a JSON object")
-    if not isinstance(value.get(field), str):
-        raise DataError(f"it has no text in field '{field}'")
-    return str(value[field])
+def _chunks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """About a megabyte each: what no blank line divides is one document's, within reason."""
+    chunk: list[bytes] = []
+    n_bytes = 0
+    for line in lines:
+        chunk.append(line)
+        n_bytes += len(line)
+        if n_bytes >= _CHUNK_BYTES * (2 if line.strip() else 1):
+            yield b"".join(chunk)
+            chunk, n_bytes = [], 0
+    yield b"".join(chunk)
 
 
 MOST_CHARACTERS: Final = 50_000
@@ -261,9 +189,8 @@ def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
         low = blank.end()
     if blank_after := BLANK_LINE.search(text, end, high):
         high = blank_after.start()
-    around = text[low:high]
-    starts = [low + boundary["start_index"] for boundary in sentencex.get_sentence_boundaries("en", around)]
-    first = max((at for at in starts if at <= start), default=low)
+    starts = [low + at for at in starts_in_characters("sentence", text[low:high])]
+    first = max(at for at in starts if at <= start)
     last = min((at for at in starts if at >= end), default=high)
     said = text[first:last]
     return first + len(said) - len(said.lstrip()), first + len(said.rstrip())

@@ -15,7 +15,8 @@ from leakmeter.core.files import read_text
 from leakmeter.data.records import read_csv
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.extraction.documents import BLANK_LINE, sentence_around
-from leakmeter.instruments.pii.subject import Relation, Subject
+from leakmeter.instruments.pii.subject import Relation, Subject, is_email
+from leakmeter.models.question_answering import Ask
 
 
 class Found(Protocol):
@@ -170,7 +171,7 @@ class Structured:
         """The person, or nobody; one of them at most, without an id."""
         if "@" not in text or not _DIGITS.search(text):
             return
-        emails = [one for one in widest(self.emails(text), len(text)) if _is_email(_said(text, one))]
+        emails = [one for one in widest(self.emails(text), len(text)) if is_email(_said(text, one))]
         if not emails:
             return
         phones = apart_from(widest(self.phones(text), len(text)), emails)
@@ -223,16 +224,6 @@ def _unbroken(text: str, one: Found) -> Found:
     return Place(one.start, blank.start()) if blank else one
 
 
-def _is_email(text: str) -> bool:
-    from email_validator import EmailNotValidError, validate_email
-
-    try:
-        validate_email(text, check_deliverability=False)
-    except EmailNotValidError:
-        return False
-    return True
-
-
 def _is_address(text: str) -> bool:
     line = one_line(text)
     return len(line) <= _MOST_IN_ADDRESS and line.isprintable() and bool(_WHOLE.search(text))
@@ -243,8 +234,6 @@ KINDS: Final = (
     *("brother", "sister"),
 )
 """Kinds that are looked for: the eight that the paper lists of its nine, then two of ours."""
-Ask = Callable[[str, str], tuple[str, float]]
-"""A question and a context to the answer, a stretch of the context, and the model's confidence in it."""
 QUESTION: Final = "Who is the {relationship} of {name}?"
 """Appendix A.2 of the paper."""
 CONFIDENCE: Final = 0.9
