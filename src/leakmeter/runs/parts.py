@@ -177,7 +177,7 @@ def _kinds_of(measure: Any) -> dict[str, Any]:
     return {one.name: hints[one.name] for one in fields(measure)}
 
 
-def _kept(kind: type[KeptCase], value: object, place: str) -> KeptCase:
+def _kept(kind: Any, value: object, place: str) -> KeptCase:
     from pydantic import ValidationError
 
     try:
@@ -188,7 +188,7 @@ def _kept(kind: type[KeptCase], value: object, place: str) -> KeptCase:
 
 
 @cache
-def _names_in(kind: type[KeptCase]) -> frozenset[str]:
+def _names_in(kind: Any) -> frozenset[str]:
     """Names of fields of a record and of those that it holds."""
     return frozenset(one.name for record in records_in(kind) for one in fields(record))
 

@@ -80,12 +80,12 @@ def from_table(table: pa.Table) -> list[Measurement]:
     values = table["value"].to_numpy()
     heads: dict[str, list[Any]] = {}
     for name in (name for name in SCHEMA.names if name not in ("position", "value")):
-        column = table[name]
+        column: Any = table[name].combine_chunks()  # with one dictionary
         is_text = pa.types.is_dictionary(column.type)
-        codes = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks]) if is_text else column.to_numpy()
+        codes = (column.indices if is_text else column).to_numpy()
         if not (codes == np.repeat(codes[starts], lengths)).all():
             raise FieldError(name, "has to be one in each series")
-        known = column.chunk(0).dictionary.to_pylist() if is_text else None
+        known = column.dictionary.to_pylist() if is_text else None
         heads[name] = [known[code] for code in codes[starts].tolist()] if known is not None else codes[starts].tolist()
         if None in heads[name] or (name == "sample" and min(heads[name]) < 0):
             raise FieldError(name, "is missing in a row")
