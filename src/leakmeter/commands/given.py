@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from leakmeter.core.case import Case, Document
+from leakmeter.core.case import Case, Document, unmarked_context
 from leakmeter.core.instrument import AnyCase
 from leakmeter.core.item import Origin
 from leakmeter.core.preparations import Preparations
@@ -48,7 +48,7 @@ class LoadedCases(Generic[_C]):
             UsageError: none can be used.
         """
         prepared = Preparations(backend)
-        unmarked: list[int] = []
+        unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
         problems = list(self.problems)
         for case in self.cases:
@@ -56,7 +56,8 @@ class LoadedCases(Generic[_C]):
                 one = prepared.append(Origin(case, settings, measure))
                 kept.append(case)
                 if one.unmarked_query_tokens is not None:
-                    unmarked.append(one.unmarked_query_tokens)
+                    names = (name for name, _, _ in one.documents)
+                    unmarked.setdefault(unmarked_context(names), []).append(one.unmarked_query_tokens)
             except LeakmeterError as error:
                 if not self.skip_bad:
                     raise
@@ -67,12 +68,12 @@ class LoadedCases(Generic[_C]):
         return prepared, replace(self, cases=tuple(kept), problems=tuple(problems), notes=notes)
 
 
-def _notes(unmarked: Sequence[int], n_cases: int) -> Iterator[str]:
-    if unmarked:
-        which = f"in {len(unmarked):,} of {n_cases:,} cases " if n_cases > 1 else ""
-        size = f"up to {max(unmarked):,}" if len(unmarked) > 1 else f"{unmarked[0]:,}"
+def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]:
+    for context, sizes in unmarked.items():
+        which = f"in {len(sizes):,} of {n_cases:,} cases " if n_cases > 1 else ""
+        size = f"up to {max(sizes):,}" if len(sizes) > 1 else f"{sizes[0]:,}"
         yield (
-            f"{which}the only context is the system prompt; the rest of the chat, {size} tokens, counts as the query, "
+            f"{which}the only context is {context}; the rest of the chat, {size} tokens, counts as the query, "
             "and nothing in it is measured"
         )
 

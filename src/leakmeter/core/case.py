@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ DECODINGS: Final = ("sampling", "greedy", "beam", "top-k", "top-p")
 """How a response may have been chosen; all but sampling leave tokens of the distribution out."""
 SYSTEM_ROLES: Final = ("system", "developer")
 """Roles of messages that instruct."""
+_TURNS: Final = (*SYSTEM_ROLES, "user", "assistant")
+"""Roles of messages that say nothing of where their texts come from."""
 _UNSAID: Final = (("decoding", None), ("retrieved", ()), ("fixed", False))
 
 
@@ -54,18 +57,27 @@ class Case:
     @property
     def has_only_system_context(self) -> bool:
         """Whether it is a chat whose only context is a system prompt, and nothing is marked as retrieved."""
-        asking = self.asking
-        if asking is None or any(message.retrieved for message in self.messages):
-            return False
-        others = [
-            (number, message)
-            for number, message in enumerate(self.messages, 1)
-            if number != asking + 1 and not message.fixed
-        ]
-        # A system message with a name of its own is marked as a document.
-        return bool(others) and all(
-            message.role in SYSTEM_ROLES and message.name == f"{message.role} {number}" for number, message in others
+        return self.has_unmarked_context and all(message.role in SYSTEM_ROLES for message in self._beside_query)
+
+    @property
+    def has_unmarked_context(self) -> bool:
+        """Whether it is a chat of which nothing is marked as retrieved: its context is a system prompt and earlier
+        turns, and what was retrieved may stand in the turn that asks.
+        """
+        # A message with a name of its own is marked as a document, and so is what a tool has answered.
+        names = (f"{message.role} {number}" for number, message in enumerate(self.messages, 1))
+        own = {message.name for message, name in zip(self.messages, names, strict=True) if message.name != name}
+        return bool(self._beside_query) and not any(
+            message.retrieved or message.role not in _TURNS or message.name in own for message in self._beside_query
         )
+
+    @property
+    def _beside_query(self) -> tuple[Message, ...]:
+        """Messages that are context; none where nothing asks, or a part of the turn that asks is marked."""
+        asking = self.asking
+        if asking is None or self.messages[asking].retrieved:
+            return ()
+        return tuple(message for i, message in enumerate(self.messages) if i != asking and not message.fixed)
 
     @property
     def asking(self) -> int | None:
@@ -80,3 +92,13 @@ class Case:
 def record_of(case: Any) -> JsonObject:
     """A case of any kind, or what holds one, as that which names a run: without what is not said of it."""
     return asdict(case, dict_factory=lambda pairs: {key: value for key, value in pairs if (key, value) not in _UNSAID})
+
+
+def unmarked_context(documents: Iterable[str]) -> str:
+    """What the context is of a chat of which nothing is marked.
+
+    Args:
+        documents: names of its context's messages.
+    """
+    is_system = all(name.startswith(SYSTEM_ROLES) for name in documents)
+    return "the system prompt" if is_system else "what was said before the last user message"

@@ -169,7 +169,7 @@ class Origin:
             LeakmeterError: the case cannot be measured so.
         """
         prepared = self.settings.prepare(self.case, backend, self.measure)
-        if isinstance(self.case, Case) and self.case.has_only_system_context:
+        if isinstance(self.case, Case) and self.case.has_unmarked_context:
             n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces if piece.role == QUERY)
             prepared = replace(prepared, unmarked_query_tokens=n_tokens)
         return replace(prepared, origin=self)
@@ -192,7 +192,7 @@ class Prepared:
     removal: str = field(default="drop", kw_only=True)
     """How pieces are removed."""
     unmarked_query_tokens: int | None = field(default=None, kw_only=True)
-    """Tokens of the rest of a chat whose only context is its system prompt; None of other cases."""
+    """Tokens of the rest of a chat of which nothing is marked as retrieved; None of other cases."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False, repr=False)
     """What it was prepared of ; None where it was made otherwise."""
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
+from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.plain import visible
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
@@ -30,28 +31,46 @@ class HasWarnings(Protocol):
         """A sentence each."""
 
 
+class HasName(Protocol):
+    """A document."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+
 class HasScope(Protocol):
-    """A result that says whether the system prompt of a chat is all that was measured."""
+    """A result that says whether nothing of a chat was marked as retrieved."""
 
     @property
     def unmarked_query_tokens(self) -> int | None:
         """Tokens of the rest of the chat where it is so; None elsewhere."""
 
+    @property
+    def documents(self) -> Sequence[HasName]:
+        """What was measured."""
+
 
 def is_of_system_prompts(results: Sequence[HasScope]) -> bool:
     """Whether nothing but system prompts was measured."""
-    return all(result.unmarked_query_tokens is not None for result in results)
+    return all(_unmarked(result) == unmarked_context(()) for result in results)
 
 
 def scope(results: Sequence[HasScope]) -> str:
-    """A sentence for the beginning of a headline, with a space behind it, where only a system prompt was measured;
-    empty elsewhere.
+    """A sentence for the beginning of a headline, with a space behind it, where nothing of a chat was marked; empty
+    elsewhere.
     """
-    n = sum(result.unmarked_query_tokens is not None for result in results)
-    if not n:
+    unmarked = [what for result in results if (what := _unmarked(result)) is not None]
+    if not unmarked:
         return ""
-    where = "Only" if n == len(results) else f"In {n:,} of {len(results):,} cases only"
-    return f"{where} the system prompt was measured. "
+    where = "Only" if len(unmarked) == len(results) else f"In {len(unmarked):,} of {len(results):,} cases only"
+    return f"{where} {' or '.join(sorted({*unmarked}))} was measured. "
+
+
+def _unmarked(result: HasScope) -> str | None:
+    if result.unmarked_query_tokens is None:
+        return None
+    return unmarked_context(document.name for document in result.documents)
 
 
 def posterior_cell(numbers: object, prefix: str = "") -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plain import to_json, to_plain
@@ -273,8 +274,8 @@ def _warnings_of_case(texts: Texts) -> Iterator[str]:
     n_tokens = texts.get("unmarked_query_tokens")
     if n_tokens is not None:
         yield (
-            f"The only context is the system prompt; the rest of the chat, {n_tokens:,} tokens, counts as the query, "
-            "and nothing in it was measured."
+            f"The only context is {unmarked_context(one['name'] for one in texts['documents'])}; the rest of the chat, "
+            f"{n_tokens:,} tokens, counts as the query, and nothing in it was measured."
         )
 
 

@@ -333,6 +333,16 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
         untold = cli(*words_of, "--messages", tmp_path / "named.json")
         assert "system prompt" not in untold.err + str(case_of(untold)["warnings"])
         assert "unmarked_query_tokens" not in case_of(untold)
+    # What was retrieved may stand in the last turn of a longer chat, too.
+    greeting = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "How can I help?"}]
+    (tmp_path / "turns.json").write_text(json.dumps([asked[0], *greeting, asked[1], answer]))
+    turns = cli(*words[:-1], "--messages", tmp_path / "turns.json")
+    assert "Only what was said before the last user message was measured." in " ".join(turns.out.split())
+    assert "→" not in turns.out
+    (tmp_path / "tool.json").write_text(
+        json.dumps([asked[0], *greeting, {**asked[0], "role": "tool"}, *asked[1:], answer])
+    )
+    assert "unmarked_query_tokens" not in case_of(cli(*words, "--messages", tmp_path / "tool.json"))
     (tmp_path / "bare.json").write_text(json.dumps([asked[1], answer]))
     bare = cli(*words, "--messages", tmp_path / "bare.json")
     assert (bare.code, "there is nothing that could be removed" in bare.err) == (2, True)

@@ -418,7 +418,8 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
 
 def test_of_a_system_prompt_alone_nothing_is_advised() -> None:
     """The headline says what was measured, and no row of a table of advice follows."""
-    alone = replace(clinic(), unmarked_query_tokens=12)
+    documents = tuple(replace(document, name="system 1") for document in clinic().documents)
+    alone = replace(clinic(), unmarked_query_tokens=12, documents=documents)
     shown = printed(report([alone]))
     assert shown.startswith("Only the system prompt was measured. The system prompt as a whole changed this")
     assert "→" not in shown

@@ -207,7 +207,7 @@ class DecodeResult(Result):
     samples: tuple[DecodedResponse, ...]
     """All responses, where several were drawn."""
     unmarked_query_tokens: int | None = field(default=None, metadata={SELDOM: True})
-    """Where the only context is the system prompt of a chat: tokens of the rest of the chat, of which nothing was
+    """Where nothing of a chat is marked as retrieved: tokens of the last user message, of which nothing was
     measured. There only where it is so."""
 
     @classmethod

@@ -125,7 +125,7 @@ class ContextResult(Result):
     """Where a server told the likeliest tokens only: most that any sum over a response may be off; sums are middles of
     intervals, and the noise floor holds this too. There only where it is so."""
     unmarked_query_tokens: int | None = field(default=None, metadata={SELDOM: True})
-    """Where the only context is the system prompt of a chat: tokens of the rest of the chat, of which nothing was
+    """Where nothing of a chat is marked as retrieved: tokens of the last user message, of which nothing was
     measured. There only where it is so."""
 
     @classmethod
