@@ -45,7 +45,6 @@ class InstallationResult(Record):
     max_token_nats: Unbounded | None
     """Largest difference of a token's log-probability between the engine and the slow way; None where it failed."""
     problems: tuple[str, ...]
-    """What is wrong, in sentences."""
 
     @property
     def is_sound(self) -> bool:
@@ -66,8 +65,6 @@ class InstallationResult(Record):
 
 def check_installation() -> InstallationResult:
     """Examine whether leakmeter works where it is installed: versions of libraries, and numbers of the engine.
-
-    Nothing is fetched.
 
     Returns:
         What was found; nothing private is in it.
@@ -90,7 +87,6 @@ def check_installation() -> InstallationResult:
     try:
         gap = _largest_gap(model)
     except (LeakmeterError, ImportError, OSError, RuntimeError, ValueError, TypeError, AttributeError) as error:
-        # Its message may name a path.
         problems.append(f"Log-probabilities could not be computed ({type(error).__name__}). {_ADVICE}")
     if gap is not None and not gap <= BOUND_NATS[model]:
         problems.append(
