@@ -133,7 +133,8 @@ def compare(
     from leakmeter.runs.measured import read_measured
 
     paths = [find_run(name, runs) for name in (a, b)]
-    found = compared(*map(read_measured, paths), quantity or ()).to_dict()
+    first, second = map(read_measured, paths)
+    found = compared(first, second, quantity or ()).to_dict()
     if json:
         output.print_json(found)
         return
