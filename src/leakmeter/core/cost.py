@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from leakmeter.core.plan import Chunk
 from leakmeter.core.record import Record
 
 # Share of the best matrix-product rate that long passes reach: from whole measurements of given responses (cuts by
@@ -71,6 +72,16 @@ def operations(size: ModelSize, *, n_tokens: int, n_seen: int, n_rows: int) -> f
     """Operations that tokens, their attention and the head on rows need at least; a multiply-add is two."""
     attention = 4.0 * size.n_layers * size.query_width * n_seen
     return 2.0 * size.n_layer_parameters * n_tokens + 2.0 * size.n_head_parameters * n_rows + attention
+
+
+def least_operations(size: ModelSize, chunk: Chunk) -> float:
+    """Operations that a chunk needs at least: each token of its prefix tree once."""
+    return operations(
+        size,
+        n_tokens=chunk.n_tree_tokens,
+        n_seen=sum(n_seen(run.fork, len(run.ids)) for run in chunk.runs),
+        n_rows=chunk.n_slots,
+    )
 
 
 def n_seen(start: int, end: int) -> int:

@@ -147,9 +147,8 @@ def test_a_piece_that_is_all_of_the_context_is_held_against_what_the_whole_is() 
     assert case.pieces[0].posterior_note == case.whole_posterior_note == "below the placebo"
 
 
-def test_a_run_without_an_irrelevant_piece_alone_has_an_added_one_in_its_place(case: InfluenceResult) -> None:
-    assert case.placebo_alone_nats is None
-    assert case.placebo_alone_signed_nats == case.placebo_signed_nats == 0.75
+def test_a_piece_is_held_against_an_irrelevant_one(case: InfluenceResult) -> None:
+    assert case.placebo_signed_nats == 0.75
     assert case.whole_posterior == pytest.approx(1 / (1 + math.exp(-2.25)))
     assert case.pieces[0].posterior_note == "below the placebo"  # 0.5 with signs
 

@@ -34,6 +34,7 @@ def texts(subject: str = "1", type_: str = "phone", given: Sequence[str] = (), *
         "dtype": "float64",
         "n_templates": 2,
         "n_nulls": 4,
+        "nulls_share_place": None,
         "n_references": 2,
         "responses": [],
         "cost": COST,
