@@ -16,19 +16,45 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from leakmeter.errors import StoreError
 
 PARTIAL: Final = ".partial"
 """What the names of files end with that are not whole yet: NAME.PROCESS.RANDOM.partial."""
 PRIVATE: Final = 0o600
+_LARGEST_BYTES: Final = 2**31
+"""Of a file of a run: a part has few cases."""
 
 _LONGEST_NAME: Final = 40  # letters of the file's name within that of the partial one
 # How a run's files begin that say what it is, and names of other directories that hold what was measured.
 _TOLD: Final = re.compile(rb'\s*\{\s*"id":\s*"[^"]*-[0-9a-f]{16}",\s*"measure"')
 _RUN: Final = re.compile(r"[a-z_]+-[0-9a-f]{16}")
 _KEPT: Final = re.compile(r"(study-.+|frontier|icl-select|audit)-[0-9a-f]{16}")
+
+
+@contextmanager
+def regular_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to read, which is one: opening a pipe that somebody put in its place would wait for ever.
+
+    Raises:
+        OSError: it cannot be opened, is no regular file, or is larger than any that leakmeter writes.
+    """
+    with os.fdopen(
+        os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
+    ) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "no regular file", str(path))
+        if status.st_size > _LARGEST_BYTES:
+            raise OSError(errno.EFBIG, f"larger than {_LARGEST_BYTES // 2**20:,} MiB", str(path))
+        yield file
+
+
+def read_whole(path: Path) -> bytes:
+    """All of a file; see `regular_file`."""
+    with regular_file(path) as file:
+        return file.read()
 
 
 def write_whole(path: Path, content: bytes, *, public: bool = False) -> None:
@@ -220,7 +246,7 @@ def check_outside_runs(path: Path, what: str) -> None:
 
 def _is_run(folder: Path) -> bool:
     for name in ("spec.json", "begun.json"):
-        with suppress(OSError), (folder / name).open("rb") as file:
+        with suppress(OSError), regular_file(folder / name) as file:
             if _TOLD.match(file.read(4096)):
                 return True
     return bool(_RUN.fullmatch(folder.name)) and any(folder.glob("measurements-*.parquet"))

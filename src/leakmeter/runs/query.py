@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from leakmeter.core.json_object import JsonObject
+from leakmeter.core.written import regular_file
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.runs.catalogue import Taken, spec_of
 from leakmeter.runs.parts import PartReader
@@ -161,8 +162,8 @@ def _check_parts(directories: Iterable[RunDirectory]) -> None:
     """DuckDB reads them itself, takes the first one's columns for those of all, and does not say which is damaged."""
     for directory in directories:
         for part in directory.numbers:
-            with directory.reading(part.name):
-                check_columns(pq.read_schema(part))
+            with directory.reading(part.name), regular_file(part) as file:
+                check_columns(pq.read_schema(file))
 
 
 @contextmanager

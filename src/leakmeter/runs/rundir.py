@@ -36,6 +36,7 @@ from leakmeter.core.written import (
     check_outside_runs,
     made_for,
     make_private,
+    read_whole,
     remove_unused,
     store_errors,
     write_whole,
@@ -216,7 +217,7 @@ class RunDirectory:
 
     def _read_sliced(self) -> tuple[RunSpec, int, int]:
         try:
-            told = json.loads(self._sliced.read_bytes())
+            told = json.loads(read_whole(self._sliced))
             spec = RunSpec.of(told)
             n_parts, of = int(told["n_parts"]), int(told["slices"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
@@ -317,7 +318,7 @@ class RunDirectory:
         """Copy a finished part of another directory of the same run: its texts, then its numbers."""
         with self._writing():
             for path in (other.texts_of(number), other.numbers_of(number)):
-                self._write(self.path / path.name, path.read_bytes())
+                self._write(self.path / path.name, read_whole(path))
 
     def _take_back(self) -> None:
         """Make a complete run unfinished."""
@@ -382,15 +383,13 @@ class RunDirectory:
         Raises:
             StoreError: the run is not complete, or its spec is damaged.
         """
-        try:
-            content = self._spec.read_bytes()
-        except FileNotFoundError:
-            raise StoreError(
-                f"'{self.place}' holds no complete run (no spec.json); run the same command again"
-            ) from None
-        except OSError as error:
-            raise StoreError(f"'{self._spec}' cannot be read: {error.strerror or error}") from None
         with self.reading(SPEC):
+            try:
+                content = read_whole(self._spec)
+            except FileNotFoundError:
+                raise StoreError(
+                    f"'{self.place}' holds no complete run (no spec.json); run the same command again"
+                ) from None
             spec: JsonObject = json.loads(content, parse_int=_whole_number)
             _check_letters(content, spec)
             _check_spec(spec)
@@ -399,7 +398,7 @@ class RunDirectory:
     def read_begun(self) -> JsonObject:
         """What an unfinished run measures: as `read_spec`, with `n_cases` for the cases; {} where nothing says it."""
         try:
-            begun = json.loads(self._begun.read_bytes())
+            begun = json.loads(read_whole(self._begun))
         except (OSError, ValueError, RecursionError):
             return {}
         if not isinstance(begun, dict):
@@ -457,7 +456,7 @@ class RunDirectory:
             raise DamagedError(self.place, file, ALL, why) from None
 
     def _read(self, path: Path) -> bytes:
-        content = path.read_bytes()
+        content = read_whole(path)
         digest = hashlib.sha256(content).hexdigest()
         if self._hashes.get(path.name, digest) != digest:
             raise FieldError(ALL, "was changed after the run was complete")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from leakmeter.core.written import store_errors
+from leakmeter.core.written import read_whole, store_errors
 from leakmeter.errors import DamagedError, StoreError
 from leakmeter.runs.parts import PartReader
 from leakmeter.runs.rundir import NUMBERS, RunDirectory
@@ -75,7 +75,7 @@ def verify(path: Path) -> Verified:
 
 def _broken(path: Path, sha256: object) -> str | None:
     try:
-        content = path.read_bytes()
+        content = read_whole(path)
     except FileNotFoundError:
         return "missing"
     except OSError as error:

@@ -1,0 +1,78 @@
+"""Directories of runs that somebody else wrote: pipes, devices, links and huge files in the place of a run's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FILES = ("spec.json", "cases-00000.json", "measurements-00000.parquet")
+
+
+@pytest.fixture
+def ends() -> Iterator[None]:
+    """A command that waits for a pipe would wait for ever."""
+
+    def late(number: int, frame: object) -> None:
+        raise AssertionError("the command did not end")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(2**31 + 1)
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+@pytest.mark.usefixtures("ends")
+@pytest.mark.parametrize("lay", [pipe, device, huge, directory])
+@pytest.mark.parametrize("file", FILES)
+def test_what_is_no_file_is_named_and_nobody_waits(
+    file: str, lay: Callable[[Path], None], measure: Callable[..., Any], cli: Callable[..., Any]
+) -> None:
+    assert measure().code == 0
+    (run,) = Path("runs").iterdir()
+    (run / file).unlink()
+    lay(run / file)
+    verified = cli("runs", "verify", run)
+    assert (verified.code, verified.err) == (1, "")
+    assert file in verified.out
+    commands: tuple[tuple[object, ...], ...] = (
+        ("runs", "show", run),
+        ("report", run, "--html", "page.html"),
+        ("gate", run, "--max", "influence.max <= 1e9"),
+        ("query", "select * from measurements", "--runs", run),
+        ("query", "select * from cases", "--runs", run),
+    )
+    for words in commands:
+        ended = cli(*words)
+        assert ended.code in (0, 2), words
+        assert "should not happen" not in ended.err
+        assert ended.err.count("\n") == (ended.code == 2)
+        if ended.code == 2:
+            assert file in ended.err
+    listed = cli("runs", "list", "--runs", "runs")
+    assert listed.code == 0, listed.err
+    latest = cli("gate", "--latest", "--runs", "runs", "--max", "influence.max <= 1e9")
+    assert latest.code == 2
