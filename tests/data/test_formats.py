@@ -341,6 +341,10 @@ NESTED = [{"doc_id": "crm/7", "body": "Anna called."}, {"doc_id": "crm/8", "body
             {"query": "Who?", "context": {"a.txt": "Anna called.", "b.txt": "Bo slept."}, "latency_ms": 3},
             "query=query,context=context",
         ),
+        (
+            {"query": "Who?", "context": "", "docs": ["Anna called."], "response": "Anna.", "ts": 1},
+            "query=query,context=docs,response=response",
+        ),
     ],
 )
 def test_the_map_that_is_proposed_drops_nothing(record: dict[str, Any], mending: str) -> None:

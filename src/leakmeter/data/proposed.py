@@ -44,7 +44,7 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> di
         aliases: other names of each field in `ROLES`.
     """
     places = list(islice(_places(fields, "", "", 0), _MOST_PLACES))
-    out = {name: name for name in ROLES if fields.get(name) is not None}
+    out = {name: name for name in ROLES if fields.get(name) not in (None, "", [], {})}
     # What was expected is called an answer too, and is looked for before the answer.
     for role, fits in (("query", _is_text), ("context", _is_context), ("reference", _is_text), ("response", _is_text)):
         if role not in out:
