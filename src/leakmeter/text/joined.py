@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core.checkpoint import checkpoint
 from leakmeter.core.prompt import FRAME, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.text import templates
@@ -77,6 +78,7 @@ def first_characters(text: str, offsets: Sequence[tuple[int, int]]) -> npt.NDArr
     following = np.arange(len(text) + 1)
     for i in range(len(text) - 1, -1, -1):
         if text[i].isspace():
+            checkpoint()
             following[i] = following[i + 1]
     first = following[np.minimum(spans[:, 0], len(text))]
     found: npt.NDArray[np.int64] = np.where(first < spans[:, 1], first, spans[:, 0])

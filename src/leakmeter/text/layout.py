@@ -137,6 +137,7 @@ class Layout:
             if segment.document is None:
                 continue
             numbers = list(group)
+            checkpoint()
             within = [(_clamped(a - at, segment.text), _clamped(b - at, segment.text)) for a, b in self._spans[numbers]]
             start = self.document_starts[segment.document]
             end = start + len(self.documents[segment.document].text)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import sentencex
 
+from leakmeter.core.checkpoint import checkpoint
 from leakmeter.errors import UnknownNameError, UsageError
 
 _BY_CHARACTER = {
@@ -81,6 +82,7 @@ def anchors(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
     """
     found: list[int | None] = []
     for start, end in offsets:
+        checkpoint()
         chars = [i for i in range(start, end) if not text[i].isspace()]
         found.append(chars[0] if chars else None)
     out: list[int] = []
