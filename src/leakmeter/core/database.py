@@ -13,7 +13,7 @@ from typing import Final
 from leakmeter.core.written import open_private, store_errors
 from leakmeter.errors import StoreError
 
-WAIT_SECONDS: Final = 60.0
+WAIT_SECONDS = 60.0
 """For another process or thread that uses the file."""
 _making: Final = threading.Lock()
 
@@ -30,20 +30,21 @@ def make_file(path: Path) -> None:
             os.close(open_private(path, os.O_RDWR))
 
 
-def connected(path: Path, *pragmas: str, wait_seconds: float = WAIT_SECONDS) -> sqlite3.Connection:
+def connected(path: Path, *pragmas: str, wait_seconds: float | None = None) -> sqlite3.Connection:
     """A connection to a file that is there; each statement outside of `transaction` is one of its own.
 
     Args:
         path: the file; one that somebody removed is missed, and not begun anew.
         pragmas: such as "synchronous = EXTRA".
-        wait_seconds: for others that use it.
+        wait_seconds: for others that use it; `WAIT_SECONDS` by default.
 
     Raises:
         sqlite3.Error: it cannot be opened.
     """
     address = f"{path.absolute().as_uri()}?mode=rw"
     # Closing may be left to whichever thread the garbage collector runs in.
-    database = sqlite3.connect(address, uri=True, timeout=wait_seconds, isolation_level=None, check_same_thread=False)
+    wait = WAIT_SECONDS if wait_seconds is None else wait_seconds
+    database = sqlite3.connect(address, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
     try:
         for pragma in pragmas:
             database.execute(f"PRAGMA {pragma}").fetchall()

@@ -1,16 +1,19 @@
-"""The tables of a ledger: their columns, what each means, and rows to Parquet and back."""
+"""The tables of a ledger: their columns, what each means, and rows to what SQLite holds and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from leakmeter.core.json_object import JsonObject
 
-_TEXT, _NATS, _COUNT = pa.string(), pa.float64(), pa.int32()
+_TEXT, _NATS, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int32(), pa.bool_()
+_TIME, _DAY, _TEXTS = pa.timestamp("us", tz="UTC"), pa.date32(), pa.list_(pa.string())
 
 
 def _schema(**columns: tuple[pa.DataType, str]) -> pa.Schema:
@@ -23,8 +26,8 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         trace=(_TEXT, "id of the trace, as it was logged"),
         span=(_TEXT, "id of the span, as it was logged"),
         draw=(_TEXT, "keyed hash of the draw: equal where one draw was shown more than once"),
-        time=(pa.timestamp("us", tz="UTC"), "when the answer was finished; null where that was not logged"),
-        day=(pa.date32(), "of the time, UTC"),
+        time=(_TIME, "when the answer was finished; null where that was not logged"),
+        day=(_DAY, "of the time, UTC"),
         recipient=(_TEXT, "keyed pseudonym; null where none was logged"),
         answer=(_TEXT, "keyed hash of the answer's text"),
         by_document=(_TEXT, "names the scores of documents"),
@@ -32,13 +35,13 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         n_tokens=(_COUNT, "tokens of the answer"),
         temperature=(_NATS, "at which it was scored"),
         decoding=(_TEXT, "how it was drawn, as it was logged; null where that is not known"),
-        flags=(pa.list_(_TEXT), "why no posterior is shown for sums that this answer is part of"),
+        flags=(_TEXTS, "why no posterior is shown for sums that this answer is part of"),
     ),
     "looks": _schema(
         event=(_TEXT, "the answer"),
         document=(_TEXT, "id of a document that was retrieved for it"),
         content=(_TEXT, "keyed hash of its text"),
-        present=(pa.bool_(), "whether the prompt had its text; otherwise it adds 0"),
+        present=(_FLAG, "whether the prompt had its text; otherwise it adds 0"),
     ),
     "scores": _schema(
         score=(_TEXT, "keyed hash of prompt, answer, model and settings"),
@@ -59,15 +62,15 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         score=(_TEXT, "as in scores; here also where nothing of the unit was found"),
         unit=(_TEXT, "'document' or 'entity'"),
         n_tokens=(_COUNT, "tokens of the answer"),
-        kept=(pa.bool_(), "whether the texts are kept"),
+        kept=(_FLAG, "whether the texts are kept"),
     ),
     "mentions": _schema(
         content=(_TEXT, "keyed hash of a document's text"),
         entity=(_TEXT, "keyed pseudonym of a value or person that it says"),
         kind=(_TEXT, "'person', 'phone', 'email', 'address', 'date', or a type of the user's"),
         n_mentions=(_COUNT, "places that say it"),
-        words=(pa.list_(_TEXT), "keyed hashes of the words of a person's name"),
-        initials=(pa.list_(_TEXT), "keyed hashes of their first letters"),
+        words=(_TEXTS, "keyed hashes of the words of a person's name"),
+        initials=(_TEXTS, "keyed hashes of their first letters"),
     ),
     "names": _schema(
         pseudonym=(_TEXT, "keyed pseudonym"),
@@ -77,62 +80,91 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 }
 """All tables; rows of `names` are there with --keep-texts alone."""
 
-KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "events": ("event",),
-    "looks": ("event", "document", "content"),
-    "scores": ("score", "target"),
-    "measured": ("score",),
-    "mentions": ("content", "entity"),
-    "names": ("pseudonym", "kind", "name"),
+TEXTS: Final = "texts"
+"""A further table, with --keep-texts alone: what heat maps are made of. No view of `ledger query` has it."""
+COLUMNS: Final[Mapping[str, Sequence[str]]] = {
+    **{table: (*schema.names, "checksum") for table, schema in TABLES.items()},
+    TEXTS: ("score", "texts", "params", "measurements"),
+}
+"""Of each table in the file. A checksum tells whether a row is the one that was written."""
+_KEYS: Final[Mapping[str, str]] = {
+    "events": "event",
+    "looks": "event, document, content",
+    "scores": "score, target",
+    "measured": "score",
+    "mentions": "content, entity",
+    "names": "pseudonym, kind, name",
+    TEXTS: "score",
 }
 """Columns that no two rows of a table share."""
-HOLDERS: Final[Mapping[str, tuple[str, str]]] = {"looks": ("events", "event"), "scores": ("measured", "score")}
+_HOLDERS: Final[Mapping[str, tuple[str, str]]] = {
+    "looks": ("events", "event"),
+    "scores": ("measured", "score"),
+    TEXTS: ("measured", "score"),
+}
 """Tables whose rows are added with a row of another one, and never again: which table, and the column of both."""
+INSERTED: Final = (*_HOLDERS, *(table for table in COLUMNS if table not in _HOLDERS))
+"""All tables, those first that have rows only with new rows of others."""
 
 Rows = Mapping[str, Sequence[JsonObject]]
 """Rows by table."""
 
 
-def unknown(rows: Rows, table: str, there: Callable[[str], Iterable[JsonObject]], *, is_cut: bool) -> list[JsonObject]:
-    """Rows of a table that are not there yet, each once.
-
-    Args:
-        rows: by table.
-        table: its name.
-        there: names of tables to the rows that they have.
-        is_cut: whether something was forgotten: then scores may be there whose measurement is not.
-    """
-    holder, column = HOLDERS.get(table, (table, ""))
-    fresh = {_key(row, KEYS[table]): row for row in rows.get(table, ())}
-    if column:
-        held = {row[column] for row in there(holder)}
-        fresh = {key: row for key, row in fresh.items() if row[column] not in held}
-    if fresh and (not column or (is_cut and table == "scores")):
-        for row in there(table):
-            fresh.pop(_key(row, KEYS[table]), None)
-    return list(fresh.values())
+def made_tables() -> Iterator[str]:
+    """Statements that make the tables."""
+    for table, columns in COLUMNS.items():
+        # VACUUM keeps numbers of rows, and so their order, only where a column has them.
+        yield f"CREATE TABLE {table} (number INTEGER PRIMARY KEY, {', '.join(columns)}, UNIQUE ({_KEYS[table]}))"
 
 
-def _key(row: JsonObject, columns: Sequence[str]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in columns)
+def insertion(table: str) -> str:
+    """The statement that adds a row which is not there yet, with its columns as named parameters."""
+    columns = COLUMNS[table]
+    row = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) SELECT {', '.join(f':{name}' for name in columns)}"
+    if table not in _HOLDERS:
+        return row
+    holder, column = _HOLDERS[table]
+    return f"{row} WHERE NOT EXISTS (SELECT 1 FROM {holder} WHERE {column} = :{column})"
 
 
-def to_parquet(name: str, rows: Sequence[JsonObject]) -> bytes:
-    """Rows of a table as the content of a Parquet file; the same rows give the same bytes."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=TABLES[name]), sink, compression="zstd")
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+def _texts(value: str) -> list[str]:
+    texts = json.loads(value)
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError("it is no list of texts")
+    return texts
 
 
-def from_parquet(name: str, content: bytes) -> list[dict[str, Any]]:
-    """Rows of a table.
+_STORED: Final[Mapping[pa.DataType, tuple[tuple[type, ...], Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    _TEXT: ((str,), str, str),
+    _COUNT: ((int,), int, int),
+    _FLAG: ((int,), int, bool),
+    # SQLite has no NaN.
+    _NATS: ((float, str), lambda nats: "NaN" if math.isnan(nats) else float(nats), float),
+    _TIME: ((str,), lambda time: time.astimezone(UTC).isoformat(), datetime.fromisoformat),
+    _DAY: ((str,), date.isoformat, date.fromisoformat),
+    _TEXTS: ((str,), json.dumps, _texts),
+}
+"""Of each type of column, the types of SQLite's values, and both ways between them."""
+
+
+def to_stored(table: str, row: JsonObject) -> JsonObject:
+    """A row of one of `TABLES` as SQLite holds it."""
+    return {
+        field.name: None if (value := row[field.name]) is None else _STORED[field.type][1](value)
+        for field in TABLES[table]
+    }
+
+
+def from_stored(table: str, values: Sequence[Any]) -> JsonObject:
+    """A row of one of `TABLES` from what SQLite holds, in the order of its columns.
 
     Raises:
-        ValueError: the file holds another table.
+        ValueError: it is no such row.
     """
-    table = pq.read_table(pa.BufferReader(content))
-    if not table.schema.equals(TABLES[name]):
-        raise ValueError(f"it holds no table of {name}")
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
+    row: JsonObject = {}
+    for field, value in zip(TABLES[table], values, strict=True):
+        types, _, read = _STORED[field.type]
+        if not isinstance(value, (*types, type(None))):
+            raise ValueError(f"'{field.name}' of a row of {table} is of another kind")
+        row[field.name] = None if value is None else read(value)
+    return row
