@@ -149,7 +149,7 @@ def test_texts_that_cannot_be_read_go_too(ledger: Ledger) -> None:
     texts = ((score, json.dumps(kept)) for score, kept in ledger.texts().items())
     score = next(score for score, text in texts if WEATHER in text and "Quill" not in text)
     with closing(sqlite3.connect(ledger.file)) as database, database:
-        database.execute("UPDATE texts SET texts = ? WHERE score = ?", (f'{{"texts": "{LEAK}', score))
+        database.execute("UPDATE texts SET kept = ? WHERE score = ?", (f'{{"texts": "{LEAK}', score))
     forget(ledger, "Ana Quill")
     assert left_in(ledger.path, "Ana Quill") == set()
 

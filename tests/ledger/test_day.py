@@ -17,7 +17,7 @@ import pytest
 from helpers.logged_answers import Echo, logged
 from leakmeter.core import database
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.ledger import measuring
+from leakmeter.ledger import measuring, store
 from leakmeter.ledger.budgets import Budget, check
 from leakmeter.ledger.forget import forget
 from leakmeter.ledger.keys import Keys
@@ -217,7 +217,7 @@ def test_a_kill_within_a_commit_leaves_the_state_before(ledger: Ledger, monkeypa
     added(ledger, day()[:1])
     before = all_rows(ledger)
     with monkeypatch.context() as killed:
-        killed.setattr(Ledger, "_stored", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        killed.setattr("leakmeter.ledger.tables._written", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             added(ledger, day()[1:])
     assert all_rows(ledger) == before
@@ -296,7 +296,7 @@ def test_a_changed_row_is_found(ledger: Ledger) -> None:
         opened.execute("UPDATE scores SET signed_nats = signed_nats + 1 WHERE number = 1")
     assert any("a row of scores was changed" in finding for finding in ledger.verify()[1])
     with pytest.raises(StoreError, match="changed after it was written"):
-        Book(ledger)
+        Book(Ledger(ledger.path, KEYS))
 
 
 @pytest.mark.parametrize("page", [0, 3, -1])
@@ -309,7 +309,7 @@ def test_a_damaged_file_is_found(ledger: Ledger, page: int) -> None:
     (finding, *_) = ledger.verify()[1]
     assert len(finding.splitlines()) == 1
     with pytest.raises(StoreError, match="cannot be read"):
-        Book(ledger)
+        Book(Ledger(ledger.path, KEYS))
 
 
 def test_a_ledger_of_an_earlier_version_is_refused_and_left_as_it_is(ledger: Ledger) -> None:
@@ -319,6 +319,16 @@ def test_a_ledger_of_an_earlier_version_is_refused_and_left_as_it_is(ledger: Led
         with pytest.raises(StoreError, match="by another version of leakmeter; use that version, or make a new ledger"):
             use()
     assert [path.name for path in ledger.path.iterdir()] == ["ledger.json"]
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_state_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    added(ledger, day()[:1])
+    before = all_rows(ledger)
+    n_pages = ledger.file.stat().st_size // 4096
+    monkeypatch.setattr(store, "_PRAGMAS", (*store._PRAGMAS, f"max_page_count = {n_pages}"))
+    with pytest.raises(StoreError, match=r"^ledger '.*' cannot be written: database or disk is full$"):
+        added(ledger, [logged(n, PLAIN, LEAK * 9) for n in range(10, 60)])
+    assert all_rows(ledger) == before
 
 
 def test_a_ledger_that_is_in_use_for_too_long_is_one_line(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,7 @@ def test_what_there_is_not_is_one_line(ledger: Ledger, made: TestClient) -> None
 def test_a_damaged_ledger_is_said_on_the_page(ledger: Ledger, made: TestClient) -> None:
     with closing(sqlite3.connect(ledger.file)) as database, database:
         database.execute("UPDATE scores SET signed_nats = 0 WHERE number = 1")
-        database.execute("UPDATE ledger SET mark = ''")
+        database.execute("UPDATE ledger SET mark = 'another'")
     answer = made.get("/ledger")
     assert answer.status_code == 400
     assert "cannot be read" in answer.text

@@ -322,8 +322,7 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
     from leakmeter.ledger.store import Ledger
 
     # A command that was killed before it committed anything has left texts too.
-    is_begun = Ledger.of_user(ledger).is_begun
-    done = forget_of(_opened(ledger, new=is_begun), id, kind)
+    done = forget_of(_opened(ledger, new=Ledger.of_user(ledger).runs.exists()), id, kind)
     if json:
         output.print_json(asdict(done))
         return

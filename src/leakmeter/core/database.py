@@ -30,18 +30,18 @@ def make_file(path: Path) -> None:
             os.close(open_private(path, os.O_RDWR))
 
 
-def connected(path: Path, *pragmas: str, wait_seconds: float | None = None) -> sqlite3.Connection:
+def connected(path: Path | None, *pragmas: str, wait_seconds: float | None = None) -> sqlite3.Connection:
     """A connection to a file that is there; each statement outside of `transaction` is one of its own.
 
     Args:
-        path: the file; one that somebody removed is missed, and not begun anew.
+        path: the file; one that somebody removed is missed, and not begun anew. None for one in memory.
         pragmas: such as "synchronous = EXTRA".
         wait_seconds: for others that use it; `WAIT_SECONDS` by default.
 
     Raises:
         sqlite3.Error: it cannot be opened.
     """
-    address = f"{path.absolute().as_uri()}?mode=rw"
+    address = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=rw"
     # Closing may be left to whichever thread the garbage collector runs in.
     wait = WAIT_SECONDS if wait_seconds is None else wait_seconds
     database = sqlite3.connect(address, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
 from leakmeter.ledger.measuring import Measuring
-from leakmeter.ledger.store import NEW_MARK, Ledger, Tombstone
+from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.subjects import write_edits
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.traces.places import normalised
@@ -108,9 +108,9 @@ def _deleted(database: sqlite3.Connection, gone: _Gone) -> tuple[int, int]:
     n_rows = database.total_changes - before
     database.execute("DELETE FROM texts WHERE score NOT IN (SELECT score FROM measured)")
     n_texts = database.total_changes - before - n_rows
-    stone = Tombstone(gone.kind, datetime.now(UTC).date().isoformat(), n_rows)
-    database.execute("INSERT INTO tombstones VALUES (?, ?, ?, ?)", (stone.kind, stone.day, stone.n_rows, stone.id))
-    database.execute(f"UPDATE ledger SET {NEW_MARK}")
+    stone = (gone.kind, datetime.now(UTC).date().isoformat(), n_rows)
+    database.execute("INSERT INTO tombstones VALUES (?, ?, ?)", stone)
+    database.execute("UPDATE ledger SET mark = hex(randomblob(8))")
     return n_rows, n_texts
 
 

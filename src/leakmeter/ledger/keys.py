@@ -86,10 +86,6 @@ class Keys:
         told = json.dumps([list(messages), dict(places), answer], ensure_ascii=True, sort_keys=True)
         return self._hash("scored", setup, told)
 
-    def row(self, table: str, values: Iterable[object]) -> str:
-        """Of what a row of a table holds: its checksum."""
-        return self._hash("row", table, json.dumps(list(values)))
-
     def _hash(self, *parts: str) -> str:
         # A log may hold half a surrogate pair, which UTF-8 cannot.
         return pseudonym(self._key, *(part.encode(errors="backslashreplace").decode() for part in parts))

@@ -22,7 +22,7 @@ from leakmeter.instruments.influence.measure import Influence
 from leakmeter.ledger import flags
 from leakmeter.ledger.keys import RECIPIENT, SUBJECT
 from leakmeter.ledger.store import Ledger, kept_texts, other_model
-from leakmeter.ledger.tables import COLUMNS, TEXTS
+from leakmeter.ledger.tables import KEYS, TEXTS
 from leakmeter.ledger.turns import Turns
 from leakmeter.text.build import PromptSettings
 from leakmeter.traces import LoggedAnswer, Refused, as_case
@@ -269,7 +269,7 @@ def measured(
         )
     state, there = ledger.read("measured")
     scored = {row["score"]: row["n_tokens"] for row in there["measured"]}
-    rows: dict[str, list[JsonObject]] = {table: [] for table in COLUMNS}
+    rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
     found = Measured(rows)
     of_event: dict[int, dict[str, str]] = {number: {} for number in range(len(answers))}
     new: set[int] = set()

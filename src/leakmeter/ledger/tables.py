@@ -1,9 +1,11 @@
-"""The tables of a ledger: their columns, what each means, and rows to what SQLite holds and back."""
+"""The tables of a ledger: their columns, what each means, and their rows in SQLite."""
 
 from __future__ import annotations
 
 import json
 import math
+import sqlite3
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -81,13 +83,8 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 """All tables; rows of `names` are there with --keep-texts alone."""
 
 TEXTS: Final = "texts"
-"""A further table, with --keep-texts alone: what heat maps are made of. No view of `ledger query` has it."""
-COLUMNS: Final[Mapping[str, Sequence[str]]] = {
-    **{table: (*schema.names, "checksum") for table, schema in TABLES.items()},
-    TEXTS: ("score", "texts", "params", "measurements"),
-}
-"""Of each table in the file. A checksum tells whether a row is the one that was written."""
-_KEYS: Final[Mapping[str, str]] = {
+"""A table with --keep-texts alone, and no view of `ledger query`: what heat maps are made of, as JSON, by score."""
+KEYS: Final[Mapping[str, str]] = {
     "events": "event",
     "looks": "event, document, content",
     "scores": "score, target",
@@ -96,75 +93,78 @@ _KEYS: Final[Mapping[str, str]] = {
     "names": "pseudonym, kind, name",
     TEXTS: "score",
 }
-"""Columns that no two rows of a table share."""
-_HOLDERS: Final[Mapping[str, tuple[str, str]]] = {
-    "looks": ("events", "event"),
-    "scores": ("measured", "score"),
-    TEXTS: ("measured", "score"),
-}
+"""All tables in the file, and columns that no two rows of one share."""
+_HOLDERS: Final = {"looks": ("events", "event"), "scores": ("measured", "score"), TEXTS: ("measured", "score")}
 """Tables whose rows are added with a row of another one, and never again: which table, and the column of both."""
-INSERTED: Final = (*_HOLDERS, *(table for table in COLUMNS if table not in _HOLDERS))
-"""All tables, those first that have rows only with new rows of others."""
-
 Rows = Mapping[str, Sequence[JsonObject]]
 """Rows by table."""
 
 
-def made_tables() -> Iterator[str]:
-    """Statements that make the tables."""
-    for table, columns in COLUMNS.items():
+def _columns(table: str) -> list[str]:
+    return ["score", "kept"] if table == TEXTS else [*TABLES[table].names, "checksum"]
+
+
+def make(database: sqlite3.Connection, *, temporary: bool = False) -> None:
+    """Make all tables."""
+    for table, key in KEYS.items():
         # VACUUM keeps numbers of rows, and so their order, only where a column has them.
-        yield f"CREATE TABLE {table} (number INTEGER PRIMARY KEY, {', '.join(columns)}, UNIQUE ({_KEYS[table]}))"
+        columns = f"number INTEGER PRIMARY KEY, {', '.join(_columns(table))}, UNIQUE ({key})"
+        database.execute(f"CREATE {'TEMP' if temporary else ''} TABLE {table} ({columns})")
 
 
-def insertion(table: str) -> str:
-    """The statement that adds a row which is not there yet, with its columns as named parameters."""
-    columns = COLUMNS[table]
-    row = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) SELECT {', '.join(f':{name}' for name in columns)}"
-    if table not in _HOLDERS:
-        return row
-    holder, column = _HOLDERS[table]
-    return f"{row} WHERE NOT EXISTS (SELECT 1 FROM {holder} WHERE {column} = :{column})"
+def insert(database: sqlite3.Connection, rows: Rows) -> None:
+    """Add rows that are not there yet."""
+    # Rows of a holder come last: until then it shows what was there before.
+    for table in (*_HOLDERS, *(KEYS.keys() - _HOLDERS.keys())):
+        columns = _columns(table)
+        statement = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) SELECT :{', :'.join(columns)}"
+        if table in _HOLDERS:
+            holder, column = _HOLDERS[table]
+            statement += f" WHERE NOT EXISTS (SELECT 1 FROM {holder} WHERE {column} = :{column})"
+        database.executemany(statement, [_written(table, row) for row in rows.get(table, ())])
 
 
-def _texts(value: str) -> list[str]:
-    texts = json.loads(value)
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError("it is no list of texts")
-    return texts
-
-
-_STORED: Final[Mapping[pa.DataType, tuple[tuple[type, ...], Callable[[Any], Any], Callable[[Any], Any]]]] = {
-    _TEXT: ((str,), str, str),
-    _COUNT: ((int,), int, int),
-    _FLAG: ((int,), int, bool),
-    # SQLite has no NaN.
-    _NATS: ((float, str), lambda nats: "NaN" if math.isnan(nats) else float(nats), float),
-    _TIME: ((str,), lambda time: time.astimezone(UTC).isoformat(), datetime.fromisoformat),
-    _DAY: ((str,), date.isoformat, date.fromisoformat),
-    _TEXTS: ((str,), json.dumps, _texts),
-}
-"""Of each type of column, the types of SQLite's values, and both ways between them."""
-
-
-def to_stored(table: str, row: JsonObject) -> JsonObject:
-    """A row of one of `TABLES` as SQLite holds it."""
-    return {
-        field.name: None if (value := row[field.name]) is None else _STORED[field.type][1](value)
-        for field in TABLES[table]
-    }
-
-
-def from_stored(table: str, values: Sequence[Any]) -> JsonObject:
-    """A row of one of `TABLES` from what SQLite holds, in the order of its columns.
+def select(database: sqlite3.Connection, table: str, first: int = 0) -> Iterator[JsonObject]:
+    """Rows of one of `TABLES`, in the order they were added, from a place in that order on.
 
     Raises:
-        ValueError: it is no such row.
+        ValueError: one is not what was written.
     """
-    row: JsonObject = {}
-    for field, value in zip(TABLES[table], values, strict=True):
-        types, _, read = _STORED[field.type]
-        if not isinstance(value, (*types, type(None))):
-            raise ValueError(f"'{field.name}' of a row of {table} is of another kind")
-        row[field.name] = None if value is None else read(value)
-    return row
+    columns = _columns(table)
+    names = columns[:-1]
+    reads = [(field.name, _STORED[field.type][1]) for field in TABLES[table] if field.type in _STORED]
+    asked = f"SELECT {', '.join(columns)} FROM {table} ORDER BY number LIMIT -1 OFFSET ?"
+    for *values, written in database.execute(asked, (first,)):
+        if written != checksum(values):
+            raise ValueError(f"a row of {table} was changed after it was written")
+        row = dict(zip(names, values, strict=True))
+        for name, read in reads:
+            if row[name] is not None:
+                row[name] = read(row[name])
+        yield row
+
+
+_STORED: Final[Mapping[pa.DataType, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    _FLAG: (int, bool),
+    # SQLite has no NaN.
+    _NATS: (lambda nats: "NaN" if math.isnan(nats) else float(nats), float),
+    _TIME: (lambda time: time.astimezone(UTC).isoformat(), datetime.fromisoformat),
+    _DAY: (date.isoformat, date.fromisoformat),
+    _TEXTS: (json.dumps, json.loads),
+}
+"""From values of a column to what SQLite holds, and back, where that is not the same."""
+
+
+def _written(table: str, row: JsonObject) -> JsonObject:
+    if table == TEXTS:
+        return row
+    values = {name: row[name] for name in TABLES[table].names}
+    for field in TABLES[table]:
+        if field.type in _STORED and values[field.name] is not None:
+            values[field.name] = _STORED[field.type][0](values[field.name])
+    return {**values, "checksum": checksum(list(values.values()))}
+
+
+def checksum(values: list[Any]) -> int:
+    """Of the values of a row in SQLite; it finds accidents, and is no seal."""
+    return zlib.crc32(ascii(values).encode())

@@ -29,7 +29,7 @@ from leakmeter.ledger import report as said
 from leakmeter.ledger.budgets import Budget
 from leakmeter.ledger.forget import find
 from leakmeter.ledger.keys import RECIPIENT
-from leakmeter.ledger.store import SUBJECTS, Ledger, State, has_files
+from leakmeter.ledger.store import FILES, SUBJECTS, Ledger, State
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.report import blocks as b
 from leakmeter.report import html
@@ -104,7 +104,7 @@ class Reader:
 
     def _present(self) -> Book | None:
         # Of a directory without a ledger not even the key of pseudonyms is made.
-        ledger = Ledger.of_user(self.path) if has_files(self.path) else None
+        ledger = Ledger.of_user(self.path) if any((self.path / name).exists() for name in FILES) else None
         state = (State() if ledger is None else ledger.state(), _stamp(self.path / SUBJECTS))
         if state == self._state:
             return self._book
