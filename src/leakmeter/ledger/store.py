@@ -92,7 +92,7 @@ class Ledger:
         self.file = path / FILE
         self.runs = path / "runs"
         """Directory of the measurements under way."""
-        self._held: tuple[str, dict[str, list[JsonObject]]] = "", {}
+        self._held: tuple[State, dict[str, list[JsonObject]]] = State(), {}
 
     @classmethod
     def of_user(cls, path: Path) -> Ledger:
@@ -121,13 +121,13 @@ class Ledger:
         """One whole state, and the rows of tables; all of them where none is named."""
         with self._reading() as database:
             state = self._state(database)
-            # Another thread may put others there; what was forgotten is not held any longer.
-            mark, held = self._held
-            rows = dict(held) if mark == state.mark else {}
+            # Another thread may hold others; what was forgotten, or is of a file that was replaced, is held no longer.
+            before, held = self._held
+            rows = dict(held) if before.mark == state.mark and before.n_commits <= state.n_commits else {}
             for table in tables or TABLES:
                 known = rows.get(table, [])
                 rows[table] = [*known, *select(database, table, len(known))]
-            self._held = state.mark, rows
+            self._held = state, rows
             return state, {table: rows[table] for table in tables or TABLES}
 
     def n_rows(self) -> int:

@@ -115,7 +115,7 @@ def make(database: sqlite3.Connection, *, temporary: bool = False) -> None:
 def insert(database: sqlite3.Connection, rows: Rows) -> None:
     """Add rows that are not there yet."""
     # Rows of a holder come last: until then it shows what was there before.
-    for table in (*_HOLDERS, *(KEYS.keys() - _HOLDERS.keys())):
+    for table in sorted(KEYS, key=lambda name: name not in _HOLDERS):
         columns = _columns(table)
         statement = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) SELECT :{', :'.join(columns)}"
         if table in _HOLDERS:
