@@ -23,11 +23,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.parquet as pq
-
 from benchmarks import ledger_day_log as day
 from leakmeter.ledger.keys import Keys
-from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.store import FILE, Ledger
 from leakmeter.ledger.totals import Book
 from leakmeter.meter import Meter
 
@@ -118,7 +116,7 @@ def _logged(data: Path, log: Path, model: str, sizes: day.Sizes) -> Row:
 
 def _killed_twice(run: _Program, ledger: Path) -> Iterator[Row]:
     """Add, killed once within a batch and once when a batch was committed; then to the end."""
-    if (ledger / "ledger.json").exists():
+    if Ledger.of_user(ledger).exists:
         return
     n_before, again = 0, set[str]()
     moments: tuple[tuple[str, Callable[[], bool]], ...] = (
@@ -163,7 +161,7 @@ def _parts(ledger: Path) -> dict[str, tuple[int, int]]:
 
 
 def _n_commits(ledger: Path) -> int:
-    return len(list(ledger.glob("events-*.parquet")))
+    return Ledger.of_user(ledger).state().n_commits
 
 
 def canonical(path: Path) -> dict[str, list[str]]:
@@ -279,14 +277,15 @@ def _forgetting(run: _Program, ledger: Path, out: Path) -> Iterator[Row]:
 
 
 def found_in(folder: Path, values: tuple[str, ...]) -> list[str]:
-    """Which values a file says, in its name, its bytes or, of Parquet, its rows."""
+    """Which values a file says, in its name, its bytes or, of a ledger, its rows and texts."""
     found = set()
     for path in folder.rglob("*"):
         said = str(path.relative_to(folder)).encode()
         if path.is_file():
             said += path.read_bytes()
-        if path.suffix == ".parquet":
-            said += json.dumps(pq.read_table(path).to_pylist(), default=str, ensure_ascii=False).encode()
+        if path.name == FILE:
+            store = Ledger.of_user(folder)
+            said += json.dumps([store.read()[1], store.texts()], default=str, ensure_ascii=False).encode()
         found |= {value for value in values if value.encode() in said}
     return sorted(found)
 

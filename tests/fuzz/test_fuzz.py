@@ -11,7 +11,9 @@ import hashlib
 import io
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -239,8 +241,8 @@ def _read_run(path: Path) -> None:
 
 
 @cache
-def _ledger() -> tuple[tuple[str, bytes], ...]:
-    """Files of a small ledger."""
+def _ledger() -> bytes:
+    """The file of a small ledger."""
     import tempfile
 
     from leakmeter.ledger.keys import Keys
@@ -248,46 +250,47 @@ def _ledger() -> tuple[tuple[str, bytes], ...]:
 
     with tempfile.TemporaryDirectory() as made:
         ledger = Ledger(Path(made, "ledger"), Keys(KEY))
-        ledger.commit(
-            {
-                "mentions": [
-                    {"content": "c", "entity": "e", "kind": "person", "n_mentions": 1, "words": ["w"], "initials": []}
-                ]
-            }
-        )
-        return tuple(
-            (path.name, path.read_bytes())
-            for path in sorted(ledger.path.iterdir())
-            if path.is_file() and path.suffix in (".json", ".parquet")
-        )
+        mention = {"content": "c", "entity": "e", "kind": "person", "n_mentions": 1, "words": ["w"], "initials": []}
+        measured = {"score": "s", "unit": "document", "n_tokens": 2, "kept": True}
+        kept = {"score": "s", "kept": json.dumps({"texts": {"context": SECRET}, "params": {}, "measurements": []})}
+        ledger.commit({"mentions": [mention], "measured": [measured], "texts": [kept]}, model={"name": "toy"})
+        return ledger.file.read_bytes()
 
 
 def _spoilt_ledger() -> st.SearchStrategy[bytes]:
-    def of(file: tuple[str, bytes]) -> st.SearchStrategy[bytes]:
-        name, content = file
-        made = json_files(json.loads(content)) if name.endswith(".json") else spoilt_bytes((content,))
-        return made.map(lambda held: _SEPARATOR.join((name.encode(), held)))
-
-    return st.one_of(*map(of, _ledger()))
+    """Files, and values of cells in JSON."""
+    cells = (
+        *(("ledger", name) for name in ("model", "mark", "n_commits")),
+        *(("tombstones", name) for name in ("kind", "n_rows")),
+        *(("mentions", name) for name in ("content", "n_mentions", "words")),
+        *(("texts", name) for name in ("score", "kept")),
+    )
+    held = st.one_of(
+        json_files({"name": SECRET}).map(lambda content: content.decode("utf-8", "replace")),
+        *(st.none(), st.text(max_size=20), st.integers(-(2**63), 2**63 - 1), st.floats()),
+    )
+    spoilt = st.tuples(st.sampled_from(cells), held).map(lambda cell: _SEPARATOR + json.dumps(cell).encode())
+    return st.one_of(spoilt_bytes((_ledger(),)), spoilt)
 
 
 def _read_ledger(content: bytes, folder: Path) -> None:
     from leakmeter.ledger.keys import Keys
-    from leakmeter.ledger.store import INDEX, Ledger
+    from leakmeter.ledger.store import Ledger
+    from leakmeter.ledger.tables import checksum
 
-    changed, _, held = content.partition(_SEPARATOR)
-    for name, known in _ledger():
-        (folder / name).write_bytes(known)
-    (folder / changed.decode()).write_bytes(held)
-    if changed.decode() != INDEX:
-        state = json.loads((folder / INDEX).read_bytes())
-        for part in state["parts"]:
-            if changed.decode() in part["files_sha256"]:
-                part["files_sha256"][changed.decode()] = hashlib.sha256(held).hexdigest()
-        (folder / INDEX).write_text(json.dumps(state), "utf-8")
     ledger = Ledger(folder, Keys(KEY))
-    holds(ledger.verify)
-    ledger.read()
+    if content.startswith(_SEPARATOR):
+        (table, column), value = json.loads(content[len(_SEPARATOR) :])
+        ledger.file.write_bytes(_ledger())
+        with closing(sqlite3.connect(ledger.file)) as database, database:
+            database.execute("INSERT INTO tombstones VALUES ('document', '2026-01-01', 1)")
+            database.execute(f"UPDATE {table} SET {column} = ?", (value,))
+            for number, *values, _ in database.execute("SELECT * FROM mentions").fetchall():
+                database.execute("UPDATE mentions SET checksum = ? WHERE number = ?", (checksum(values), number))
+    else:
+        ledger.file.write_bytes(content)
+    for read in (ledger.verify, ledger.read, ledger.texts, partial(ledger.part, "s")):
+        holds(read)
 
 
 def _template(content: bytes, folder: Path) -> None:

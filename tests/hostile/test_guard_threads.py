@@ -148,7 +148,7 @@ def keeping(folder: Path) -> Guard:
 
 def check_texts(ledger: Ledger) -> None:
     """What is said to be kept is there, and nothing else."""
-    assert {score for score, told in ledger.texts.all_texts() if told is not None} == Book(ledger).kept
+    assert {score for score, told in ledger.texts().items() if told is not None} == Book(ledger).kept
 
 
 def test_texts_that_are_gone_when_an_answer_is_counted_are_not_said_to_be_kept(folder: Path) -> None:

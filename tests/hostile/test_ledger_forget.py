@@ -6,8 +6,10 @@ import gzip
 import json
 import os
 import shutil
+import sqlite3
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -33,7 +35,7 @@ from leakmeter.errors import UsageError
 from leakmeter.ledger.forget import forget
 from leakmeter.ledger.keys import Keys
 from leakmeter.ledger.measuring import Measuring, add
-from leakmeter.ledger.store import Ledger
+from leakmeter.ledger.store import FILE, SUBJECTS, Ledger
 from leakmeter.ledger.totals import Book
 from leakmeter.runs.loading import KeptModel
 from leakmeter.traces import LoggedAnswer
@@ -55,6 +57,12 @@ def everything(folder: Path) -> str:
         said.append(str(path.relative_to(folder)).casefold())
         if path.is_file():
             said.append(said_in(path.read_bytes()))
+        if path.name == FILE:
+            # What a page's end cuts in two, and what is packed within.
+            with closing(sqlite3.connect(path)) as database:
+                tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+                cells = [cell for name in tables for row in database.execute(f"SELECT * FROM {name}") for cell in row]
+            said += [said_in(cell if isinstance(cell, bytes) else str(cell).encode()) for cell in cells]
     return " ".join(said)
 
 
@@ -138,12 +146,10 @@ def test_a_name_is_forgotten_however_it_is_spelled(empty: Ledger, spelling: str)
 
 
 def test_texts_that_cannot_be_read_go_too(ledger: Ledger) -> None:
-    path = next(
-        path
-        for path in ledger.texts.path.glob("*.json")
-        if WEATHER in path.read_text() and "Quill" not in path.read_text()
-    )
-    path.write_text(f'{{"texts": "{LEAK}')
+    texts = ((score, json.dumps(kept)) for score, kept in ledger.texts().items())
+    score = next(score for score, text in texts if WEATHER in text and "Quill" not in text)
+    with closing(sqlite3.connect(ledger.file)) as database, database:
+        database.execute("UPDATE texts SET kept = ? WHERE score = ?", (f'{{"texts": "{LEAK}', score))
     forget(ledger, "Ana Quill")
     assert left_in(ledger.path, "Ana Quill") == set()
 
@@ -221,11 +227,7 @@ def test_forgetting_that_is_killed_at_any_step_is_done_by_the_same_command(
 
 
 def test_what_is_half_written_goes_whoever_has_its_writers_number_now(ledger: Ledger) -> None:
-    for folder, name in (
-        (ledger.path, "names-00002-0000000000000000.parquet"),
-        (ledger.texts.path, "0" * 32 + ".json"),
-    ):
-        (folder / f"{name[:40]}.{os.getpid()}.{'0' * 16}.partial").write_text(LEAK)
+    (ledger.path / f"{SUBJECTS}.{os.getpid()}.{'0' * 16}.partial").write_text(LEAK)
     (ledger.path / "film.partial").write_text("no file of ours")
     forget(ledger, "Ana Quill")
     assert left_in(ledger.path, "Ana Quill") == set()

@@ -21,7 +21,7 @@ def all_rows(ledger: Ledger) -> dict[str, list[str]]:
 
 def texts(ledger: Ledger) -> dict[str, object]:
     """What is kept, but for how long it took."""
-    kept = {score: dict(told or {}) for score, told in ledger.texts.all_texts()}
+    kept = {score: dict(told or {}) for score, told in ledger.texts().items()}
     return {score: told for score, told in kept.items() if told.pop("cost")}
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
 import stat
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ from typing import Any
 import pytest
 
 from helpers.logged_answers import Echo, logged
+from leakmeter.core import database
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.ledger import measuring
+from leakmeter.ledger import measuring, store
 from leakmeter.ledger.budgets import Budget, check
 from leakmeter.ledger.forget import forget
 from leakmeter.ledger.keys import Keys
@@ -210,18 +213,14 @@ def test_killed_anywhere_it_goes_on_to_the_same_numbers(
     assert backend.n_rounds <= full.n_rounds - n_rounds + 7
 
 
-def test_a_kill_between_the_files_and_the_list_leaves_the_state_before(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_within_a_commit_leaves_the_state_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     added(ledger, day()[:1])
     before = all_rows(ledger)
     with monkeypatch.context() as killed:
-        killed.setattr(Ledger, "_replace", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
+        killed.setattr("leakmeter.ledger.tables._written", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             added(ledger, day()[1:])
     assert all_rows(ledger) == before
-    assert ledger.verify()[1]
-    ledger.tidy()
     assert not ledger.verify()[1]
     assert added(ledger, day()).n_added == 7
 
@@ -255,7 +254,7 @@ def test_forgetting_leaves_no_trace_in_any_file(ledger: Ledger, id_: str, gone: 
     assert not ledger.verify()[1]
     (stone,) = ledger.state().tombstones
     assert stone.kind == done.kind
-    assert id_ not in ledger.state().to_json().decode()
+    assert id_ not in repr(stone)
     left = Book(ledger)
     assert len(left.events) == n_events - done.n_events
     assert all(one.looks for one in left.told("document", by_recipient=True))
@@ -291,14 +290,52 @@ def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
     assert len(ledger.rows("events")) == 1
 
 
-def test_a_changed_file_is_found(ledger: Ledger) -> None:
+def test_a_changed_row_is_found(ledger: Ledger) -> None:
     added(ledger, day()[:2])
-    path = next(ledger.path.glob("scores-*.parquet"))
-    path.write_bytes(path.read_bytes()[:-1] + b"x")
-    fresh = Ledger(ledger.path, KEYS)
-    assert any(path.name in finding for finding in fresh.verify()[1])
+    with closing(sqlite3.connect(ledger.file)) as opened, opened:
+        opened.execute("UPDATE scores SET signed_nats = signed_nats + 1 WHERE number = 1")
+    assert any("a row of scores was changed" in finding for finding in ledger.verify()[1])
     with pytest.raises(StoreError, match="changed after it was written"):
-        Book(fresh)
+        Book(Ledger(ledger.path, KEYS))
+
+
+@pytest.mark.parametrize("page", [0, 3, -1])
+def test_a_damaged_file_is_found(ledger: Ledger, page: int) -> None:
+    added(ledger, day()[:2])
+    content = bytearray(ledger.file.read_bytes())
+    start = page * 4096 % len(content)
+    content[start : start + 4096] = b"x" * 4096
+    ledger.file.write_bytes(content)
+    (finding, *_) = ledger.verify()[1]
+    assert len(finding.splitlines()) == 1
+    with pytest.raises(StoreError, match="cannot be read"):
+        Book(Ledger(ledger.path, KEYS))
+
+
+def test_a_ledger_of_an_earlier_version_is_refused_and_left_as_it_is(ledger: Ledger) -> None:
+    ledger.path.mkdir()
+    (ledger.path / "ledger.json").write_text('{"schema": "leakmeter-ledger/1"}')
+    for use in (ledger.state, lambda: added(ledger, day()[:1]), lambda: forget(ledger, "file-7")):
+        with pytest.raises(StoreError, match="by another version of leakmeter; use that version, or make a new ledger"):
+            use()
+    assert [path.name for path in ledger.path.iterdir()] == ["ledger.json"]
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_state_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    added(ledger, day()[:1])
+    before = all_rows(ledger)
+    n_pages = ledger.file.stat().st_size // 4096
+    monkeypatch.setattr(store, "_PRAGMAS", (*store._PRAGMAS, f"max_page_count = {n_pages}"))
+    with pytest.raises(StoreError, match=r"^ledger '.*' cannot be written: database or disk is full$"):
+        added(ledger, [logged(n, PLAIN, LEAK * 9) for n in range(10, 60)])
+    assert all_rows(ledger) == before
+
+
+def test_a_ledger_that_is_in_use_for_too_long_is_one_line(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    added(ledger, day()[:1])
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.0)
+    with ledger.writing(), pytest.raises(StoreError, match="another process has used it for over 0 seconds; try again"):
+        Ledger(ledger.path, KEYS).commit({})
 
 
 def test_several_writers_at_once(ledger: Ledger) -> None:

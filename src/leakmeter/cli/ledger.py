@@ -293,8 +293,8 @@ def report(*, ledger: _Ledger = _DEFAULT, out: Path = Path("ledger.html"), show_
 def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, json: Flag = False) -> None:
     """Remove everything of one document, person, recipient or trace from a ledger.
 
-    The parts concerned are written anew and their files removed, with the texts that were kept. A tombstone without the
-    id says that something was forgotten. What is left, and where else to look, is told.
+    Its rows are deleted, with the texts that were kept, and the file is written anew without them. A tombstone without
+    the id says that something was forgotten. What is left, and where else to look, is told.
 
     Parameters
     ----------
@@ -311,8 +311,7 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
     from leakmeter.ledger.store import Ledger
 
     # A command that was killed before it committed anything has left texts too.
-    is_begun = Ledger.of_user(ledger).is_begun
-    done = forget_of(_opened(ledger, new=is_begun), id, kind)
+    done = forget_of(_opened(ledger, new=Ledger.of_user(ledger).runs.exists()), id, kind)
     if json:
         output.print_json(asdict(done))
         return
@@ -367,17 +366,17 @@ def query(
 
 @app.command
 def verify(*, ledger: _Ledger = _DEFAULT) -> None:
-    """Read every file of a ledger and compare it with its hash; exit with 1 if one is not what was written.
+    """Read every row of a ledger and compare it with its checksum; exit with 1 if one is not what was written.
 
     Parameters
     ----------
     ledger
         Directory of the ledger.
     """
-    n_files, findings = _opened(ledger).verify()
+    n_rows, findings = _opened(ledger).verify()
     for finding in findings:
         output.print_text(f"WRONG   {finding}")
-    output.print_text(f"{n_files:,} files, {len(findings):,} findings")
+    output.print_text(f"{n_rows:,} rows, {len(findings):,} findings")
     if findings:
         sys.exit(_BROKEN)
 
@@ -388,7 +387,6 @@ def _opened(path: Path, *, new: bool = False) -> Ledger:
     found = Ledger.of_user(path)
     if not new and not found.exists:
         raise StoreError(f"'{path}' holds no ledger; make one with `leakmeter ledger add`, or name one with --ledger")
-    found.tidy()
     return found
 
 

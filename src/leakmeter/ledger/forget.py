@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sqlite3
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,8 +13,8 @@ from typing import Any, Final
 
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import RECIPIENT
-from leakmeter.ledger.measuring import Measuring, sweep
-from leakmeter.ledger.store import Ledger, Tombstone
+from leakmeter.ledger.measuring import Measuring
+from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.subjects import write_edits
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.traces.places import normalised
@@ -29,6 +30,16 @@ _LEAST_NAME: Final = 4
 _LEAST_NUMBER: Final = 7
 """Digits of a number from which it is looked for however it is divided."""
 _SHOWN_FILES: Final = 5
+_SCORED: Final = "(SELECT by_document FROM events UNION SELECT by_entity FROM events)"
+_NEEDED_NO_MORE: Final = (
+    "looks WHERE event NOT IN (SELECT event FROM events)",
+    "mentions WHERE content NOT IN (SELECT content FROM looks)",
+    f"measured WHERE score NOT IN {_SCORED}",
+    f"scores WHERE score NOT IN {_SCORED}",
+    "scores WHERE target NOT IN (SELECT content FROM looks UNION SELECT entity FROM mentions)",
+    "names WHERE pseudonym NOT IN (SELECT entity FROM mentions UNION SELECT coalesce(recipient, '') FROM events)",
+)
+"""Rows that nothing leads to any more, in the order in which they are deleted."""
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
@@ -66,32 +77,49 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
     with ledger.measuring():
         # First of all, since it may hold what the ledger does not know of.
         left_over = _tidied(ledger)
-        book = Book(ledger)
-        try:
-            kind, found = _named(book, id_, kind)
-        except UsageError as error:
-            raise UsageError(f"{error}; {_WAS_LEFT}") if left_over else error from None
-        gone = _Gone(book, kind, found)
-        names = _names_in_clear(book, id_, kind, found)
-        others = _texts_of_others(book, gone, names) - gone.unread
-        gone.unread |= others
-        day = datetime.now(UTC).date().isoformat()
-        # Killed anywhere, the same command finds what is left: what is found by something goes before it.
-        ledger.texts.remove(others)
-        n_texts = len(others) + ledger.texts.remove_all_but(book.kept - gone.unread)
-        n_rows = ledger.rewrite(gone.keeps, lambda n: Tombstone(kind, day, n))
+        # Nobody adds anything between what is looked for and what is deleted.
+        with ledger.writing() as database:
+            book = Book(ledger)
+            try:
+                kind, found = _named(book, id_, kind)
+            except UsageError as error:
+                raise UsageError(f"{error}; {_WAS_LEFT}") if left_over else error from None
+            gone = _Gone(book, kind, found)
+            names = _names_in_clear(book, id_, kind, found)
+            gone.unread |= _texts_of_others(book, gone, names)
+            n_rows, n_texts = _deleted(database, gone)
         _tidied(ledger)
     return Forgotten(kind, n_rows, len(gone.events), n_texts, _left(book, gone, kind, names))
 
 
+def _deleted(database: sqlite3.Connection, gone: _Gone) -> tuple[int, int]:
+    """How many rows of tables, and how many kept texts, were deleted, and a tombstone laid."""
+    before = database.total_changes
+    for where, ids in (
+        ("events WHERE event", gone.events),
+        ("looks WHERE document", gone.documents),
+        ("mentions WHERE entity", gone.entities),
+        # With a number gone it is measured no more: another answer of the same text is measured anew.
+        ("measured WHERE score", gone.unread),
+    ):
+        database.executemany(f"DELETE FROM {where} = ?", [(id_,) for id_ in ids])
+    for where in _NEEDED_NO_MORE:
+        database.execute(f"DELETE FROM {where}")
+    n_rows = database.total_changes - before
+    database.execute("DELETE FROM texts WHERE score NOT IN (SELECT score FROM measured)")
+    n_texts = database.total_changes - before - n_rows
+    stone = (gone.kind, datetime.now(UTC).date().isoformat(), n_rows)
+    database.execute("INSERT INTO tombstones VALUES (?, ?, ?)", stone)
+    database.execute("UPDATE ledger SET mark = hex(randomblob(8))")
+    return n_rows, n_texts
+
+
 def _tidied(ledger: Ledger) -> bool:
-    """Remove what killed commands left; whether there was something."""
-    had_left = ledger.tidy() or ledger.runs.exists()
-    rows = {table: ledger.rows(table) for table in ("events", "mentions")}
-    left = {row["recipient"] for row in rows["events"]} | {row["entity"] for row in rows["mentions"]}
-    with ledger.writing():
-        write_edits(ledger, left)
-    return sweep(ledger) > 0 or had_left
+    """Remove what is deleted from the disk, and what killed commands left; whether there was some."""
+    ledger.vacuum()
+    _, rows = ledger.read("events", "mentions")
+    write_edits(ledger, {row["recipient"] for row in rows["events"]} | {row["entity"] for row in rows["mentions"]})
+    return ledger.remove_runs()
 
 
 def find(book: Book, id_: str, kind: str | None = None) -> tuple[str, str]:
@@ -159,13 +187,13 @@ def _names_in_clear(book: Book, id_: str, kind: str, found: Collection[str]) -> 
     if kind not in (SUBJECT, RECIPIENT):
         return set()
     pseudonyms = {name for name, subject in book.subject_of.items() if subject in found} if kind == SUBJECT else found
-    names = {row["name"] for row in book.ledger.rows("names", book.state) if row["pseudonym"] in pseudonyms}
+    names = {row["name"] for row in book.ledger.rows("names") if row["pseudonym"] in pseudonyms}
     is_name = not any(one.startswith(id_) for one in pseudonyms)
     return {name for name in (*names, *([id_] if is_name else [])) if kind == SUBJECT or len(name) >= _LEAST_NAME}
 
 
 class _Gone:
-    """Which rows go.
+    """What is forgotten, and what goes with it.
 
     Args:
         book: the ledger as it is.
@@ -175,64 +203,34 @@ class _Gone:
 
     def __init__(self, book: Book, kind: str, ids: Collection[str]) -> None:
         self.kind = kind
-        self.documents = set(ids) if kind == DOCUMENT else set()
-        events = [e for e in book.events if (kind, e["recipient"]) in {(RECIPIENT, i) for i in ids}]
-        events += [e for e in book.events if kind == TRACE and e["trace"] in ids]
-        self.events = {event["event"] for event in events}
-        looks = [row for row in book.ledger.rows("looks", book.state) if not self._of_look(row)]
-        left = [event for event in book.events if event["event"] not in self.events]
-        self.scores = {event[name] for event in left for name in _SCORES}
-        """Names of scores that are still needed."""
-        contents = {row["content"] for row in looks}
-        subjects = {name for name, subject in book.subject_of.items() if kind == SUBJECT and subject in ids}
-        self.mentions = {
-            (row["content"], row["entity"])
-            for row in book.mentions
-            if row["content"] in contents and row["entity"] not in subjects
-        }
-        """Contents and entities that are still mentioned."""
-        present = {event["event"]: set[str]() for event in book.events}
-        for row in book.ledger.rows("looks", book.state):
-            present[row["event"]].add(row["content"])
-        self.contents = {content for _, content in book.documents} - contents
-        entities = {entity for _, entity in self.mentions}
-        self.targets = contents | entities
-        """Contents and entities that scores may be of."""
-        self.names = entities | {event["recipient"] for event in left}
-        all_entities = {row["entity"] for row in book.mentions}
-        lost = self.contents | (all_entities - entities)
+        column = {RECIPIENT: "recipient", TRACE: "trace"}.get(kind)
+        self.events = {event["event"] for event in book.events if column is not None and event[column] in ids}
+        self.documents = set(ids) if kind == DOCUMENT else set[str]()
+        self.entities = {name for name, subject in book.subject_of.items() if kind == SUBJECT and subject in ids}
+        contents = {row["content"] for row in book.retrievals if not self._has(row)}
+        self.contents = {row["content"] for row in book.retrievals} - contents
+        """Of documents that are retrieved for no answer that stays."""
+        mentioned = {row["entity"] for row in book.mentions if row["content"] in contents} - self.entities
+        lost = self.contents | ({row["entity"] for row in book.mentions} - mentioned)
+        retrieved = {row["event"] for row in book.retrievals if row["content"] in lost}
         self.told_of = {
             event["event"]
             for event in book.events
-            if event["event"] in self.events
-            or present[event["event"]] & lost
-            or any(row["target"] in lost for row in book.scores_of(event))
+            if event["event"] in self.events | retrieved or any(row["target"] in lost for row in book.scores_of(event))
         }
         """Events whose prompts had what is forgotten."""
         self.unread = {event[name] for event in book.events if event["event"] in self.told_of for name in _SCORES}
         """Names of scores whose texts go."""
 
-    def _of_look(self, row: Mapping[str, Any]) -> bool:
+    def _has(self, row: Mapping[str, Any]) -> bool:
         return row["event"] in self.events or row["document"] in self.documents
-
-    def keeps(self, table: str, row: Mapping[str, Any]) -> bool:
-        """Whether a row stays."""
-        return {
-            "events": lambda: row["event"] not in self.events,
-            "looks": lambda: not self._of_look(row),
-            "scores": lambda: row["score"] in self.scores and row["target"] in self.targets,
-            # With a number gone it is measured no more: another answer of the same text is measured anew.
-            "measured": lambda: row["score"] in self.scores - self.unread,
-            "mentions": lambda: (row["content"], row["entity"]) in self.mentions,
-            "names": lambda: row["pseudonym"] in self.names,
-        }[table]()
 
 
 def _texts_of_others(book: Book, gone: _Gone, names: Collection[str]) -> set[str]:
     """Scores whose kept texts repeat what is forgotten: an answer or a document, as later turns do, or a name."""
-    keys, texts = book.ledger.keys, dict(book.ledger.texts.all_texts())
-    # Nobody knows what is in those that cannot be read; those that are gone were found by a command that was killed.
-    found = {score for score, told in texts.items() if told is None} | (book.kept - texts.keys())
+    keys, texts = book.ledger.keys, book.ledger.texts()
+    # Nobody knows what is in those that cannot be read.
+    found = {score for score, told in texts.items() if told is None}
     readable = {score: told for score, told in texts.items() if told is not None}
     said = set[str]()
     for score, told in readable.items():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -192,7 +191,7 @@ class Guard:
         """
         logged = self._logged(documents, query, answer, recipient, messages, temperature, trace_id)
         texts: dict[str, str] = {}
-        with self._model.lock, self._texts_held(), self._model.without_cache() as backend:
+        with self._model.lock, self._model.without_cache() as backend:
             rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, backend, texts))
             if rows.problems:
                 raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
@@ -215,18 +214,8 @@ class Guard:
         """
         if verdict.recorded:
             return verdict
-        rows = dict(verdict._rows.rows)
-        with self._texts_held():
-            # Texts of what nobody had counted may be gone by now.
-            rows["measured"] = [
-                {**row, "kept": row["kept"] and self.ledger.texts.has(row["score"])} for row in rows["measured"]
-            ]
-            self.ledger.commit(rows, model=verdict._rows.model)
+        self.ledger.commit(verdict._rows.rows, model=verdict._rows.model)
         return replace(verdict, recorded=True)
-
-    def _texts_held(self) -> AbstractContextManager[None]:
-        """Keep others from removing texts that no answer counts yet, where texts are kept."""
-        return self.ledger.measuring() if self._how.keep_texts else nullcontext()
 
     def _recorded(self, verdict: Verdict) -> Verdict:
         """The answer counted as told, unless another process has told so much since that it is not within any more."""

@@ -7,7 +7,6 @@ person is in a file that `forget` does not reach.
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.written import store_errors
 from leakmeter.errors import LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.ledger import flags
 from leakmeter.ledger.keys import RECIPIENT, SUBJECT
-from leakmeter.ledger.store import Ledger, other_model
-from leakmeter.ledger.tables import TABLES
+from leakmeter.ledger.store import Ledger, kept_texts, other_model
+from leakmeter.ledger.tables import KEYS, TEXTS
 from leakmeter.ledger.turns import Turns
 from leakmeter.text.build import PromptSettings
 from leakmeter.traces import LoggedAnswer, Refused, as_case
@@ -165,7 +163,7 @@ def add(
     if ledger.runs.exists():
         # One that was killed after its last answer was committed has left its texts.
         with ledger.measuring(notify):
-            sweep(ledger)
+            ledger.remove_runs()
     return done
 
 
@@ -233,7 +231,7 @@ def _add_batch(
     done.n_measured += found.n_measured
     done.problems += found.problems
     done.flagged.update(flag for event in found.rows["events"] for flag in event["flags"])
-    sweep(ledger)
+    ledger.remove_runs()
 
 
 @dataclass(slots=True)
@@ -271,7 +269,7 @@ def measured(
         )
     state, there = ledger.read("measured")
     scored = {row["score"]: row["n_tokens"] for row in there["measured"]}
-    rows: dict[str, list[JsonObject]] = {name: [] for name in TABLES}
+    rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
     found = Measured(rows)
     of_event: dict[int, dict[str, str]] = {number: {} for number in range(len(answers))}
     new: set[int] = set()
@@ -307,21 +305,6 @@ def measured(
             rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": one.recipient})
     found.n_measured = len(new & of_event.keys())
     return found
-
-
-def sweep(ledger: Ledger) -> int:
-    """Remove texts that no score needs: those of finished measurements, and what a kill left; for who may measure.
-
-    Returns:
-        Of how many scores texts were removed.
-
-    Raises:
-        StoreError: a file cannot be removed.
-    """
-    if ledger.runs.exists():
-        with store_errors(f"measurements in '{ledger.runs}' cannot be removed"):
-            shutil.rmtree(ledger.runs)
-    return ledger.texts.remove_all_but({row["score"] for row in ledger.rows("measured") if row["kept"]})
 
 
 def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> tuple[Setup, JsonObject]:
@@ -401,7 +384,7 @@ def _take(
     contents = {f"d{n}": ledger.keys.content(one.content_hash) for n, one in enumerate(answer.documents, 1)}
     rows["measured"].append({"score": key, "unit": setup.unit, "n_tokens": _n_tokens(part), "kept": keeps_texts})
     if keeps_texts:
-        ledger.texts.put(key, part, setup.measure.record())
+        rows[TEXTS].append(kept_texts(key, part, setup.measure.record()))
     numbers = _numbers(measurements, [span["name"] for span in texts["spans"] if span["kind"] == "unit"])
     for span in texts["spans"]:
         if span["kind"] != "unit":

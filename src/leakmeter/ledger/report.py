@@ -585,7 +585,7 @@ def heat_map(book: Book, score: str) -> b.Report:
     Raises:
         StoreError: its texts cannot be read.
     """
-    part, params = book.ledger.texts.get(score)
+    part, params = book.ledger.part(score)
     report: b.Report = InfluenceResult.report(list(InfluenceResult.from_run([part], params)))
     return report
 

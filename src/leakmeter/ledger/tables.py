@@ -1,16 +1,21 @@
-"""The tables of a ledger: their columns, what each means, and rows to Parquet and back."""
+"""The tables of a ledger: their columns, what each means, and their rows in SQLite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+import math
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from leakmeter.core.json_object import JsonObject
 
-_TEXT, _NATS, _COUNT = pa.string(), pa.float64(), pa.int32()
+_TEXT, _NATS, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int32(), pa.bool_()
+_TIME, _DAY, _TEXTS = pa.timestamp("us", tz="UTC"), pa.date32(), pa.list_(pa.string())
 
 
 def _schema(**columns: tuple[pa.DataType, str]) -> pa.Schema:
@@ -23,8 +28,8 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         trace=(_TEXT, "id of the trace, as it was logged"),
         span=(_TEXT, "id of the span, as it was logged"),
         draw=(_TEXT, "keyed hash of the draw: equal where one draw was shown more than once"),
-        time=(pa.timestamp("us", tz="UTC"), "when the answer was finished; null where that was not logged"),
-        day=(pa.date32(), "of the time, UTC"),
+        time=(_TIME, "when the answer was finished; null where that was not logged"),
+        day=(_DAY, "of the time, UTC"),
         recipient=(_TEXT, "keyed pseudonym; null where none was logged"),
         answer=(_TEXT, "keyed hash of the answer's text"),
         by_document=(_TEXT, "names the scores of documents"),
@@ -32,13 +37,13 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         n_tokens=(_COUNT, "tokens of the answer"),
         temperature=(_NATS, "at which it was scored"),
         decoding=(_TEXT, "how it was drawn, as it was logged; null where that is not known"),
-        flags=(pa.list_(_TEXT), "why no posterior is shown for sums that this answer is part of"),
+        flags=(_TEXTS, "why no posterior is shown for sums that this answer is part of"),
     ),
     "looks": _schema(
         event=(_TEXT, "the answer"),
         document=(_TEXT, "id of a document that was retrieved for it"),
         content=(_TEXT, "keyed hash of its text"),
-        present=(pa.bool_(), "whether the prompt had its text; otherwise it adds 0"),
+        present=(_FLAG, "whether the prompt had its text; otherwise it adds 0"),
     ),
     "scores": _schema(
         score=(_TEXT, "keyed hash of prompt, answer, model and settings"),
@@ -59,15 +64,15 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         score=(_TEXT, "as in scores; here also where nothing of the unit was found"),
         unit=(_TEXT, "'document' or 'entity'"),
         n_tokens=(_COUNT, "tokens of the answer"),
-        kept=(pa.bool_(), "whether the texts are kept"),
+        kept=(_FLAG, "whether the texts are kept"),
     ),
     "mentions": _schema(
         content=(_TEXT, "keyed hash of a document's text"),
         entity=(_TEXT, "keyed pseudonym of a value or person that it says"),
         kind=(_TEXT, "'person', 'phone', 'email', 'address', 'date', or a type of the user's"),
         n_mentions=(_COUNT, "places that say it"),
-        words=(pa.list_(_TEXT), "keyed hashes of the words of a person's name"),
-        initials=(pa.list_(_TEXT), "keyed hashes of their first letters"),
+        words=(_TEXTS, "keyed hashes of the words of a person's name"),
+        initials=(_TEXTS, "keyed hashes of their first letters"),
     ),
     "names": _schema(
         pseudonym=(_TEXT, "keyed pseudonym"),
@@ -77,62 +82,89 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
 }
 """All tables; rows of `names` are there with --keep-texts alone."""
 
-KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "events": ("event",),
-    "looks": ("event", "document", "content"),
-    "scores": ("score", "target"),
-    "measured": ("score",),
-    "mentions": ("content", "entity"),
-    "names": ("pseudonym", "kind", "name"),
+TEXTS: Final = "texts"
+"""A table with --keep-texts alone, and no view of `ledger query`: what heat maps are made of, as JSON, by score."""
+KEYS: Final[Mapping[str, str]] = {
+    "events": "event",
+    "looks": "event, document, content",
+    "scores": "score, target",
+    "measured": "score",
+    "mentions": "content, entity",
+    "names": "pseudonym, kind, name",
+    TEXTS: "score",
 }
-"""Columns that no two rows of a table share."""
-HOLDERS: Final[Mapping[str, tuple[str, str]]] = {"looks": ("events", "event"), "scores": ("measured", "score")}
+"""All tables in the file, and columns that no two rows of one share."""
+_HOLDERS: Final = {"looks": ("events", "event"), "scores": ("measured", "score"), TEXTS: ("measured", "score")}
 """Tables whose rows are added with a row of another one, and never again: which table, and the column of both."""
-
 Rows = Mapping[str, Sequence[JsonObject]]
 """Rows by table."""
 
 
-def unknown(rows: Rows, table: str, there: Callable[[str], Iterable[JsonObject]], *, is_cut: bool) -> list[JsonObject]:
-    """Rows of a table that are not there yet, each once.
-
-    Args:
-        rows: by table.
-        table: its name.
-        there: names of tables to the rows that they have.
-        is_cut: whether something was forgotten: then scores may be there whose measurement is not.
-    """
-    holder, column = HOLDERS.get(table, (table, ""))
-    fresh = {_key(row, KEYS[table]): row for row in rows.get(table, ())}
-    if column:
-        held = {row[column] for row in there(holder)}
-        fresh = {key: row for key, row in fresh.items() if row[column] not in held}
-    if fresh and (not column or (is_cut and table == "scores")):
-        for row in there(table):
-            fresh.pop(_key(row, KEYS[table]), None)
-    return list(fresh.values())
+def _columns(table: str) -> list[str]:
+    return ["score", "kept"] if table == TEXTS else [*TABLES[table].names, "checksum"]
 
 
-def _key(row: JsonObject, columns: Sequence[str]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in columns)
+def make(database: sqlite3.Connection, *, temporary: bool = False) -> None:
+    """Make all tables."""
+    for table, key in KEYS.items():
+        # VACUUM keeps numbers of rows, and so their order, only where a column has them.
+        columns = f"number INTEGER PRIMARY KEY, {', '.join(_columns(table))}, UNIQUE ({key})"
+        database.execute(f"CREATE {'TEMP' if temporary else ''} TABLE {table} ({columns})")
 
 
-def to_parquet(name: str, rows: Sequence[JsonObject]) -> bytes:
-    """Rows of a table as the content of a Parquet file; the same rows give the same bytes."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=TABLES[name]), sink, compression="zstd")
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+def insert(database: sqlite3.Connection, rows: Rows) -> None:
+    """Add rows that are not there yet."""
+    # Rows of a holder come last: until then it shows what was there before.
+    for table in sorted(KEYS, key=lambda name: name not in _HOLDERS):
+        columns = _columns(table)
+        statement = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) SELECT :{', :'.join(columns)}"
+        if table in _HOLDERS:
+            holder, column = _HOLDERS[table]
+            statement += f" WHERE NOT EXISTS (SELECT 1 FROM {holder} WHERE {column} = :{column})"
+        database.executemany(statement, [_written(table, row) for row in rows.get(table, ())])
 
 
-def from_parquet(name: str, content: bytes) -> list[dict[str, Any]]:
-    """Rows of a table.
+def select(database: sqlite3.Connection, table: str, first: int = 0) -> Iterator[JsonObject]:
+    """Rows of one of `TABLES`, in the order they were added, from a place in that order on.
 
     Raises:
-        ValueError: the file holds another table.
+        ValueError: one is not what was written.
     """
-    table = pq.read_table(pa.BufferReader(content))
-    if not table.schema.equals(TABLES[name]):
-        raise ValueError(f"it holds no table of {name}")
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
+    columns = _columns(table)
+    names = columns[:-1]
+    reads = [(field.name, _STORED[field.type][1]) for field in TABLES[table] if field.type in _STORED]
+    asked = f"SELECT {', '.join(columns)} FROM {table} ORDER BY number LIMIT -1 OFFSET ?"
+    for *values, written in database.execute(asked, (first,)):
+        if written != checksum(values):
+            raise ValueError(f"a row of {table} was changed after it was written")
+        row = dict(zip(names, values, strict=True))
+        for name, read in reads:
+            if row[name] is not None:
+                row[name] = read(row[name])
+        yield row
+
+
+_STORED: Final[Mapping[pa.DataType, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    _FLAG: (int, bool),
+    # SQLite has no NaN.
+    _NATS: (lambda nats: "NaN" if math.isnan(nats) else float(nats), float),
+    _TIME: (lambda time: time.astimezone(UTC).isoformat(), datetime.fromisoformat),
+    _DAY: (date.isoformat, date.fromisoformat),
+    _TEXTS: (json.dumps, json.loads),
+}
+"""From values of a column to what SQLite holds, and back, where that is not the same."""
+
+
+def _written(table: str, row: JsonObject) -> JsonObject:
+    if table == TEXTS:
+        return row
+    values = {name: row[name] for name in TABLES[table].names}
+    for field in TABLES[table]:
+        if field.type in _STORED and values[field.name] is not None:
+            values[field.name] = _STORED[field.type][0](values[field.name])
+    return {**values, "checksum": checksum(list(values.values()))}
+
+
+def checksum(values: list[Any]) -> int:
+    """Of the values of a row in SQLite; it finds accidents, and is no seal."""
+    return zlib.crc32(ascii(values).encode())

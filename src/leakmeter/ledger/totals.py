@@ -142,6 +142,8 @@ class Book:
         self.mentions = rows["mentions"]
         self.names: dict[str, str] = {row["pseudonym"]: row["name"] for row in rows["names"]}
         """By pseudonym, names in clear; none unless they are kept."""
+        self.retrievals = rows["looks"]
+        """Each answer with each document that was retrieved for it."""
         self.kept = {row["score"] for row in rows["measured"] if row["kept"]}
         """Scores whose texts are kept."""
         # What was forgotten in part and then came back was scored again, with the same numbers.

@@ -18,8 +18,8 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock
 
+from leakmeter.core.database import connected, transaction
 from leakmeter.core.written import make_private, open_private
 from leakmeter.errors import StoreError
 
@@ -274,19 +275,15 @@ class ScoresFile:
 def _open(path: Path) -> sqlite3.Connection:
     # SQLite gives the files beside it the same mode.
     os.close(open_private(path, os.O_RDWR))
-    # Closing may be left to whichever thread the garbage collector runs in.
-    connection = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
+    connection = connected(
+        *(path, f"page_size = {PAGE_BYTES}", "journal_mode = WAL"),
+        # A power failure may damage the file; it is disposable, and checksums tell.
+        *("synchronous = OFF", f"journal_size_limit = {64 * 2**20}"),
+        wait_seconds=_WAIT_SECONDS,
+    )
     # Text of a damaged entry need not be text.
     connection.text_factory = bytes
     try:
-        for pragma in (
-            f"page_size = {PAGE_BYTES}",
-            "journal_mode = WAL",
-            # A power failure may damage the file; it is disposable, and checksums tell.
-            "synchronous = OFF",
-            f"journal_size_limit = {64 * 2**20}",
-        ):
-            connection.execute(f"PRAGMA {pragma}").fetchall()
         with transaction(connection):
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -300,22 +297,6 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of what is written within, or, when it is left by an exception, nothing."""
-    # A transaction that begins by reading may find, when it comes to write, that another process was faster.
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        # SQLite itself has rolled back where the disk was full.
-        if connection.in_transaction:
-            with suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-        raise
 
 
 def bytes_taken(connection: sqlite3.Connection) -> int:

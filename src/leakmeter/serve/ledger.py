@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import anyio
-import pyarrow.parquet as pq
 from anyio import to_thread
 from markupsafe import Markup
 from starlette.requests import Request
@@ -30,7 +29,7 @@ from leakmeter.ledger import report as said
 from leakmeter.ledger.budgets import Budget
 from leakmeter.ledger.forget import find
 from leakmeter.ledger.keys import RECIPIENT
-from leakmeter.ledger.store import INDEX, SUBJECTS, Ledger
+from leakmeter.ledger.store import FILES, SUBJECTS, Ledger, State
 from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.report import blocks as b
 from leakmeter.report import html
@@ -75,7 +74,6 @@ class Reader:
 
     path: Path
     _state: object = None
-    _ledger: Ledger | None = None
     _book: Book | None = None
     _pages: OrderedDict[object, Any] = field(default_factory=OrderedDict)
     _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
@@ -105,22 +103,20 @@ class Reader:
         return found
 
     def _present(self) -> Book | None:
-        state = tuple(_stamp(self.path / name) for name in (INDEX, SUBJECTS))
+        # Of a directory without a ledger not even the key of pseudonyms is made.
+        ledger = Ledger.of_user(self.path) if any((self.path / name).exists() for name in FILES) else None
+        state = (State() if ledger is None else ledger.state(), _stamp(self.path / SUBJECTS))
         if state == self._state:
             return self._book
         # What was read is let go before what is there now is read.
         self._state, self._book = None, None
         self._pages.clear()
         book = None
-        if (self.path / INDEX).exists():
-            self._ledger = self._ledger or Ledger.of_user(self.path)
-            _check_size(self._ledger)
-            book = Book(self._ledger)
-            book = book if book.events else None
-        else:
-            self._ledger = None
-        self._state, self._book = state, book
-        return book
+        if ledger is not None:
+            _check_size(ledger)
+            book = Book(ledger)
+        self._state, self._book = state, book if book is not None and book.events else None
+        return self._book
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
@@ -139,18 +135,11 @@ def _check_size(ledger: Ledger) -> None:
         TooLargeError: the ledger has more than `MOST_ROWS`.
         StoreError: it cannot be read.
     """
-    n_rows = 0
-    for part in ledger.state().parts:
-        for name in part.files:
-            try:
-                n_rows += pq.read_metadata(ledger.path / name).num_rows
-            except (OSError, ValueError):
-                continue  # reading the rows says what is wrong
-        if n_rows > MOST_ROWS:
-            raise TooLargeError(
-                f"the ledger has more than the {MOST_ROWS:,} rows that pages are made of; ask it with `leakmeter "
-                "ledger query`"
-            )
+    if ledger.n_rows() > MOST_ROWS:
+        raise TooLargeError(
+            f"the ledger has more than the {MOST_ROWS:,} rows that pages are made of; ask it with `leakmeter "
+            "ledger query`"
+        )
 
 
 def reader_of(serving: Serving) -> Reader:

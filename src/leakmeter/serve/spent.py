@@ -7,7 +7,6 @@ given back. A process that dies gives nothing back.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -18,7 +17,8 @@ from typing import Final
 
 import regex
 
-from leakmeter.core.written import open_private, store_errors
+from leakmeter.core.database import connected, database_errors, make_file, transaction
+from leakmeter.core.written import store_errors
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.runs.nonce import made_directory
 from leakmeter.runs.pseudonym import pseudonym, read_secret
@@ -29,7 +29,6 @@ NANO: Final = 10**9
 """Amounts are whole numbers of 1e-9 nats, which add up without rounding."""
 _MOST_NATS: Final = 10**6
 _VERSION: Final = 2
-_WAIT_SECONDS: Final = 60.0
 _UNSEEN: Final = regex.compile(r"(?V1)[[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}]--[\s\x1c-\x1f]]")
 """Characters that nobody sees, such as a byte order mark, soft hyphens and joiners; white space is none."""
 _PUNCTUATION: Final = regex.compile(r"\p{P}")
@@ -139,10 +138,8 @@ class Spent:
 
     def _make(self) -> None:
         check = pseudonym(self._key, "this file")
-        # A file that is there is not opened beside SQLite, whose locks go with the first handle that is closed.
-        if not self._path.exists():
-            with store_errors(f"'{self._path}' cannot be made"):
-                os.close(open_private(self._path, os.O_RDWR))
+        with store_errors(f"'{self._path}' cannot be made"):
+            make_file(self._path)
         with self._changing() as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             if version not in (0, _VERSION):
@@ -164,18 +161,10 @@ class Spent:
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that no other process has a part in, on the disk at its end."""
-        try:
-            # Made nowhere but in `_make`: a file that somebody removed is missed, and not begun anew.
-            address = f"{self._path.absolute().as_uri()}?mode=rw"
-            with closing(sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)) as database:
-                # EXTRA also waits for the directory, without which a lost power supply could undo what was charged.
-                database.execute("PRAGMA synchronous = EXTRA")
-                database.execute("BEGIN IMMEDIATE")
-                try:
-                    yield database
-                except BaseException:
-                    database.execute("ROLLBACK")
-                    raise
-                database.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise StoreError(f"what was spent of epsilon cannot be kept in '{self._path}': {error}") from None
+        # EXTRA also waits for the directory, without which a lost power supply could undo what was charged.
+        with (
+            database_errors(f"what was spent of epsilon cannot be kept in '{self._path}'"),
+            closing(connected(self._path, "synchronous = EXTRA")) as database,
+            transaction(database),
+        ):
+            yield database

@@ -1,0 +1,90 @@
+"""SQLite files that are their owner's alone: made, opened, changed in whole transactions, and errors in one line."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from leakmeter.core.written import open_private, store_errors
+from leakmeter.errors import StoreError
+
+WAIT_SECONDS = 60.0
+"""For another process or thread that uses the file."""
+_making: Final = threading.Lock()
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file of mode 0600 where there is none.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    # A file that is there is not opened beside SQLite, whose locks go with the first handle that is closed.
+    with _making:
+        if not path.exists():
+            os.close(open_private(path, os.O_RDWR))
+
+
+def connected(path: Path | None, *pragmas: str, wait_seconds: float | None = None) -> sqlite3.Connection:
+    """A connection to a file that is there; each statement outside of `transaction` is one of its own.
+
+    Args:
+        path: the file; one that somebody removed is missed, and not begun anew. None for one in memory.
+        pragmas: such as "synchronous = EXTRA".
+        wait_seconds: for others that use it; `WAIT_SECONDS` by default.
+
+    Raises:
+        sqlite3.Error: it cannot be opened.
+    """
+    address = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=rw"
+    # Closing may be left to whichever thread the garbage collector runs in.
+    wait = WAIT_SECONDS if wait_seconds is None else wait_seconds
+    database = sqlite3.connect(address, uri=True, timeout=wait, isolation_level=None, check_same_thread=False)
+    try:
+        for pragma in pragmas:
+            database.execute(f"PRAGMA {pragma}").fetchall()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection, *, writes: bool = True) -> Iterator[None]:
+    """All of what is written within, or, when it is left by an exception, nothing; what is read is one state.
+
+    Args:
+        writes: keep others from writing from the beginning: who begins by reading may find, when it comes to write,
+            that another process was faster.
+    """
+    database.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        # SQLite itself has rolled back where the disk was full.
+        if database.in_transaction:
+            with suppress(sqlite3.Error):
+                database.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def database_errors(failed: str) -> Iterator[None]:
+    """Say in one line what an error of SQLite or of the operating system meant: 'FAILED: why'.
+
+    Args:
+        failed: what did, such as "ledger 'x' cannot be written".
+    """
+    try:
+        with store_errors(failed):
+            yield
+    except sqlite3.Error as error:
+        is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+        why = f"another process has used it for over {WAIT_SECONDS:.0f} seconds; try again" if is_busy else error
+        raise StoreError(f"{failed}: {why}") from None
