@@ -14,7 +14,6 @@ from enum import Enum
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS
-from leakmeter.data.plain import fields_of
 from leakmeter.errors import UsageError
 
 Fields = dict[str, Any]
@@ -37,6 +36,7 @@ SAMPLING: Final = {
 """Settings that say how an answer was drawn, and what libraries call them."""
 _BIASED: Final = ("logit_bias", "bad_words", "bad_words_ids", "allowed_token_ids")
 _CONSTRAINED: Final = (
+    "constrained",
     "response_format",
     "response_schema",
     "response_json_schema",
@@ -59,15 +59,10 @@ _NESTED: Final = (
     "generate_kwargs",
 )
 _MODEL: Final = ("model", "model_name", "model_id", "deployment_name", "azure_deployment")
-_ROLES: Final = {"human": "user", "ai": "assistant", "chatbot": "assistant", "model": "assistant"}
-_REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
+ROLES: Final = {"human": "user", "ai": "assistant", "chatbot": "assistant", "model": "assistant"}
+REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
 _IDS: Final = ("id", "id_", "node_id", "doc_id", "document_id")
 _METADATA_IDS: Final = ("id", "doc_id", "document_id", "chunk_id", "source", "file_path")
-
-
-def text_or_none(value: object) -> str | None:
-    """A short text, for messages about fields; None of anything else."""
-    return value[:60] if isinstance(value, str) else None
 
 
 def name_of(value: object) -> str | None:
@@ -75,24 +70,6 @@ def name_of(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value or None
     return str(value)
-
-
-def known_fields(case: object) -> Fields:
-    """The fields of a record of any kind that an answer has; those of a case that it has not are left out.
-
-    Raises:
-        UsageError: no record.
-    """
-    if case is None:
-        return {}
-    held = fields_of(case)
-    if held is None:
-        raise UsageError(f"an answer is a mapping or a record, not {type(case).__name__}")
-    fields = {str(name): value for name, value in held.items() if name not in ("query", "reference")}
-    if "id" in fields:
-        fields.setdefault("trace_id", fields.pop("id"))
-    # A record has all its fields, also those that say nothing.
-    return fields if isinstance(case, Mapping) else {name: value for name, value in fields.items() if value}
 
 
 def listed(value: Any) -> Any:
@@ -157,7 +134,7 @@ def _message(message: Any, number: int) -> Fields:
     # Of LlamaIndex, `content` is the text alone, and leaves other parts out.
     blocks = get("blocks")
     content, calls = content_of(blocks if isinstance(blocks, list) and blocks else parts)
-    made: Fields = {"role": _ROLES.get(role, role), "content": content}
+    made: Fields = {"role": ROLES.get(role, role), "content": content}
     for name in ("name", "tool_call_id"):
         if isinstance(held := get(name), str) and held:
             made[name] = held
@@ -189,6 +166,8 @@ def content_of(content: Any) -> tuple[str | list[Fields], list[Fields]]:
     calls: list[Fields] = []
     for part in content if isinstance(content, Iterable) and not isinstance(content, Mapping) else [content]:
         get = getter(part)
+        # A shell of OpenInference's attributes.
+        get = get if isinstance(part, str) or (inner := get("message_content")) is None else getter(inner)
         kind = "text" if isinstance(part, str) else _plain(get("type") or get("block_type")) or "text"
         text = part if isinstance(part, str) else next(filter(_is_text, map(get, ("text", "content"))), None)
         if kind in ("tool_call_response", "tool_result"):
@@ -210,8 +189,8 @@ def _is_text(value: object) -> bool:
 
 def _tool_call(call: Any) -> Fields:
     get = getter(call)
-    inner = get("function")
-    get = get if inner is None else getter(inner)
+    for shell in ("tool_call", "function"):
+        get = get if (inner := get(shell)) is None else getter(inner)
     arguments = next((found for name in _ARGUMENTS if (found := get(name)) is not None), "")
     return {"name": name_of(get("name") or get("tool_name")) or "", "arguments": as_text(arguments)}
 
@@ -224,14 +203,23 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def answer_text(content: Any) -> tuple[str, bool, bool]:
-    """What a model answered: its text, whether it calls tools, and whether it reasoned out of sight."""
-    said, calls = content_of(content)
-    if isinstance(said, str):
-        return said, bool(calls), False
-    kinds = {part["type"] for part in said}
-    text = "".join(part["text"] for part in said if part["type"] == "text")
-    return text, bool(calls), bool(kinds.intersection(_REASONING))
+def choice_of(content: Any, *, calls: object = None, has_reasoned: object = False, **fields: Any) -> Fields:
+    """One answer of a model's call.
+
+    Args:
+        content: text, or a list of parts.
+        calls: of tools, where they stand beside the content.
+        has_reasoned: whether it reasoned out of sight, where another field says so.
+        **fields: that are taken as they are.
+
+    Returns:
+        `answer`, which is empty where tools are called; `hidden_calls`, 1 where it reasoned; and the fields.
+    """
+    said, called = content_of(content)
+    kinds = set() if isinstance(said, str) else {part["type"] for part in said}
+    text = said if isinstance(said, str) else "".join(part["text"] for part in said if part["type"] == "text")
+    has_reasoned = bool(has_reasoned) or not kinds.isdisjoint(REASONING)
+    return {"answer": "" if calls or called else text, "hidden_calls": int(has_reasoned), **fields}
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
