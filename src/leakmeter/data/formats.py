@@ -201,7 +201,7 @@ def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
     yield {**rest, "query": asked, "context": context, "response": _first(fields, "response", "answer")}
 
 
-def _langchain(fields: Fields, where: str) -> Iterable[Fields]:
+def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
     if _texts(_first(fields, "chat_history")) not in (None, [], ""):
         raise DataError(f"{where}: 'chat_history' was part of the prompt; give the whole chat as 'messages'")
     answer = _first(fields, "result", "answer", "output", "response")
@@ -257,6 +257,18 @@ def _squad(fields: Fields, where: str) -> Iterable[Fields]:
             }
 
 
+def _fits_langchain(fields: Fields) -> bool:
+    """Whether a query and documents have names that its chains give them, or documents its `page_content`."""
+    if not _has(("query", "question", "input"), ("source_documents", "context", "documents"))(fields):
+        return False
+    held = _texts(_first(fields, "source_documents", "context", "documents"))
+    first = held[0] if isinstance(held, list) and held else None
+    inner = first.get("kwargs", first) if isinstance(first, Mapping) else {}
+    return _has(("input", "source_documents", "result"))(fields) or (
+        isinstance(inner, Mapping) and "page_content" in inner
+    )
+
+
 def _has(*groups: tuple[str, ...]) -> Callable[[Fields], bool]:
     """Whether one of each group of fields is there."""
     return lambda fields: all(any(name in fields for name in group) for group in groups)
@@ -292,13 +304,16 @@ _ALL = (
         "langchain",
         "input, question or query as the query, context or source_documents as the context, answer, result or output "
         "as the response",
+        _fits_langchain,
+        _renamed(_retrieved),
+    ),
+    Format(
+        "rag",
+        "query or question as the query, documents or context as the context, response, answer or output as the "
+        "response",
         # One that is not a case's own name, lest a misspelled name be passed over.
-        _has(
-            ("query", "question", "input"),
-            ("source_documents", "context", "documents"),
-            ("question", "input", "source_documents", "documents", "result", "answer", "output"),
-        ),
-        _renamed(_langchain),
+        _has(("query", "question"), ("context", "documents"), ("question", "documents", "answer", "output")),
+        _renamed(_retrieved),
     ),
 )
 FORMATS: dict[str, Format] = {format_.name: format_ for format_ in _ALL}

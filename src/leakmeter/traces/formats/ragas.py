@@ -20,7 +20,8 @@ def _fits(given: Record) -> bool:
     return "user_input" in given or "retrieved_contexts" in given or ("question" in given and "contexts" in given)
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+def read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    """The call that a sample tells of."""
     span = Span(
         named(first(given, "trace_id", "id")) or event_of(given), named(given.get("span_id")) or "1", where, "llm"
     )
@@ -53,4 +54,4 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     yield span
 
 
-FORMAT = Format("ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _read, lambda given: True)
+FORMAT = Format("ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, read, lambda given: True)
