@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leakmeter.core.case import Case
+from leakmeter.data.foreign import SHELLS, TEXTS
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 
 _ANSWERS = ("response", "completion", "answer", "output")
-_TEXTS = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
 _NAMES = ("title", "id", "id_", "doc_id", "document_id", "file_name")
 _METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
 
@@ -47,10 +47,10 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
     """
     if not isinstance(value, Mapping):
         return {"name": f"d{number}", "text": value}
-    for shell in ("node", "kwargs", "document"):
+    for shell in SHELLS:
         if isinstance(inner := value.get(shell), Mapping):
             value = inner
-    text: object = next((value[name] for name in _TEXTS if name in value), None)
+    text: object = next((value[name] for name in TEXTS if name in value), None)
     if text is None and isinstance(resource := value.get("text_resource"), Mapping):
         text = resource.get("text")
     if text is None:

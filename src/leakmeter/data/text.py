@@ -9,14 +9,21 @@ from typing import Any
 from leakmeter.errors import DataError
 
 
+def half_pair(text: str) -> int | None:
+    """Where a text has half of a surrogate pair, which no file and no answer can hold; None where it has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None
+
+
 def checked_text(value: object, field: str, where: str) -> str:
     """A JSON value that has to be text that can be written as UTF-8."""
     if not isinstance(value, str):
         raise DataError(f"{where}: '{field}' is {_kind(value)}, expected text")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {error.start}") from None
+    if (at := half_pair(value)) is not None:
+        raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {at}")
     return value
 
 

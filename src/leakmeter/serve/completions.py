@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from leakmeter.core.case import Case, Document, Message
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.core.plain import visible
+from leakmeter.data.text import half_pair
 from leakmeter.errors import UsageError
 from leakmeter.stats.logspace import COLDEST
 
@@ -181,10 +182,8 @@ def _object(body: bytes) -> dict[str, Any]:
 def _text(value: Any, path: str) -> str:
     if not isinstance(value, str):
         raise FieldError(path, f"{path} has to be a text")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise FieldError(path, f"{path} is no valid Unicode") from None
+    if half_pair(value) is not None:
+        raise FieldError(path, f"{path} is no valid Unicode")
     return value
 
 
