@@ -267,6 +267,10 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
     return tuple({"id": id_, "text": text} for id_, text in made)
 
 
+def _nothing(_: str) -> Any:
+    return None
+
+
 def _named_document(value: Any) -> tuple[Any, Any]:
     """By its file, where it has no id; a document of leakmeter is called by its name."""
     id_, text, look = _document(value)
@@ -283,14 +287,14 @@ def document_of(value: Any) -> tuple[Any, Any]:
 def _document(value: Any) -> tuple[Any, Any, Callable[[str], Any]]:
     """Id, text, and what else looks up in its metadata."""
     if isinstance(value, str):
-        return None, value, {}.get
+        return None, value, _nothing
     get = getter(value)
     for shell in SHELLS:
         if (inner := get(shell)) is not None and not isinstance(inner, str):
             get = getter(inner)
     text = next((held for name in TEXTS if isinstance(held := get(name), str)), None)
     metadata = listed(get("metadata"))
-    described = metadata.get if isinstance(metadata, Mapping) else {}.get
+    described = metadata.get if isinstance(metadata, Mapping) else _nothing
     ids = (held for look in (get, described) for name in IDS if (held := look(name)) not in (None, "", [], {}))
     return next((one for one in ids if not callable(one)), None), text, lambda name: described(name) or get(name)
 
