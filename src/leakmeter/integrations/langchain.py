@@ -10,8 +10,9 @@ from typing import Any, Self
 from leakmeter.data import foreign
 from leakmeter.data.foreign import Fields, choice_of, getter
 from leakmeter.integrations.log import AnswerLog
-from leakmeter.integrations.runs import Kind, Recorder, guarded
+from leakmeter.integrations.runs import Recorder, guarded
 from leakmeter.overriding import override
+from leakmeter.traces.span import Kind
 
 
 def _started(kind: Kind) -> Callable[..., None]:
@@ -53,7 +54,7 @@ class LangChainCallback(Recorder):
     def _begin(self, kind: Kind, run_id: Any, given: Mapping[str, Any], asked: Fields | None = None) -> None:
         told = given.get("metadata") or {}
         recipient = told.get("recipient") if told.get("recipient") is not None else told.get("user_id")
-        self._start(run_id, given.get("parent_run_id"), kind, asked, recipient=recipient)
+        self._start(run_id, given.get("parent_run_id"), kind, asked=asked, recipient=recipient)
 
     on_chain_start, on_tool_start, on_retriever_start = _started("other"), _started("tool"), _started("retriever")
 
@@ -61,12 +62,12 @@ class LangChainCallback(Recorder):
     def on_chat_model_start(self, serialized: Any, messages: list[list[Any]], *, run_id: Any, **kwargs: Any) -> None:
         """A chat model is sent messages."""
         chat = foreign.messages_of(next(iter(messages), ()))
-        self._begin("model", run_id, kwargs, {"messages": chat, **_settings(kwargs)})
+        self._begin("llm", run_id, kwargs, {"messages": chat, **_settings(kwargs)})
 
     @guarded
     def on_llm_start(self, serialized: Any, prompts: list[str], *, run_id: Any, **kwargs: Any) -> None:
         """A model is sent a text."""
-        self._begin("model", run_id, kwargs, {"prompt": next(iter(prompts), ""), **_settings(kwargs)})
+        self._begin("llm", run_id, kwargs, {"prompt": next(iter(prompts), ""), **_settings(kwargs)})
 
     @guarded
     def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:

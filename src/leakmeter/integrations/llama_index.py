@@ -32,7 +32,7 @@ class LlamaIndexCallback(Recorder):
     @guarded
     def span_exit(self, id_: str, result: Any = None, **_: Any) -> None:
         """A span has ended; that of a call that has not answered has returned a stream."""
-        if (run := self._run(id_)) is not None and run.kind != "model":
+        if (run := self._run(id_)) is not None and run.kind != "llm":
             self._end(id_, returned=result)
         if getattr(result, "__dict__", {}).get("response_gen") is not None and not is_answering():
             raise UsageError("a stream of LlamaIndex makes its call when it is read; query and read within `answering`")
@@ -63,7 +63,7 @@ class LlamaIndexCallback(Recorder):
         elif kind in ("LLMChatStartEvent", "LLMCompletionStartEvent"):
             if run is None:
                 raise UsageError("a call outside of all spans is not logged; add the callback as a span handler too")
-            run.kind, run.asked = "model", _asked(event, run.asked)
+            run.kind, run.asked = "llm", _asked(event, run.asked)
         elif run is None:
             return
         elif kind in ("LLMChatInProgressEvent", "LLMCompletionInProgressEvent"):

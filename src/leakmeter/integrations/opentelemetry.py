@@ -10,14 +10,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leakmeter.data.foreign import Fields, choice_of, getter, listed, messages_of, name_of, sampling_of
-from leakmeter.integrations.runs import Kind, Recorder, guarded
+from leakmeter.data.foreign import Fields, choice_of, getter, listed, messages_of, sampling_of
+from leakmeter.integrations.runs import Recorder, guarded
 from leakmeter.overriding import override
 from leakmeter.traces.formats import openinference, otel
 from leakmeter.traces.span import Span
 
-_KINDS: Final[Mapping[str, Kind]] = {"llm": "model", "retriever": "retriever", "reranker": "reranker", "tool": "tool"}
 _PREFIXES: Final = {"llm.": "LLM", "retrieval.documents.": "RETRIEVER", "reranker.": "RERANKER"}
+
+
+_RECIPIENTS: Final = ("user.id", "enduser.id", "enduser.pseudo.id")
 
 
 class _Step(Span):
@@ -56,22 +58,18 @@ class AnswerSpanProcessor(Recorder):
             held = {"openinference.span.kind": guess, **held}
         step = _Step("", "", "")
         (openinference.fill if is_openinference else otel.fill)(step, held)
-        given = openinference.replaced(held) if step.kind == "reranker" else []
-        is_read = step.kind in ("llm", "retriever", "reranker")
+        status = getattr(getattr(span, "status", None), "status_code", None)
         self._end(
             _ids(span)[0],
-            kind=_KINDS.get(step.kind, "other"),
-            asked=_asked(step) if step.kind == "llm" else {},
-            choices=_choices(step, held) if step.kind == "llm" else [],
-            documents=[{"id": id_, "text": text} for id_, text in step.documents],
-            replaced=[{"id": id_, "text": text} for id_, text in given],
+            kind=step.kind,
+            **(_call(step, held) if step.kind == "llm" else {}),
+            documents=_fields(step.documents),
+            replaced=_fields(openinference.replaced(held)) if step.kind == "reranker" else (),
             returned=(listed(held.get("output.value")), listed(held.get("gen_ai.output.messages"))),
-            recipient=next(
-                (held[name] for name in ("user.id", "enduser.id", "enduser.pseudo.id") if held.get(name)), None
-            ),
+            recipient=next((held[name] for name in _RECIPIENTS if held.get(name)), None),
             time=None if span.end_time is None else datetime.fromtimestamp(span.end_time / 1e9, UTC),
-            has_failed=getattr(getattr(getattr(span, "status", None), "status_code", None), "name", "") == "ERROR",
-            is_cut=is_read and _is_cut(span, held),
+            has_failed=getattr(status, "name", "") == "ERROR",
+            is_cut=step.kind in ("llm", "retriever", "reranker") and _is_cut(span, held),
         )
 
     def _on_ending(self, span: Any) -> None:
@@ -103,31 +101,30 @@ def _is_cut(span: Any, held: Mapping[str, Any]) -> bool:
     return isinstance(longest, int) and any(isinstance(one, str) and len(one) >= longest for one in held.values())
 
 
-def _asked(step: _Step) -> Fields:
-    """What a model was sent; nothing where the span does not say it."""
-    prompt, _ = step.prompt_and_answer
+def _fields(documents: list[list[str | None]]) -> tuple[Fields, ...]:
+    return tuple({"id": id_, "text": text} for id_, text in documents)
+
+
+def _call(step: _Step, held: Mapping[str, Any]) -> Fields:
+    """What a model was sent, which is empty where the span does not say it, and what it answered."""
+    prompt, said = step.prompt_and_answer
     if isinstance(prompt, Mapping) and "prompts" in prompt:
         first = next(iter(prompt["prompts"]), None)
-        sent = {"prompt": first if isinstance(first, str) else getter(getter(first)("prompt"))("text")}
+        asked: Fields = {"prompt": first if isinstance(first, str) else getter(getter(first)("prompt"))("text")}
     else:
-        sent = {"messages": messages_of(prompt)} if isinstance(prompt, list) and prompt else {}
-    if not any(sent.values()):
-        return {}
-    return {**sent, "model": step.model, "sampling": sampling_of(step.parameters), "n_tools": step.n_tools}
-
-
-def _choices(step: _Step, held: Mapping[str, Any]) -> list[Fields]:
-    _, said = step.prompt_and_answer
+        asked = {"messages": messages_of(prompt) if isinstance(prompt, list) else None}
+    settings = {"model": step.model, "sampling": sampling_of(step.parameters), "n_tools": step.n_tools}
     reasons = held.get("gen_ai.response.finish_reasons") or held.get("llm.finish_reason")
     reason = reasons if isinstance(reasons, str) else next(iter(reasons or ()), None)
-    return [
+    choices = [
         choice_of(
             one if isinstance(one, str) else (getter(one)("content") or getter(one)("parts")),
             calls=getter(one)("tool_calls"),
             has_reasoned=step.n_hidden,
-            finish_reason=name_of(getter(one)("finish_reason") or reason),
+            finish_reason=getter(one)("finish_reason") or reason,
             response_id=step.response_id,
         )
         for one in (said if isinstance(said, list) else [said])
         if one is not None
     ]
+    return {"asked": {**asked, **settings} if any(asked.values()) else {}, "choices": choices}

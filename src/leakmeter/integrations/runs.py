@@ -16,13 +16,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from leakmeter.data.foreign import Fields, documents_of, name_of, strings
 from leakmeter.errors import UsageError
 from leakmeter.integrations.log import AnswerLog, opened
+from leakmeter.traces.span import Kind
 
-Kind = Literal["model", "retriever", "reranker", "tool", "other"]
 MOST_OPEN: Final = 4096
 """Traces that are kept at a time; the oldest is ended when there are more."""
 
@@ -42,10 +42,11 @@ class Run:
     ended: int | None = None
     time: datetime | None = None
     has_failed: bool = False
+    is_cut: bool = False
     documents: tuple[Fields, ...] = ()
     """Of a retriever or a reranker."""
     replaced: tuple[Fields, ...] = ()
-    """Documents that a reranker was given, in place of which its own stand."""
+    """Of a reranker: what it was given, in place of which its own stand."""
     used: tuple[Fields, ...] = ()
     """Documents that the model calls below it were given, where the library says so."""
     streamed: Any = None
@@ -70,7 +71,6 @@ class _Trace:
     documents: tuple[Fields, ...] = ()
     runs: dict[str, Run] = field(default_factory=dict)
     n_open: int = 0
-    is_incomplete: bool = False
     is_spoiled: bool = False
     returned: Counter[str] = field(default_factory=Counter)
     """Texts that runs without parent returned, and how often."""
@@ -78,7 +78,7 @@ class _Trace:
     def calls(self) -> list[Run]:
         """Calls of models that have ended, without those around another call."""
         around = {above for run in self.runs.values() if run.choices for above in run.above()}
-        calls = [run for run in self.runs.values() if run.kind == "model" and run.ended and run not in around]
+        calls = [run for run in self.runs.values() if run.kind == "llm" and run.ended and run not in around]
         return sorted(calls, key=lambda run: run.ended or 0)
 
     def answers(self) -> list[tuple[Run, int]]:
@@ -130,7 +130,7 @@ class _Trace:
                 "documents": self.documents_for(run),
                 "hidden_calls": n_hidden + n_tools + run.choices[number]["hidden_calls"],
                 "interrupted": run.has_failed,
-                "incomplete": self.is_incomplete,
+                "incomplete": any(one.is_cut for one in self.runs.values()),
             }
         if not answers and any(run.is_whole() for run in calls):
             raise UsageError("an answer without text, such as a call of a tool, or without its prompt is not logged")
@@ -216,33 +216,23 @@ class Recorder:
         trace = self._of.get(str(id_))
         return None if trace is None else trace.runs[str(id_)]
 
-    def _start(
-        self,
-        id_: object,
-        parent: object = None,
-        kind: Kind = "other",
-        asked: Fields | None = None,
-        *,
-        trace_id: str | None = None,
-        recipient: object = None,
-    ) -> None:
+    def _start(self, id_: object, parent: object = None, kind: Kind = "other", **told: Any) -> None:
+        """A run begins; `told` may have `asked`, as of `Run`, and `recipient` and `trace_id` of its trace."""
         name, oldest = str(id_), None
         with self._lock:
             if name in self._of:
                 return
-            trace = self._of.get(str(parent)) or self._new_trace(trace_id or name)
-            trace.runs[name] = Run(name, self._run(parent), self._next(), kind, asked or {})
+            trace = self._of.get(str(parent)) or self._new_trace(told.get("trace_id") or name)
+            trace.runs[name] = Run(name, self._run(parent), self._next(), kind, told.get("asked") or {})
             trace.n_open += 1
-            trace.recipient = trace.recipient or name_of(recipient)
+            trace.recipient = trace.recipient or name_of(told.get("recipient"))
             self._of[name] = trace
             if len(self._traces) > MOST_OPEN:
                 oldest = next(iter(self._traces.values()))
         if oldest is not None:
             self._finish(oldest)
 
-    def _end(
-        self, id_: object, *, returned: Any = None, recipient: object = None, is_cut: bool = False, **known: Any
-    ) -> None:
+    def _end(self, id_: object, *, returned: Any = None, recipient: object = None, **known: Any) -> None:
         """A run has ended; `known` are fields of `Run`. One that has not begun, or has ended, is passed over."""
         with self._lock:
             trace, run = self._of.get(str(id_)), self._run(id_)
@@ -251,7 +241,6 @@ class Recorder:
             run.ended, run.time = self._next(), datetime.now(UTC)
             for name, value in known.items():
                 setattr(run, name, value)
-            trace.is_incomplete |= is_cut
             trace.recipient = trace.recipient or name_of(recipient)
             if run.parent is None:
                 trace.returned += strings(returned)
