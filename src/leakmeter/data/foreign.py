@@ -156,7 +156,7 @@ def _message(message: Any, number: int) -> Fields:
     # Of LlamaIndex, `content` is the text alone, and leaves other parts out.
     blocks = get("blocks")
     content, calls = content_of(blocks if isinstance(blocks, list) and blocks else parts)
-    made: Fields = {"role": ROLES.get(role, role), "content": content}
+    made: Fields = {"role": ROLES.get(role, role.lower()), "content": content}
     for name in ("name", "tool_call_id"):
         if isinstance(held := get(name), str) and held:
             made[name] = held

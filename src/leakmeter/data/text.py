@@ -6,16 +6,8 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+from leakmeter.core.plain import half_pair
 from leakmeter.errors import DataError
-
-
-def half_pair(text: str) -> int | None:
-    """Where a text has half of a surrogate pair, which no file and no answer can hold; None where it has none."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        return error.start
-    return None
 
 
 def checked_text(value: object, field: str, where: str) -> str:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leakmeter.core.plain import half_pair
 from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ROLES, TEXT_PARTS
-from leakmeter.data.text import half_pair
 from leakmeter.text.templates import PART_SEPARATOR
 from leakmeter.traces.answer import LoggedMessage
 from leakmeter.traces.plainly import is_record, parsed
