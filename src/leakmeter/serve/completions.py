@@ -32,6 +32,7 @@ _SHOWN: Final = 60
 _AS_TEXT: Final = "as text"
 _AS_PARTS: Final = "as parts"
 _EXPECTED: Final[Mapping[str, str]] = {
+    "model": "has to name a model of this server",
     "messages": "has to be a list with at least one message",
     "documents": "has to be a list of private texts; the other fields of a request are public",
     "n": f"has to be a whole number from 1 to {MOST_CHOICES:,}",
