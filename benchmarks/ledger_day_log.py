@@ -24,7 +24,7 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.sampling import sample
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.integrations import AnswerLog
+from leakmeter.integrations import AnswerLog, log_answer
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.units import starts_in_characters
 
@@ -235,7 +235,8 @@ def write(day: Day, path: Path, model: str) -> None:
     """
     log = AnswerLog(path, strict=True)
     for number, one in enumerate(day.exchanges):
-        log.record(
+        log_answer(
+            log,
             trace_id=f"day-{number + 1:04}",
             span_id="1",
             time=MORNING + timedelta(seconds=number * _EVERY_SECONDS),

@@ -64,6 +64,8 @@ RECORDS: list[tuple[str, dict[str, Any], Case]] = [
     ("langchain", {"input": "Who called?", "chat_history": [], "context": PAGES, "answer": "Anna called."}, CASE),
     ("langchain", {"question": "Who called?", "context": [*map(serialised, PAGES)], "output": "Anna called."}, CASE),
     ("langchain", {"question": "Who called?", "documents": PAGES, "answer": {"content": "Anna called."}}, CASE),
+    ("rag", {**ASKED, "documents": TEXTS, "response": "Anna called."}, UNNAMED),
+    ("rag", {"question": "Who called?", "context": TEXTS, "answer": "Anna called."}, UNNAMED),
     ("llamaindex", {**ASKED, "response": "Anna called.", "source_nodes": NODES, "metadata": {}}, CASE),
     ("llamaindex", {**ASKED, "response": {"response": "Anna called.", "source_nodes": NODES}}, CASE),
     (

@@ -23,6 +23,7 @@ import pytest
 from helpers.logged_answers import Echo, logged
 from helpers.logged_traffic import WRITERS, exchanges
 from leakmeter.data import opened as opened_module
+from leakmeter.data import streamed as records_module
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.ledger import measuring
 from leakmeter.ledger.keys import Keys
@@ -33,7 +34,6 @@ from leakmeter.runs.loading import KeptModel
 from leakmeter.traces import LoggedAnswer, LoggedMessage, Place, Reason, TraceReader, as_case
 from leakmeter.traces import places as places_module
 from leakmeter.traces import reader as reader_module
-from leakmeter.traces import records as records_module
 from leakmeter.traces.answer import LoggedDocument
 from leakmeter.traces.places import Retrieved, find
 from leakmeter.traces.refused import Refused, Unusable

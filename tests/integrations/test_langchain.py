@@ -92,7 +92,7 @@ def logged(log: AnswerLog) -> list[dict[str, Any]]:
 
 
 def is_empty(callback: LangChainCallback) -> bool:
-    return not callback._runs._of and not callback._runs._traces
+    return not callback._of and not callback._traces
 
 
 def test_the_libraries_are_not_imported() -> None:

@@ -13,14 +13,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from leakmeter.core.case import Case, Document, Message
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.integrations import AnswerLog, record
+from leakmeter.integrations import AnswerLog, log_answer
 
 SAID: dict[str, Any] = {"prompt": "Note: Anna Ek called at nine. Who called?", "answer": "Anna Ek."}
 
@@ -31,7 +29,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    written = record(
+    written = log_answer(
         path,
         messages=[{"role": "system", "content": "Notes: Anna Ek called at nine."}, ("user", "Who called?")],
         documents={"call-1": "Anna Ek called at nine."},
@@ -76,8 +74,8 @@ def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
 def test_what_is_not_given_is_missing_and_ids_are_random(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl")
     before = datetime.now(UTC)
-    assert log.record(SAID)
-    assert log.record(SAID)
+    assert log_answer(log, **SAID)
+    assert log_answer(log, **SAID)
     first, second = lines(log.path)
     assert first["prompt"] == SAID["prompt"]
     assert "messages" not in first
@@ -87,32 +85,11 @@ def test_what_is_not_given_is_missing_and_ids_are_random(tmp_path: Path) -> None
     assert before <= datetime.fromisoformat(first["time"]) <= datetime.now(UTC)
 
 
-def test_a_case_may_be_a_mapping_an_object_or_a_case(tmp_path: Path) -> None:
-    log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
-    log.record({"id": 7, "prompt": "p", "response": "r", "context": ["one", "two", "one"], "query": "q"})
-    log.record(
-        Case(
-            id="c",
-            messages=(Message("user", "user 1", (Document("user 1", "Who "), Document("user 1", "called?"))),),
-            documents=(Document("call-1", "Anna Ek called."),),
-            response="Anna Ek.",
-            decoding="greedy",
-        )
-    )
-    first, second = lines(log.path)
-    assert first["trace_id"] == "7"
-    assert first["documents"] == [{"id": None, "text": "one"}, {"id": None, "text": "two"}]
-    assert second["trace_id"] == "c"
-    assert second["sampling"] == {"decoding": "greedy"}
-    assert [part["text"] for part in second["messages"][0]["content"]] == ["Who ", "called?"]
-    assert second["documents"] == [{"id": "call-1", "text": "Anna Ek called."}]
-
-
 def test_no_answer_no_line(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl")
-    assert log.record(prompt="p", answer=None) is False
-    assert log.record(prompt="p", answer="") is False
-    assert log.record(prompt="p") is False
+    assert log_answer(log, prompt="p", answer=None) is False
+    assert log_answer(log, prompt="p", answer="") is False
+    assert log_answer(log, prompt="p") is False
     assert log.lost == 0
     assert not log.path.exists()
 
@@ -138,10 +115,10 @@ def test_what_is_no_answer_is_refused_and_raises_where_asked(
     fields: dict[str, Any], why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(UsageError, match=why):
-        AnswerLog(tmp_path / "strict.jsonl", strict=True).record(fields)
+        log_answer(AnswerLog(tmp_path / "strict.jsonl", strict=True), **fields)
     log = AnswerLog(tmp_path / "answers.jsonl")
-    assert log.record(fields) is False
-    assert log.record(fields) is False
+    assert log_answer(log, **fields) is False
+    assert log_answer(log, **fields) is False
     assert log.lost == 2
     assert [one.levelno for one in caplog.records] == [logging.WARNING]
     assert not list(tmp_path.iterdir())
@@ -151,13 +128,13 @@ def test_the_file_is_its_owners_alone_and_so_are_directories_made_for_it(tmp_pat
     path = tmp_path / "new" / "answers.jsonl"
     previous = os.umask(0)
     try:
-        record(path, SAID)
+        log_answer(path, **SAID)
     finally:
         os.umask(previous)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     path.chmod(0o644)
-    record(path, SAID)
+    log_answer(path, **SAID)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(lines(path)) == 2
 
@@ -175,7 +152,7 @@ HOSTILE = [
 @pytest.mark.parametrize("text", HOSTILE)
 def test_texts_are_data(text: str, tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    record(path, prompt=text, answer=text, documents={text: text}, recipient=text, model=text, trace_id=text)
+    log_answer(path, prompt=text, answer=text, documents={text: text}, recipient=text, model=text, trace_id=text)
     held = path.read_bytes()
     assert held.isascii()
     assert held.count(b"\n") == 1
@@ -189,7 +166,7 @@ def many(path: str, name: str) -> None:
     log = AnswerLog(path, strict=True)
     with ThreadPoolExecutor(4) as threads:
         # Longer than a page and than what a pipe takes at once.
-        list(threads.map(lambda i: log.record(prompt="p" * (i * 997), answer=f"{name}-{i}"), range(40)))
+        list(threads.map(lambda i: log_answer(log, prompt="p" * (i * 997), answer=f"{name}-{i}"), range(40)))
 
 
 def test_threads_and_processes_write_whole_lines(tmp_path: Path) -> None:
@@ -208,10 +185,10 @@ def test_threads_and_processes_write_whole_lines(tmp_path: Path) -> None:
 
 def test_a_line_after_a_cut_one_stands_alone(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    record(path, SAID)
+    log_answer(path, **SAID)
     with path.open("ab") as file:
         file.write(b'{"schema": "leakmeter-answer/1", "answer": "An')
-    record(path, SAID)
+    log_answer(path, **SAID)
     first, cut, last = path.read_bytes().splitlines()
     assert json.loads(first)["answer"] == json.loads(last)["answer"] == "Anna Ek."
     assert cut.endswith(b'"An')
@@ -219,14 +196,14 @@ def test_a_line_after_a_cut_one_stands_alone(tmp_path: Path) -> None:
 
 LIMITED = """
 import resource, sys
-from leakmeter.integrations import AnswerLog
+from leakmeter.integrations import AnswerLog, log_answer
 log = AnswerLog(sys.argv[1])
-assert log.record(prompt="p", answer="first")
+assert log_answer(log, prompt="p", answer="first")
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
-assert not log.record(prompt="secret" * 1000, answer="second")
-assert not log.record(prompt="secret" * 1000, answer="second")
+assert not log_answer(log, prompt="secret" * 1000, answer="second")
+assert not log_answer(log, prompt="secret" * 1000, answer="second")
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-assert log.record(prompt="p", answer="third")
+assert log_answer(log, prompt="p", answer="third")
 assert log.lost == 2
 """
 
@@ -270,14 +247,14 @@ def test_a_write_that_fails_is_said_once_without_a_text_and_raises_nothing(
     path = place(kind, tmp_path)
     mode = path.stat().st_mode if path.exists() else None
     log = AnswerLog(path)
-    assert [log.record(SAID) for _ in range(3)] == [False] * 3
+    assert [log_answer(log, **SAID) for _ in range(3)] == [False] * 3
     assert log.lost == 3
     (said,) = caplog.records
     assert said.name == "leakmeter.integrations"
     assert "cannot be written" in said.getMessage()
     assert "Anna" not in said.getMessage()
     with pytest.raises(StoreError, match="cannot be written"):
-        AnswerLog(path, strict=True).record(SAID)
+        log_answer(AnswerLog(path, strict=True), **SAID)
     assert mode == (path.stat().st_mode if path.exists() else None)
     if kind == "a link":
         assert (tmp_path / "other").read_text() == "kept"
@@ -292,7 +269,6 @@ def test_objects_that_raise_do_no_harm_and_say_no_text(tmp_path: Path, caplog: p
             raise RuntimeError("Anna Ek")
 
     log = AnswerLog(tmp_path / "answers.jsonl")
-    assert log.record(prompt="p", answer="a", documents=[Hostile()]) is False
-    assert log.record(SimpleNamespace(prompt="p", answer="a")) is False
+    assert log_answer(log, prompt="p", answer="a", documents=[Hostile()]) is False
     assert "Anna" not in caplog.text
     assert "RuntimeError" in caplog.text

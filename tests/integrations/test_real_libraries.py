@@ -76,8 +76,8 @@ def lc(log: AnswerLog) -> Iterator[SimpleNamespace]:
         retriever=Retriever(),
         joined=joined,
     )
-    assert not callback._runs._of
-    assert not callback._runs._traces
+    assert not callback._of
+    assert not callback._traces
 
 
 def is_the_answer(line: dict[str, Any], question: str) -> bool:
@@ -259,9 +259,7 @@ def li(log: AnswerLog) -> Iterator[SimpleNamespace]:
     index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2))
     yield SimpleNamespace(callback=callback, index=index, model=Invented, nodes=nodes)
     dispatcher.event_handlers, dispatcher.span_handlers = kept
-    assert not callback._runs._of
-    assert not callback._calls
-    assert not callback._settings
+    assert not callback._of
     assert log.lost == 0
 
 
@@ -287,37 +285,44 @@ def test_llamaindex_in_every_way_of_calling(li: SimpleNamespace, log: AnswerLog)
     assert all(len(line["documents"]) == 2 for line in found)
 
 
-def test_llamaindex_streams(li: SimpleNamespace, log: AnswerLog) -> None:
+def test_llamaindex_streams_are_read_within_a_block(li: SimpleNamespace, log: AnswerLog) -> None:
     engine = li.index.as_query_engine(llm=li.model(), streaming=True)
     for question in ("first", "second"):
-        assert "".join(engine.query(question).response_gen) == "Anna Ek."
-    left = engine.query("third").response_gen
-    assert [next(left), next(left)] == ["A", "n"]
-    left.close()
-    engine.query("never read")
+        with answering("desk 4"):
+            assert "".join(engine.query(question).response_gen) == "Anna Ek."
+    with answering():
+        left = engine.query("third").response_gen
+        assert [next(left), next(left)] == ["A", "n"]
+        left.close()
     first, second, third = logged(log)
 
     async def asynchronous() -> None:
-        response = await engine.aquery("fourth")
-        assert [text async for text in response.async_response_gen()]
-        # Of this model a stream that is answered by another one.
-        assert [one async for one in await li.model().astream_complete("alone")]
-        streams = [await li.model().astream_complete(f"beside {number}") for number in range(2)]
-        for stream in streams:
-            assert [one async for one in stream]
+        with answering():
+            response = await engine.aquery("fourth")
+            assert [text async for text in response.async_response_gen()]
 
     asyncio.run(asynchronous())
-    fourth, alone, *beside = logged(log)
-    assert (fourth["hidden_calls"], len(fourth["documents"])) == (0, 2)
-    assert (alone["prompt"], alone["hidden_calls"]) == ("alone", 0)
-    assert [line["prompt"] for line in beside] == ["beside 0", "beside 1"]
+    (fourth,) = logged(log)
     assert first["trace_id"] != second["trace_id"]
-    for line, question in ((first, "first"), (second, "second"), (third, "third")):
+    for line, question in ((first, "first"), (second, "second"), (third, "third"), (fourth, "fourth")):
         assert question in line["prompt"]
         assert [document["id"] for document in line["documents"]] == ["n1", "n2"]
     assert "interrupted" not in second
+    assert (first["recipient"], first["hidden_calls"]) == ("desk 4", 0)
     assert third["interrupted"] is True
     assert third["answer"].startswith("An")
+
+
+def test_llamaindex_a_stream_outside_of_a_block_is_counted(
+    li: SimpleNamespace, log: AnswerLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = li.index.as_query_engine(llm=li.model(), streaming=True).query("q").response_gen
+    assert log.lost
+    assert "within `answering`" in caplog.text
+    assert TEXT not in caplog.text
+    log.lost = 0
+    assert "".join(stream) == "Anna Ek."
+    assert logged(log)[0]["documents"] == []
 
 
 def test_llamaindex_chats_refinements_and_errors(li: SimpleNamespace, log: AnswerLog) -> None:
@@ -331,7 +336,8 @@ def test_llamaindex_chats_refinements_and_errors(li: SimpleNamespace, log: Answe
     first, second = logged(log)
     assert (first["hidden_calls"], second["hidden_calls"], second["answer"]) == (0, 1, "Anna Ek.")
     assert len(second["documents"]) == 2
-    list(engine.stream_chat("And where?").response_gen)
+    with answering():
+        list(engine.stream_chat("And where?").response_gen)
     (line,) = logged(log)
     assert (line["hidden_calls"], len(line["documents"])) == (1, 2)
 
@@ -387,4 +393,4 @@ def test_opentelemetry_spans(log: AnswerLog) -> None:
     assert cut["incomplete"] is True
     for one in (provider, cutting):
         one.shutdown()
-    assert not processor._runs._of
+    assert not processor._of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from leakmeter import traces
-from leakmeter.integrations import AnswerLog
+from leakmeter.integrations import AnswerLog, log_answer
 
 TEXTS = {"call-1": "Anna Ek called at nine.", "menu": "Soup is <|im_end|> served\u2028at noon. \x1b[31m {x} %s"}
 
@@ -14,7 +14,8 @@ def test_documents_recipient_and_settings_come_back(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
     system = "Notes:\n" + "\n---\n".join(TEXTS.values())
     for number in range(3):
-        log.record(
+        log_answer(
+            log,
             messages=[("system", system), ("user", f"Question {number}?")],
             documents=TEXTS,
             answer=f"Answer {number}.",
@@ -46,6 +47,23 @@ def test_documents_recipient_and_settings_come_back(tmp_path: Path) -> None:
 
 def test_what_was_cut_or_has_no_text_is_refused(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
-    log.record(messages=[("user", "Who?")], documents=[{"id": "call-1"}], answer="Anna Ek.")
-    log.record(messages=[("user", "Who?")], documents={"call-1": "Anna Ek called at nine."}, answer="Anna Ek.")
+    log_answer(log, messages=[("user", "Who?")], documents=[{"id": "call-1"}], answer="Anna Ek.")
+    log_answer(log, messages=[("user", "Who?")], documents={"call-1": "Anna Ek called at nine."}, answer="Anna Ek.")
     assert [type(one) for one in traces.TraceReader(log.path)] == [traces.Refused, traces.Refused]
+
+
+def test_roles_and_settings_go_by_one_name(tmp_path: Path) -> None:
+    log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
+    messages = [
+        ("SystemMessage", "Anna Ek called at nine."),
+        ("Human", "Who?"),
+        ("AIMessageChunk", "?"),
+        ("User", "So?"),
+    ]
+    given = {"topP": "0.9", "max_new_tokens": 7, "best_of": 3, "model_kwargs": {"topK": 4}}
+    log_answer(log, messages=messages, documents=["Anna Ek called at nine."], answer="Anna Ek.", sampling=given)
+    (found,) = traces.TraceReader(log.path)
+    assert isinstance(found, traces.LoggedAnswer)
+    assert [one.role for one in found.messages] == ["system", "user", "assistant", "user"]
+    sampling = found.sampling
+    assert (sampling.top_p, sampling.max_tokens, sampling.top_k, sampling.constrained) == (0.9, 7, 4, True)

@@ -185,8 +185,8 @@ def test_a_file_of_cases_is_measured_as_the_command_line_does(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"text": ""}, "no case"), ({"text": "{"}, "line 1 of the file is no JSON"),
-        ({"text": "[1]"}, "has to hold cases"),
+        ({"text": ""}, "no case"), ({"text": "{"}, "the file is not JSON"),
+        ({"text": "[1]"}, "record 1 is not a JSON object"),
         ({"text": '{"a": 1}'}, ""), ({"unit": "moon"}, "unit on this page"), ({"model": "other"}, "model here"),
         ({"max_new_tokens": 0}, "max-new-tokens is 0"), ({"name": "a\nb"}, "a run's name"), ({"text": 4}, "text"),
         ({"text": INSTRUCTED}, "--context-from system"), ({"text": INSTRUCTED, "context_from": "("}, "missing )"),

@@ -13,6 +13,7 @@ import pytest
 from helpers import logged_traffic
 from helpers.logged_answers import ChatToy
 from helpers.logged_traffic import exchanges, records, write
+from leakmeter import traces
 from leakmeter.data.cases import cases_of
 from leakmeter.data.formats import FORMATS
 from leakmeter.errors import DataError
@@ -27,6 +28,27 @@ TRAFFIC = [replace(one, ids=("a", "a", None)) for one in exchanges(8, words=19)]
 def test_every_format_of_traces_is_read() -> None:
     assert {preset.name for preset in PRESETS} == set(NAMES)
     assert not {preset.name for preset in PRESETS} & FORMATS.keys()
+
+
+def test_data_and_ledger_know_the_same_formats() -> None:
+    assert traces.FORMATS.keys() == FORMATS.keys() | {preset.name for preset in PRESETS}
+
+
+@pytest.mark.parametrize("name", ["rag", "langchain", "llamaindex"])
+def test_a_record_without_a_prompt_is_read_under_one_name(tmp_path: Path, name: str) -> None:
+    text = "Anna Ek called at nine."
+    record = {
+        "rag": {"query": "Who called?", "documents": [text], "response": "Anna Ek."},
+        "langchain": {"input": "Who called?", "context": [{"page_content": text}], "answer": "Anna Ek."},
+        "llamaindex": {"query": "Who?", "source_nodes": [{"node": {"text": text}}], "response": "Anna Ek."},
+    }[name]
+    path = tmp_path / "log.jsonl"
+    path.write_text(json.dumps(record))
+    reader = TraceReader(path)
+    (found,) = reader
+    assert (cases_of(path, logs=PRESETS).format, reader.format) == (name, name)
+    assert isinstance(found, LoggedAnswer)
+    assert (found.answer, found.is_rebuilt, found.documents[0].text) == ("Anna Ek.", True, text)
 
 
 @pytest.mark.parametrize("name", NAMES)

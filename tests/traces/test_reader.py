@@ -9,14 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from helpers import logged_traffic
 from helpers.logged_traffic import WRITERS, exchanges, records, write
+from leakmeter.data import streamed as records_module
 from leakmeter.errors import DataError, StoreError, UnknownNameError
 from leakmeter.traces import LoggedAnswer, Reason, Refused, TraceReader
 from leakmeter.traces import reader as reader_module
-from leakmeter.traces import records as records_module
 from leakmeter.traces import spool as spool_module
 
 TRAFFIC = exchanges(8)
@@ -256,3 +257,21 @@ def test_a_log_may_begin_with_lines_of_no_format(tmp_path: Path, monkeypatch: py
 def test_a_byte_order_mark_is_no_part_of_a_record(tmp_path: Path) -> None:
     path = logged(tmp_path / "log.jsonl", b"\xef\xbb\xbf" + GOOD[0].encode())
     assert len(read(path)[1]) == 1
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".csv.gz"])
+def test_a_table_of_text_is_a_log(tmp_path: Path, suffix: str) -> None:
+    messages = json.dumps([{"role": "user", "content": "Anna sang.\n\nWho?"}])
+    path = tmp_path / f"log{suffix}"
+    frame = pd.DataFrame({"id": ["a", "b"], "messages": messages, "documents": '["Anna sang."]', "answer": "Anna."})
+    frame.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",")
+    reader = TraceReader(path)
+    found = list(reader)
+    assert [(one.trace_id, one.where) for one in found] == [
+        ("a", f"{path.name}, line 2"),
+        ("b", f"{path.name}, line 3"),
+    ]
+    assert all(isinstance(one, LoggedAnswer) and one.answer == "Anna." for one in found)
+    (second,) = TraceReader(path, format="openai", start={str(path): 1})
+    assert second.trace_id == "b"
+    assert list(TraceReader(path, format="openai", start=reader.offsets)) == []

@@ -77,7 +77,7 @@ def add(
     model
         What scores, as in `leakmeter influence`; nats of one ledger are of one model.
     format
-        Format of the logs; found out by default.
+        Format of the logs, as of --data in `leakmeter influence`; found out by default.
     recipient
         Path of the field that says who was answered, such as metadata.tenant; by default the user, else the session.
     documents

@@ -89,8 +89,8 @@ class CaseNames:
     map: str | Mapping[str, str] | None = None
     """Fields of the data that have other names: {'query': 'question', 'context': 'docs[].text'}."""
     format: str | None = None
-    """Preset for the data: openai, ragas, langchain, llamaindex, squad, or of traces langfuse, langsmith, otel,
-    openinference, mlflow or leakmeter; found out by default."""
+    """Preset for the data: openai, ragas, langchain, llamaindex, squad, rag, langfuse, langsmith, otel, openinference,
+    mlflow or leakmeter; found out by default."""
     context_from: str | None = None
     """A pattern for the last user message: its group 'context', or its first, is context. Or 'system': the system
     prompt is the context, and all other messages stay."""

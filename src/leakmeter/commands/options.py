@@ -68,8 +68,8 @@ class Source:
     map: list[str] | None = None
     """Fields of --data that have other names: query=question,context=docs[].text,response=answer."""
     format: str | None = None
-    """Preset for --data: openai, ragas, langchain, llamaindex, squad, or of traces langfuse, langsmith, otel,
-    openinference, mlflow or leakmeter; found out by default."""
+    """Preset for --data: openai, ragas, langchain, llamaindex, squad, rag, langfuse, langsmith, otel, openinference,
+    mlflow or leakmeter; found out by default."""
     context_from: Text | None = None
     """A pattern for the last user message: its group 'context', or its first, is context, as in
     'Context:(.*)Question:'. Or system: the system prompt is the context, and all other messages stay."""

@@ -81,3 +81,12 @@ def _picture(match: re.Match[str]) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "\u2421" if code == 0x7F else "\ufffd"
+
+
+def half_pair(text: str) -> int | None:
+    """Where a text has half of a surrogate pair, which no file and no answer can hold; None where it has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return error.start
+    return None

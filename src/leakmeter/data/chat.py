@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Message
 from leakmeter.core.plain import excerpt
+from leakmeter.data.foreign import ROLES
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 
 _FIELDS = ("role", "content", "name")
 _ASSISTANT = "assistant"
-_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant"}
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
 SYSTEM: Final = "system"
@@ -93,7 +93,7 @@ def _message(value: object) -> object:
         given = {**given["data"], "type": given["type"]}
     if "role" not in given and isinstance(given.get("type"), str):
         kept = ("content", "name", "tool_calls")
-        role = _ROLES.get(given["type"], given["type"])
+        role = ROLES.get(given["type"], given["type"])
         given = {"role": role, **{field: given[field] for field in kept if field in given}}
     if "content" not in given and isinstance(given.get("blocks"), list):
         # LlamaIndex has the kinds of its parts in `block_type`, and calls of tools beside them.

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leakmeter.core.case import Case
+from leakmeter.data.foreign import SHELLS, TEXTS
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 
 _ANSWERS = ("response", "completion", "answer", "output")
-_TEXTS = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
 _NAMES = ("title", "id", "id_", "doc_id", "document_id", "file_name")
 _METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
 
@@ -47,10 +47,10 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
     """
     if not isinstance(value, Mapping):
         return {"name": f"d{number}", "text": value}
-    for shell in ("node", "kwargs", "document"):
+    for shell in SHELLS:
         if isinstance(inner := value.get(shell), Mapping):
             value = inner
-    text: object = next((value[name] for name in _TEXTS if name in value), None)
+    text: object = next((value[name] for name in TEXTS if name in value), None)
     if text is None and isinstance(resource := value.get("text_resource"), Mapping):
         text = resource.get("text")
     if text is None:
@@ -201,7 +201,7 @@ def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
     yield {**rest, "query": asked, "context": context, "response": _first(fields, "response", "answer")}
 
 
-def _langchain(fields: Fields, where: str) -> Iterable[Fields]:
+def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
     if _texts(_first(fields, "chat_history")) not in (None, [], ""):
         raise DataError(f"{where}: 'chat_history' was part of the prompt; give the whole chat as 'messages'")
     answer = _first(fields, "result", "answer", "output", "response")
@@ -257,6 +257,18 @@ def _squad(fields: Fields, where: str) -> Iterable[Fields]:
             }
 
 
+def _fits_langchain(fields: Fields) -> bool:
+    """Whether a query and documents have names that its chains give them, or documents its `page_content`."""
+    if not _has(("query", "question", "input"), ("source_documents", "context", "documents"))(fields):
+        return False
+    held = _texts(_first(fields, "source_documents", "context", "documents"))
+    first = held[0] if isinstance(held, list) and held else None
+    inner = first.get("kwargs", first) if isinstance(first, Mapping) else {}
+    return _has(("input", "source_documents", "result"))(fields) or (
+        isinstance(inner, Mapping) and "page_content" in inner
+    )
+
+
 def _has(*groups: tuple[str, ...]) -> Callable[[Fields], bool]:
     """Whether one of each group of fields is there."""
     return lambda fields: all(any(name in fields for name in group) for group in groups)
@@ -292,13 +304,16 @@ _ALL = (
         "langchain",
         "input, question or query as the query, context or source_documents as the context, answer, result or output "
         "as the response",
+        _fits_langchain,
+        _renamed(_retrieved),
+    ),
+    Format(
+        "rag",
+        "query or question as the query, documents or context as the context, response, answer or output as the "
+        "response",
         # One that is not a case's own name, lest a misspelled name be passed over.
-        _has(
-            ("query", "question", "input"),
-            ("source_documents", "context", "documents"),
-            ("question", "input", "source_documents", "documents", "result", "answer", "output"),
-        ),
-        _renamed(_langchain),
+        _has(("query", "question"), ("context", "documents"), ("question", "documents", "answer", "output")),
+        _renamed(_retrieved),
     ),
 )
 FORMATS: dict[str, Format] = {format_.name: format_ for format_ in _ALL}

@@ -205,7 +205,7 @@ def _numbered(values: Iterable[Any], source: str, name: str, *, is_table: bool =
 def _of_file(source: str | Path, kind: Kind | None, keys_are_ids: bool, what: str) -> Iterator[Row]:
     where = named(source, what)
     with open_data(source, what) as opened:
-        kind = kind or _kind_of_name(source) or ("parquet" if opened.starts_with(_PARQUET) else None)
+        kind = kind or kind_of_name(source) or ("parquet" if opened.starts_with(_PARQUET) else None)
         source = where if str(source) == STDIN else source
         if kind == "parquet":
             yield from _of_parquet(source, opened, where)
@@ -217,7 +217,21 @@ def _of_file(source: str | Path, kind: Kind | None, keys_are_ids: bool, what: st
             yield from _of_unknown(source, text_lines(opened, where, "\n"), where, kind, keys_are_ids)
 
 
-def _kind_of_name(source: str | Path) -> Kind | None:
+def rows_of_text(text: str, name: str) -> Iterator[Row]:
+    """Rows of a file that somebody else has read, by its name and its content.
+
+    Raises:
+        DataError: it holds no rows.
+    """
+    lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
+    kind = kind_of_name(name)
+    if kind in ("csv", "tsv"):
+        return _of_table("the file", iter(lines), "the file", None if kind == "csv" else "\t")
+    return _of_unknown("the file", iter(lines), "the file", kind or "json", keys_are_ids=True)
+
+
+def kind_of_name(source: str | Path) -> Kind | None:
+    """What the name of a file says that it holds, packed or not."""
     path = Path(source)
     if path.suffix.lower() in _PACKED:
         path = path.with_suffix("")
@@ -355,22 +369,47 @@ def _uneven(row: Row, n_cells: int, n_columns: int) -> DataError:
 
 def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]:
     import pyarrow as pa
+
+    n_bytes = 0
+    # What is packed, or piped in, cannot be read from its end, where a Parquet file begins.
+    held = pa.BufferReader(opened.read())
+    # A small file may hold many rows, and a short row a long text many times.
+    for n_before, _, records, n_more in parquet_rows(held, where, _ROWS_AT_ONCE, most_rows=_MOST_ROWS):
+        n_bytes += n_more
+        if n_bytes > MOST_BYTES:
+            raise DataError(f"{where} holds more than {MOST_BYTES:,} bytes; split it")
+        for number, record in enumerate(records, n_before + 1):
+            yield Row(number, f"record {number}", str(source), record, is_table=True)
+
+
+def parquet_rows(
+    source: Any, where: str, at_once: int, *, start: int = 0, most_rows: int | None = None
+) -> Iterator[tuple[int, int, list[Any], int]]:
+    """Rows of a Parquet file, a few at a time: how many stand before them, and in the file; the rows; their bytes.
+
+    Args:
+        source: a path, or what pyarrow reads.
+        where: for errors.
+        at_once: rows that are in memory.
+        start: as many rows may be left out, as far as nobody has to read them for it.
+        most_rows: of the file.
+
+    Raises:
+        DataError: it cannot be read, or has too many rows.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    n_bytes = number = 0
+    n_before = 0
     try:
-        # What is packed, or piped in, cannot be read from its end, where a Parquet file begins.
-        with pq.ParquetFile(pa.BufferReader(opened.read())) as file:
-            # A small file may hold many rows, and a short row a long text many times.
-            if file.metadata.num_rows > _MOST_ROWS:
-                raise DataError(f"{where} has {file.metadata.num_rows:,} rows; {_MOST_ROWS:,} are read at most")
-            for batch in file.iter_batches(_ROWS_AT_ONCE):
-                n_bytes += batch.nbytes
-                if n_bytes > MOST_BYTES:
-                    raise DataError(f"{where} holds more than {MOST_BYTES:,} bytes; split it")
-                for record in batch.to_pylist():
-                    number += 1
-                    yield Row(number, f"record {number}", str(source), record, is_table=True)
+        with pq.ParquetFile(source) as file:
+            n_rows = file.metadata.num_rows
+            if most_rows is not None and n_rows > most_rows:
+                raise DataError(f"{where} has {n_rows:,} rows; {most_rows:,} are read at most")
+            for batch in file.iter_batches(at_once):
+                if n_before + batch.num_rows > start:
+                    yield n_before, n_rows, batch.to_pylist(), batch.nbytes
+                n_before += batch.num_rows
     except UnicodeDecodeError as error:
         raise DataError(f"{where} holds text that is no UTF-8: {error.reason}") from None
     except (OSError, ValueError, pa.ArrowException) as error:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+from leakmeter.core.plain import half_pair
 from leakmeter.errors import DataError
 
 
@@ -13,10 +14,8 @@ def checked_text(value: object, field: str, where: str) -> str:
     """A JSON value that has to be text that can be written as UTF-8."""
     if not isinstance(value, str):
         raise DataError(f"{where}: '{field}' is {_kind(value)}, expected text")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {error.start}") from None
+    if (at := half_pair(value)) is not None:
+        raise DataError(f"{where}: '{field}' holds half a surrogate pair at character {at}")
     return value
 
 

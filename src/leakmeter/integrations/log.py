@@ -13,98 +13,30 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.written import open_private
+from leakmeter.data.foreign import SAMPLING, documents_of, messages_of, name_of, sampling_of
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
-from leakmeter.integrations.values import (
-    SAMPLING,
-    documents_of,
-    known_fields,
-    messages_of,
-    name_of,
-    sampling_of,
-    text_or_none,
-)
 
 SCHEMA: Final = "leakmeter-answer/1"
 """Form of a line; a reader refuses others."""
-_MOST_SAID: Final = 50
+_TEXTS: Final = ("answer", "prompt")
+_COUNTS: Final = ("hidden_calls", "n_tools")
+_NAMES: Final = ("trace_id", "span_id", "recipient", "model", "response_id", "finish_reason")
+_FLAGS: Final = ("interrupted", "incomplete")
+_OTHERS: Final = ("messages", "documents", "sampling", "time")
+_MOST_WARNINGS: Final = 50
 _LOGGER: Final = logging.getLogger("leakmeter.integrations")
 _APPENDING: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A finished answer, the prompt that it was drawn with, and what had been retrieved before."""
-
-    trace_id: str
-    span_id: str
-    answer: str
-    messages: tuple[Mapping[str, Any], ...] | None = None
-    """The chat that was sent; None for a completion."""
-    prompt: str | None = None
-    """The text that was sent, of a completion."""
-    time: datetime
-    """When the answer was finished."""
-    recipient: str | None = None
-    model: str | None = None
-    sampling: Mapping[str, Any] = field(default_factory=dict)
-    """Settings in `values.SAMPLING`, as far as they are known."""
-    documents: tuple[Mapping[str, str | None], ...] = ()
-    """Retrieved before the call: `id` and `text`."""
-    hidden_calls: int = 0
-    """Model calls and tool runs of the trace whose output is not an answer in this log."""
-    source: str = "record"
-    response_id: str | None = None
-    """Names the draw, where that is known: two lines with one are one draw, shown twice."""
-    finish_reason: str | None = None
-    n_tools: int = 0
-    """Tools that were described to the model beside the messages."""
-    is_interrupted: bool = False
-    """Whether it is what came of a stream that broke off."""
-    is_incomplete: bool = False
-    """Whether the source had cut the prompt or the documents before they came here."""
-
-    def line(self) -> bytes:
-        """One line of JSON in ASCII, with its end."""
-        said: dict[str, Any] = {
-            "schema": SCHEMA,
-            "trace_id": self.trace_id,
-            "span_id": self.span_id,
-            "time": self.time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            "recipient": self.recipient,
-            "model": self.model,
-            "sampling": dict(self.sampling),
-        }
-        said |= {"prompt": self.prompt} if self.messages is None else {"messages": self.messages}
-        said |= {"answer": self.answer, "documents": self.documents, "hidden_calls": self.hidden_calls}
-        seldom = {
-            "response_id": self.response_id,
-            "finish_reason": self.finish_reason,
-            "n_tools": self.n_tools,
-            "interrupted": self.is_interrupted,
-            "incomplete": self.is_incomplete,
-        }
-        said |= {name: value for name, value in seldom.items() if value}
-        return json.dumps(said | {"source": self.source}, allow_nan=False).encode("ascii") + b"\n"
-
-
 class AnswerLog:
-    """A file of answers that this program gave, for `leakmeter ledger` to read.
+    """A file of answers that this program gave, for `leakmeter ledger` and `--data` to read; see `log_answer`.
 
     The file holds prompts, documents and answers in full. It has mode 0600.
-
-    Examples:
-        >>> import tempfile
-        >>> from pathlib import Path
-        >>> log = AnswerLog(Path(tempfile.mkdtemp()) / "answers.jsonl")
-        >>> log.record(prompt="Note: Anna Ek called at nine. Who called?", answer="Anna Ek.", recipient="desk 4",
-        ...            documents={"call-1": "Anna Ek called at nine."}, temperature=1.0, top_p=1.0)
-        True
     """
 
     def __init__(self, path: str | os.PathLike[str], *, strict: bool = False) -> None:
@@ -119,75 +51,25 @@ class AnswerLog:
         self.strict: Final = strict
         self.lost = 0
         """Answers that could not be written or were without text, and events that could not be read."""
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         self._lock: Final = threading.Lock()
 
-    def append(self, answer: Answer) -> bool:
-        """Append a line.
+    def append(self, fields: Mapping[str, Any], source: str) -> bool:
+        """Append the line of an answer; False where nothing was answered, or it could not be written.
 
         Args:
-            answer: what is written.
-
-        Returns:
-            Whether it was written.
+            fields: see `log_answer`; also `interrupted` and `incomplete`.
+            source: the library that they come from.
 
         Raises:
-            StoreError: it could not be, and the log is strict.
+            LeakmeterError: it is no answer, or could not be written, and the log is strict.
         """
-        try:
-            self._write(answer.line())
-        except (OSError, ValueError, TypeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no JSON"
-            self.lose(StoreError(f"an answer cannot be written to '{self.path}': {why or type(error).__name__}"))
-            return False
-        return True
-
-    def record(
-        self,
-        case: Mapping[str, Any] | Any = None,
-        /,
-        **fields: Any,
-    ) -> bool:
-        """Append an answer that was given.
-
-        Args:
-            case: a mapping, a record or an object with the fields below; `response` may stand for `answer`, `context`
-                for `documents`.
-            **fields: `messages`, the chat that the model was sent, or `prompt`, its text without a chat template;
-                `documents`, what had been retrieved for it: texts by id, or a list of texts, of mappings with `id` and
-                `text`, or of documents of LangChain or LlamaIndex; `answer`; `recipient`; `model`; settings of the
-                sampling, such as `temperature` and `top_p`, see `values.SAMPLING`, also as a mapping `sampling`;
-                `trace_id` and `span_id`, by default random; `time`, by default now; `hidden_calls`; `response_id`;
-                `finish_reason`; `n_tools`. They are put before those of the case.
-
-        Returns:
-            Whether a line was written. An answer that is None or empty is none: nothing is written.
-
-        Raises:
-            UsageError: what was given is no answer with its prompt, and the log is strict.
-            StoreError: it could not be written, and the log is strict.
-        """
-        is_written = False
-        with self.guarding("record"):
-            answer = answer_of({**known_fields(case), **fields})
-            is_written = answer is not None and self.append(answer)
-        return is_written  # noqa: RET504 - the block may end without it
-
-    def lose(self, error: LeakmeterError) -> None:
-        """Count an answer that is not in the log, and say why, once for each reason.
-
-        Raises:
-            LeakmeterError: the error, where the log is strict.
-        """
-        if self.strict:
-            raise error
-        with self._lock:
-            self.lost += 1
-            is_new = str(error) not in self._said and len(self._said) < _MOST_SAID
-            if is_new:
-                self._said.add(str(error))
-        if is_new:
-            _LOGGER.warning("%s (said once)", error)
+        with self.guarding("log_answer"):
+            line = _line(fields, source)
+            if line is not None:
+                self._write(line)
+                return True
+        return False
 
     @contextmanager
     def guarding(self, what: str) -> Iterator[None]:
@@ -202,29 +84,40 @@ class AnswerLog:
         try:
             yield
         except LeakmeterError as error:
-            self.lose(error)
+            self._lose(error)
         except Exception as error:  # noqa: BLE001 - objects of other libraries, of any version
             # The error's own text may hold texts of the answer.
-            self.lose(UsageError(f"{what} cannot read what it was given: {type(error).__name__}"))
+            self._lose(UsageError(f"{what} cannot read what it was given: {type(error).__name__}"))
 
-    def _write(self, line: bytes) -> None:
+    def _lose(self, error: LeakmeterError) -> None:
+        if self.strict:
+            raise error
+        with self._lock:
+            self.lost += 1
+            is_new = str(error) not in self._warned and len(self._warned) < _MOST_WARNINGS
+            if is_new:
+                self._warned.add(str(error))
+        if is_new:
+            _LOGGER.warning("%s (said once)", error)
+
+    def _write(self, line: Mapping[str, Any]) -> None:
         try:
-            handle = open_private(self.path, _APPENDING)
-        except FileNotFoundError:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = open_private(self.path, _APPENDING)
-        try:
-            size = os.fstat(handle).st_size
-            if size:
-                os.lseek(handle, size - 1, os.SEEK_SET)
-                if os.read(handle, 1) != b"\n":
-                    # What was written last was cut; a line of its own keeps this one whole.
-                    line = b"\n" + line
-            written = os.write(handle, line)
-            if written != len(line):
-                raise OSError(0, f"only {written:,} of {len(line):,} bytes could be written")
-        finally:
-            os.close(handle)
+            try:
+                written = json.dumps(line, allow_nan=False).encode("ascii") + b"\n"
+                if size := os.fstat(handle).st_size:
+                    os.lseek(handle, size - 1, os.SEEK_SET)
+                    # What was written last may have been cut; a line of its own keeps this one whole.
+                    written = written if os.read(handle, 1) == b"\n" else b"\n" + written
+                n_bytes = os.write(handle, written)
+                if n_bytes != len(written):
+                    raise OSError(0, f"only {n_bytes:,} of {len(written):,} bytes could be written")
+            finally:
+                os.close(handle)
+        except (OSError, ValueError, TypeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no JSON"
+            raise StoreError(f"an answer cannot be written to '{self.path}': {why or type(error).__name__}") from None
 
 
 def opened(log: AnswerLog | str | os.PathLike[str]) -> AnswerLog:
@@ -232,71 +125,78 @@ def opened(log: AnswerLog | str | os.PathLike[str]) -> AnswerLog:
     return log if isinstance(log, AnswerLog) else AnswerLog(log)
 
 
-def record(log: AnswerLog | str | os.PathLike[str], case: Mapping[str, Any] | Any = None, /, **fields: Any) -> bool:
-    """Append an answer to a log; see `AnswerLog.record`.
+def log_answer(log: AnswerLog | str | os.PathLike[str], **fields: Any) -> bool:
+    """Append an answer that this program gave to a log.
 
     Args:
-        log: the log, or its path.
-        case: a mapping or an object with the fields of an answer.
-        **fields: those fields.
+        log: the log, or the path of its file.
+        **fields: `messages`, the chat that the model was sent, or `prompt`, its text without a chat template;
+            `documents`, what had been retrieved for it: texts by id, or a list of texts, of mappings with `id` and
+            `text`, or of documents of LangChain or LlamaIndex; `answer`; `recipient`; `model`; settings of the
+            sampling, such as `temperature` and `top_p` (see `data.foreign.SAMPLING`), also as a mapping `sampling`;
+            `trace_id` and `span_id`, by default random; `time`, by default now; `hidden_calls`; `response_id`;
+            `finish_reason`; `n_tools`.
 
     Returns:
-        Whether a line was written.
+        Whether a line was written. An answer that is None or empty is none: nothing is written.
+
+    Raises:
+        UsageError: what was given is no answer with its prompt, and the log is strict.
+        StoreError: it could not be written, and the log is strict.
+
+    Examples:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> path = Path(tempfile.mkdtemp()) / "answers.jsonl"
+        >>> log_answer(path, prompt="Note: Anna Ek called at nine. Who called?", answer="Anna Ek.",
+        ...            documents={"call-1": "Anna Ek called at nine."}, temperature=1.0, top_p=1.0)
+        True
     """
-    return opened(log).record(case, **fields)
+    return opened(log).append(fields, "record")
 
 
-def answer_of(fields: Mapping[str, Any], source: str = "record") -> Answer | None:
-    """An answer of what a caller has; None where nothing was answered.
+def _line(fields: Mapping[str, Any], source: str) -> dict[str, Any] | None:
+    """What a line holds; None where nothing was answered.
 
     Raises:
         UsageError: a field is unknown, or of another kind, or the prompt is missing or given twice; names the field.
     """
     given = {name: value for name, value in fields.items() if value is not None}
-    for other, name in (("response", "answer"), ("context", "documents")):
-        if other in given:
-            given.setdefault(name, given[other])
-            del given[other]
-    text = given.pop("answer", "")
-    if not isinstance(text, str):
-        raise UsageError(f"'answer' is {type(text).__name__}, expected text")
-    messages, prompt = given.pop("messages", None) or None, given.pop("prompt", None)
-    if not isinstance(prompt, str | None):
-        raise UsageError(f"'prompt' is {type(prompt).__name__}, expected text; give a chat as 'messages'")
-    if not text:
+    known = (*_TEXTS, *_COUNTS, *_NAMES, *_FLAGS, *_OTHERS, *SAMPLING)
+    if unknown := next((name for name in given if name not in known), None):
+        raise UsageError(f"'{str(unknown)[:60]}' is no field of an answer")
+    for name in _TEXTS:
+        if not isinstance(given.get(name, ""), str):
+            hint = "; give a chat as 'messages'" if name == "prompt" else ""
+            raise UsageError(f"'{name}' is {type(given[name]).__name__}, expected text{hint}")
+    if not given.get("answer"):
         return None
+    messages, prompt = given.get("messages") or None, given.get("prompt")
     if (messages is None) == (prompt is None):
         raise UsageError("an answer needs what the model was sent: give either 'messages' or 'prompt'")
-    time = given.pop("time", None) or datetime.now(UTC)
+    time = given.get("time", datetime.now(UTC))
     if not isinstance(time, datetime):
         raise UsageError("'time' is no datetime")
-    counts = {name: given.pop(name, 0) for name in ("hidden_calls", "n_tools")}
-    for name, count in counts.items():
-        if not isinstance(count, int) or count < 0:
+    for name in _COUNTS:
+        if not isinstance(count := given.get(name, 0), int) or count < 0:
             raise UsageError(f"'{name}' is no count")
-    names = ("trace_id", "span_id", "recipient", "model", "response_id", "finish_reason")
-    plain = {name: name_of(given.pop(name, None)) for name in names}
-    documents = documents_of(given.pop("documents", ()))
-    sampling = given.pop("sampling", {})
-    if not isinstance(sampling, Mapping):
+    if not isinstance(sampling := given.get("sampling", {}), Mapping):
         raise UsageError("'sampling' is no mapping of settings")
-    settings = {name: given.pop(name) for name in SAMPLING if name in given}
-    if given:
-        raise UsageError(f"'{text_or_none(next(iter(given)))}' is no field of an answer")
-    return Answer(
-        trace_id=plain["trace_id"] or secrets.token_hex(16),
-        span_id=plain["span_id"] or secrets.token_hex(8),
-        answer=text,
-        messages=None if messages is None else messages_of(messages),
-        prompt=prompt,
-        time=time,
-        recipient=plain["recipient"],
-        model=plain["model"],
-        sampling=sampling_of(sampling, settings),
-        documents=documents,
-        hidden_calls=counts["hidden_calls"],
-        source=source,
-        response_id=plain["response_id"],
-        finish_reason=plain["finish_reason"],
-        n_tools=counts["n_tools"],
-    )
+    names = {name: name_of(given.get(name)) for name in _NAMES}
+    seldom = {name: names[name] for name in ("response_id", "finish_reason")}
+    seldom |= {name: given.get(name) for name in ("n_tools", *_FLAGS)}
+    return {
+        "schema": SCHEMA,
+        "trace_id": names["trace_id"] or secrets.token_hex(16),
+        "span_id": names["span_id"] or secrets.token_hex(8),
+        "time": time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "recipient": names["recipient"],
+        "model": names["model"],
+        "sampling": sampling_of(sampling, {name: given[name] for name in SAMPLING if name in given}),
+        **({"prompt": prompt} if messages is None else {"messages": messages_of(messages)}),
+        "answer": given["answer"],
+        "documents": documents_of(given.get("documents", ())),
+        "hidden_calls": given.get("hidden_calls", 0),
+        **{name: value for name, value in seldom.items() if value},
+        "source": source,
+    }

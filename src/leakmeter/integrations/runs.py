@@ -6,75 +6,62 @@ with all below it, or everything within `answering`. What counts as the answer o
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
-import weakref
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
+from leakmeter.data.foreign import Fields, documents_of, name_of, strings
 from leakmeter.errors import UsageError
-from leakmeter.integrations.log import Answer, AnswerLog
-from leakmeter.integrations.values import Fields, documents_of, name_of, strings
+from leakmeter.integrations.log import AnswerLog, opened
+from leakmeter.traces.span import Kind
 
-Kind = Literal["model", "retriever", "reranker", "tool", "other"]
 MOST_OPEN: Final = 4096
 """Traces that are kept at a time; the oldest is ended when there are more."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prompt:
-    """What a model was sent."""
-
-    messages: tuple[Fields, ...] | None = None
-    text: str | None = None
-    model: str | None = None
-    sampling: Mapping[str, Any] = field(default_factory=dict)
-    n_tools: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """One of the answers of a model's call."""
-
-    text: str
-    calls_tools: bool = False
-    has_reasoned: bool = False
-    finish_reason: str | None = None
-    response_id: str | None = None
-    model: str | None = None
-
-
 @dataclass(slots=True, eq=False)
-class _Run:
+class Run:
+    """A run, as far as the library has reported it."""
+
     id: str
-    parent: _Run | None
+    parent: Run | None
     began: int
     kind: Kind = "other"
-    prompt: Prompt | None = None
-    choices: tuple[Choice, ...] = ()
+    asked: Fields = field(default_factory=dict)
+    """What a model was sent: fields of a line."""
+    choices: list[Fields] = field(default_factory=list)
+    """What a model answered (see `data.foreign.choice_of`); of a call that failed, what had been streamed."""
     ended: int | None = None
     time: datetime | None = None
     has_failed: bool = False
+    is_cut: bool = False
     documents: tuple[Fields, ...] = ()
+    """Of a retriever or a reranker."""
     replaced: tuple[Fields, ...] = ()
-    """Documents that a reranker was given, in place of which its own stand."""
+    """Of a reranker: what it was given, in place of which its own stand."""
     used: tuple[Fields, ...] = ()
     """Documents that the model calls below it were given, where the library says so."""
+    streamed: Any = None
+    """Of a model's answer, what has come so far."""
 
-    def above(self) -> Iterator[_Run]:
+    def above(self) -> Iterator[Run]:
+        """The runs around it, the nearest first."""
         run = self.parent
         while run is not None:
             yield run
             run = run.parent
 
-    def top(self) -> _Run:
-        return next(reversed([self, *self.above()]))
+    def is_whole(self) -> bool:
+        """Whether neither it nor the run around all others failed."""
+        return not (self.has_failed or any(run.has_failed for run in self.above() if run.parent is None))
 
 
 @dataclass(slots=True, eq=False)
@@ -82,385 +69,197 @@ class _Trace:
     id: str
     recipient: str | None = None
     documents: tuple[Fields, ...] = ()
-    """Given by the caller."""
-    runs: dict[str, _Run] = field(default_factory=dict)
+    runs: dict[str, Run] = field(default_factory=dict)
     n_open: int = 0
-    is_held: bool = False
-    """Whether a caller says when it ends, rather than its first run."""
-    is_incomplete: bool = False
     is_spoiled: bool = False
-    """Whether something of it could not be read, so that its answer might be taken for another's."""
     returned: Counter[str] = field(default_factory=Counter)
     """Texts that runs without parent returned, and how often."""
 
-    def answers(self) -> list[tuple[_Run, int]]:
+    def calls(self) -> list[Run]:
+        """Calls of models that have ended, without those around another call."""
+        around = {above for run in self.runs.values() if run.choices for above in run.above()}
+        calls = [run for run in self.runs.values() if run.kind == "llm" and run.ended and run not in around]
+        return sorted(calls, key=lambda run: run.ended or 0)
+
+    def answers(self) -> list[tuple[Run, int]]:
         """Which choices of which calls were the answers.
 
         A call that calls tools is none, nor one around another call. Of the rest: those whose text the trace returned
         (the last ones, if more calls had it), or else the last. What a run returned that then failed was not told, but
         what had been streamed before a call broke off may have been.
         """
-        calls = [run for run in self.runs.values() if run.kind == "model" and run.ended and run not in self._around()]
-        whole = [run for run in calls if not run.has_failed and not run.top().has_failed]
-        left = self.returned.copy()
-        found: list[tuple[_Run, int]] = []
-        for run, number in sorted(_texts(whole), key=lambda one: one[0].ended or 0, reverse=True):
-            text = run.choices[number].text.strip()
+        calls, left = self.calls(), self.returned.copy()
+        whole = [run for run in calls if run.is_whole()]
+        out: list[tuple[Run, int]] = []
+        for run, number in reversed(_texts(whole)):
+            text = run.choices[number]["answer"].strip()
             if left[text]:
                 left[text] -= 1
-                found.insert(0, (run, number))
-        if found:
-            return found
-        kept = [run for run in whole if not any(above.has_failed for above in run.above())]
-        broken = [run for run, _ in _texts(calls) if run.has_failed]
-        last = max(kept or whole or broken, key=lambda run: run.ended or 0, default=None)
-        return [] if last is None else _texts([last])
+                out.insert(0, (run, number))
+        broken = [run for run in calls if run.has_failed and _texts([run])]
+        return out or _texts([*broken, *whole][-1:])
 
-    def is_without_text(self) -> bool:
-        """Whether something was answered that is no text, or whose prompt is not known."""
-        return not self.answers() and any(
-            run.kind == "model" and run.ended and not run.has_failed and not run.top().has_failed
-            for run in self.runs.values()
-        )
-
-    def _around(self) -> set[_Run]:
-        return {above for run in self.runs.values() if run.choices for above in run.above()}
-
-    def documents_for(self, call: _Run) -> tuple[Fields, ...]:
+    def documents_for(self, call: Run) -> list[Fields]:
         """What had been retrieved when a call began, or what the library says that it was given."""
-        used = next((run.used for run in call.above() if run.used), None)
-        if used is not None:
-            return documents_of([*self.documents, *used])
         held = list(self.documents)
+        if used := next((run.used for run in call.above() if run.used), None):
+            return [*held, *used]
         for run in sorted(self.runs.values(), key=lambda run: run.ended or 0):
             # Of retrievers around retrievers, the outermost says what came of it.
-            inner = any(above.kind in ("retriever", "reranker") for above in run.above())
-            if run.ended is not None and run.ended < call.began and not inner:
-                held = [one for one in held if one not in run.replaced]
-                held += run.documents
-        return documents_of(held)
+            is_inner = any(above.kind in ("retriever", "reranker") for above in run.above())
+            if run.ended is not None and run.ended < call.began and not is_inner:
+                held = [*(one for one in held if one not in run.replaced), *run.documents]
+        return held
 
-    def lines(self, source: str) -> Iterator[Answer]:
-        """The answers, as they are logged."""
-        answers = self.answers()
-        told = {run for run, _ in answers}
-        calls = {run for run in self.runs.values() if run.choices} - self._around()
-        tools = sum(run.kind == "tool" for run in self.runs.values())
+    def lines(self) -> Iterator[Fields]:
+        """The answers, as fields of `log_answer`."""
+        answers, calls = self.answers(), self.calls()
+        n_tools = sum(run.kind == "tool" for run in self.runs.values())
+        shown = {run for run, _ in answers}
         for run, number in answers:
-            choice, prompt = run.choices[number], run.prompt
-            assert prompt is not None
             # An answer of this trace that had ended may have been an input of this one.
-            hidden = sum(one not in told or (one.ended or 0) < run.began for one in calls - {run})
-            yield Answer(
-                trace_id=self.id,
-                span_id=run.id if number == 0 else f"{run.id}.{number + 1}",
-                answer=choice.text,
-                messages=prompt.messages,
-                prompt=prompt.text if prompt.messages is None else None,
-                time=run.time or datetime.now(UTC),
-                recipient=self.recipient,
-                model=prompt.model or choice.model,
-                sampling=prompt.sampling,
-                documents=self.documents_for(run),
-                hidden_calls=hidden + tools + choice.has_reasoned,
-                source=source,
-                response_id=choice.response_id,
-                finish_reason=choice.finish_reason,
-                n_tools=prompt.n_tools,
-                is_interrupted=run.has_failed,
-                is_incomplete=self.is_incomplete,
-            )
+            others = [one for one in calls if one.choices and one is not run]
+            n_hidden = sum(one not in shown or (one.ended or 0) < run.began for one in others)
+            yield {
+                **run.choices[number],
+                **{name: value for name, value in run.asked.items() if value is not None},
+                "trace_id": self.id,
+                "span_id": run.id if number == 0 else f"{run.id}.{number + 1}",
+                "time": run.time,
+                "recipient": self.recipient,
+                "documents": self.documents_for(run),
+                "hidden_calls": n_hidden + n_tools + run.choices[number]["hidden_calls"],
+                "interrupted": run.has_failed,
+                "incomplete": any(one.is_cut for one in self.runs.values()),
+            }
+        if not answers and any(run.is_whole() for run in calls):
+            raise UsageError("an answer without text, such as a call of a tool, or without its prompt is not logged")
 
 
-def _texts(calls: Iterable[_Run]) -> list[tuple[_Run, int]]:
+def _texts(calls: Iterable[Run]) -> list[tuple[Run, int]]:
     """Calls and the numbers of their choices that are text, of a prompt that is known."""
-    return [
-        (run, number)
-        for run in calls
-        for number, choice in enumerate(run.choices)
-        if choice.text and not choice.calls_tools and run.prompt is not None
-    ]
+    return [(run, number) for run in calls if run.asked for number, one in enumerate(run.choices) if one["answer"]]
 
 
-@dataclass(slots=True, eq=False)
-class _Group:
-    """What `answering` says of the runs within it."""
-
-    trace_id: str
-    recipient: str | None
-    documents: tuple[Fields, ...] = ()
-    traces: dict[Runs, _Trace] = field(default_factory=dict)
-    above: _Run | None = None
-    """The run whose stream goes on: what begins meanwhile is below it."""
-    began: int = 0
-    """When the stream went on."""
+# What `answering` says of the runs within it, and the traces that each recorder has made of it.
+_BLOCK: Final[ContextVar[tuple[_Trace, dict[Recorder, _Trace]] | None]] = ContextVar(
+    "leakmeter_answering", default=None
+)
 
 
-_GROUP: Final[ContextVar[_Group | None]] = ContextVar("leakmeter_answering", default=None)
+def is_answering() -> bool:
+    """Whether an `answering` block is open here."""
+    return _BLOCK.get() is not None
 
 
 @contextmanager
 def answering(recipient: object = None, *, documents: Any = (), trace_id: object = None) -> Iterator[str]:
-    """Say to whom the answer within is given, and take all that runs within as one trace.
+    """Say to whom the answer within is given, and take all that runs within as one trace, whose id is yielded.
 
-    A retriever that runs before the chain, and a chain of several calls without one run around them, belong together
-    within this block. The answer is logged when the block ends, or when the last stream within it has ended.
+    A retriever that runs before the chain, a chain of several calls without one run around them, and a stream that is
+    read when its run has ended, belong together within this block. The answer is logged when all of it has ended.
 
     Args:
         recipient: who is told the answer.
-        documents: retrieved by what is not traced: as of `AnswerLog.record`.
+        documents: retrieved by what is not traced: as of `log_answer`.
         trace_id: of the log; by default random.
-
-    Yields:
-        The trace's id.
 
     Raises:
         UsageError: `documents` are no documents.
-
-    Examples:
-        >>> with answering("desk 4", documents={"call-1": "Anna Ek called at nine."}, trace_id="question-1") as trace:
-        ...     print(trace)
-        question-1
     """
-    group = _Group(name_of(trace_id) or secrets.token_hex(16), name_of(recipient), documents_of(documents))
-    token = _GROUP.set(group)
+    traces: dict[Recorder, _Trace] = {}
+    # The block is one more that its traces wait for.
+    whole = _Trace(name_of(trace_id) or secrets.token_hex(16), name_of(recipient), documents_of(documents), n_open=1)
+    token = _BLOCK.set((whole, traces))
     try:
-        yield group.trace_id
+        yield whole.id
     finally:
         # A block around a yield may end in another context than it began in.
         with suppress(ValueError):
-            _GROUP.reset(token)
-        for runs, trace in list(group.traces.items()):
-            runs.release(trace)
+            _BLOCK.reset(token)
+        for recorder, trace in list(traces.items()):
+            recorder.part_ended(trace)
 
 
-def _steps(stream: Generator[Any, Any, Any], group: _Group, end: Callable[[], None]) -> Iterator[Any]:
-    try:
-        while True:
-            token = _GROUP.set(group)
-            try:
-                item = next(stream)
-            except StopIteration:
-                return
-            finally:
-                _GROUP.reset(token)
-            yield item
-    finally:
-        stream.close()
-        end()
+class Recorder:
+    """Base of what a library calls: a log, and the runs of the library that have begun. Safe in several threads."""
 
+    _SOURCE: str
 
-async def _steps_async(stream: AsyncGenerator[Any, Any], group: _Group, end: Callable[[], None]) -> AsyncIterator[Any]:
-    try:
-        while True:
-            token = _GROUP.set(group)
-            try:
-                item = await anext(stream)
-            except StopAsyncIteration:
-                return
-            finally:
-                _GROUP.reset(token)
-            yield item
-    finally:
-        await stream.aclose()
-        end()
-
-
-class Runs:
-    """Runs of one library that have begun, by id. Safe to call from several threads."""
-
-    def __init__(self, log: AnswerLog, source: str, recipient: object = None) -> None:
-        """No runs yet.
+    def __init__(self, log: AnswerLog | str | os.PathLike[str], *, recipient: object = None) -> None:
+        """One that appends to a log.
 
         Args:
-            log: where answers are appended.
-            source: the library's name.
-            recipient: of answers for which nothing else says it; a text, or a function that returns one.
+            log: the log, or the path of its file.
+            recipient: of answers for which the library says none: a text, or a function that returns one.
         """
-        self.log: Final = log
-        self._source: Final = source
-        self._recipient: Final = recipient
-        self._traces: Final[OrderedDict[int, _Trace]] = OrderedDict()
-        self._of: Final[dict[str, _Trace]] = {}
+        self.log = opened(log)
+        self._recipient = recipient
+        self._traces: OrderedDict[int, _Trace] = OrderedDict()
+        self._of: dict[str, _Trace] = {}
         self._number = 0
-        self._lock: Final = threading.RLock()
-
-    def start(
-        self,
-        id_: object,
-        parent: object = None,
-        kind: Kind = "other",
-        *,
-        trace_id: str | None = None,
-        recipient: object = None,
-        prompt: Prompt | None = None,
-    ) -> None:
-        """A run begins.
-
-        Args:
-            id_: of the run; one that has begun already is passed over.
-            parent: the run around it, if any.
-            kind: of run, as far as it is known.
-            trace_id: of a run without parent; by default its own id.
-            recipient: who is told the answer, where the library says so.
-            prompt: what a model is sent.
-        """
-        name = str(id_)
-        with self._lock:
-            if name in self._of:
-                return
-            trace = self._of.get(str(parent))
-            above = trace.runs.get(str(parent)) if trace is not None else None
-            group = _GROUP.get()
-            if group is not None and group.above is not None and self._of.get(group.above.id) in group.traces.values():
-                its = self._of[group.above.id]
-                # What the stream began itself stays above what that begins.
-                above = above if trace is its and above is not None and above.began > group.began else group.above
-                trace = its
-            if trace is None:
-                trace = self._new_trace(trace_id or name)
-            run = _Run(name, above, self._next(), kind, prompt)
-            trace.runs[name] = run
-            trace.n_open += 1
-            if trace.recipient is None:
-                trace.recipient = name_of(recipient)
-            self._of[name] = trace
-            oldest = next(iter(self._traces.values())) if len(self._traces) > MOST_OPEN else None
-        if oldest is not None:
-            self._finish(oldest)
-
-    def end(
-        self,
-        id_: object,
-        *,
-        kind: Kind | None = None,
-        prompt: Prompt | None = None,
-        choices: Iterable[Choice] = (),
-        documents: Iterable[Fields] = (),
-        replaced: Iterable[Fields] = (),
-        returned: Any = None,
-        recipient: object = None,
-        time: datetime | None = None,
-        has_failed: bool = False,
-        is_incomplete: bool = False,
-    ) -> None:
-        """A run has ended.
-
-        Args:
-            id_: of the run; one that is not known is passed over.
-            kind: of run, where that was not known before.
-            prompt: what a model was sent, where that was not known before.
-            choices: what a model answered; of a call that failed, what had been streamed.
-            documents: that a retriever found.
-            replaced: documents that a reranker was given.
-            returned: by a run without parent.
-            recipient: who is told the answer, where the library says so.
-            time: when it ended; by default now.
-            has_failed: whether it raised.
-            is_incomplete: whether what is said of it was cut before it came here.
-        """
-        with self._lock:
-            trace = self._of.get(str(id_))
-            run = trace.runs[str(id_)] if trace is not None else None
-            if trace is None or run is None or run.ended is not None:
-                return
-            run.ended, run.time = self._next(), time or datetime.now(UTC)
-            run.kind = kind or run.kind
-            run.prompt = prompt or run.prompt
-            run.choices, run.has_failed = tuple(choices), has_failed
-            run.documents, run.replaced = tuple(documents), tuple(replaced)
-            trace.is_incomplete |= is_incomplete
-            if trace.recipient is None:
-                trace.recipient = name_of(recipient)
-            if run.parent is None:
-                trace.returned += strings(returned)
-            trace.n_open -= 1
-            is_done = trace.n_open == 0 and not trace.is_held
-        if is_done:
-            self._finish(trace)
-
-    def spoil(self, id_: object, parent: object = None) -> None:
-        """Something of a run could not be read: nothing of its trace is logged."""
-        with self._lock:
-            trace = self._of.get(str(id_)) or self._of.get(str(parent))
-            if trace is not None:
-                trace.is_spoiled = True
-        self.end(id_, has_failed=True)
-
-    def use(self, id_: object, documents: Iterable[Fields]) -> None:
-        """The library says which documents the model calls below a run are given."""
-        with self._lock:
-            trace = self._of.get(str(id_))
-            if trace is not None:
-                run = trace.runs[str(id_)]
-                run.used = (*run.used, *documents)
-
-    def parent_of(self, id_: object) -> str | None:
-        """The run around a run that has begun."""
-        with self._lock:
-            trace = self._of.get(str(id_))
-            above = trace.runs[str(id_)].parent if trace is not None else None
-            return above.id if above is not None else None
-
-    def knows(self, id_: object) -> bool:
-        """Whether a run has begun, and its trace has not ended."""
-        return str(id_) in self._of
-
-    def release(self, trace: _Trace) -> None:
-        """The caller's block has ended."""
-        with self._lock:
-            trace.is_held = False
-            is_done = trace.n_open == 0
-        if is_done:
-            self._finish(trace)
-
-    def streamed(self, id_: object, stream: Any) -> Any:
-        """A generator in place of one that a run returned, so that the calls it makes belong to that run.
-
-        Args:
-            id_: of the run.
-            stream: a generator or an asynchronous one.
-
-        Returns:
-            One that yields the same; the trace ends when it has ended, or is no longer referred to.
-        """
-        with self._lock:
-            trace = self._of.get(str(id_))
-            if trace is None:
-                return stream
-            group = _Group(trace.id, None, traces={self: trace}, above=trace.runs[str(id_)], began=self._next())
-            trace.n_open += 1
-        ended: list[bool] = []
-
-        def end() -> None:
-            with self._lock:
-                if ended:
-                    return
-                ended.append(True)
-                trace.n_open -= 1
-                is_done = trace.n_open == 0 and not trace.is_held
-            if is_done:
-                self._finish(trace)
-
-        made: Any = (_steps_async if isinstance(stream, AsyncGenerator) else _steps)(stream, group, end)
-        weakref.finalize(made, end).atexit = False
-        return made
+        self._lock = threading.RLock()
 
     def close(self) -> None:
-        """End every trace: what was answered in it is logged."""
+        """Log the answers of traces that have not ended; for the end of a program."""
         for trace in list(self._traces.values()):
             self._finish(trace)
 
+    def part_ended(self, trace: _Trace) -> None:
+        """One of what a trace waits for has ended."""
+        with self._lock:
+            trace.n_open -= 1
+        if trace.n_open == 0:
+            self._finish(trace)
+
+    def _run(self, id_: object) -> Run | None:
+        trace = self._of.get(str(id_))
+        return None if trace is None else trace.runs[str(id_)]
+
+    def _start(self, id_: object, parent: object = None, kind: Kind = "other", **told: Any) -> None:
+        """A run begins; `told` may have `asked`, as of `Run`, and `recipient` and `trace_id` of its trace."""
+        name, oldest = str(id_), None
+        with self._lock:
+            if name in self._of:
+                return
+            trace = self._of.get(str(parent)) or self._new_trace(told.get("trace_id") or name)
+            trace.runs[name] = Run(name, self._run(parent), self._next(), kind, told.get("asked") or {})
+            trace.n_open += 1
+            trace.recipient = trace.recipient or name_of(told.get("recipient"))
+            self._of[name] = trace
+            if len(self._traces) > MOST_OPEN:
+                oldest = next(iter(self._traces.values()))
+        if oldest is not None:
+            self._finish(oldest)
+
+    def _end(self, id_: object, *, returned: Any = None, recipient: object = None, **known: Any) -> None:
+        """A run has ended; `known` are fields of `Run`. One that has not begun, or has ended, is passed over."""
+        with self._lock:
+            trace, run = self._of.get(str(id_)), self._run(id_)
+            if trace is None or run is None or run.ended is not None:
+                return
+            run.ended, run.time = self._next(), datetime.now(UTC)
+            for name, value in known.items():
+                setattr(run, name, value)
+            trace.recipient = trace.recipient or name_of(recipient)
+            if run.parent is None:
+                trace.returned += strings(returned)
+        self.part_ended(trace)
+
+    def _drop(self, id_: object, parent: object = None) -> None:
+        """Something of a run could not be read: nothing of its trace is logged."""
+        if (trace := self._of.get(str(id_)) or self._of.get(str(parent))) is not None:
+            trace.is_spoiled = True
+        self._end(id_, has_failed=True)
+
     def _new_trace(self, id_: str) -> _Trace:
-        group = _GROUP.get()
-        if group is not None:
-            if self not in group.traces:
-                made = _Trace(group.trace_id, group.recipient, group.documents, is_held=True)
-                group.traces[self] = self._traces[id(made)] = made
-            return group.traces[self]
-        trace = _Trace(id_)
-        self._traces[id(trace)] = trace
-        return trace
+        if (block := _BLOCK.get()) is None:
+            made = _Trace(id_)
+        else:
+            whole, traces = block
+            made = traces.setdefault(self, replace(whole, runs={}, returned=Counter()))
+        self._traces[id(made)] = made
+        return made
 
     def _finish(self, trace: _Trace) -> None:
         with self._lock:
@@ -468,38 +267,17 @@ class Runs:
                 return
             for name in trace.runs:
                 self._of.pop(name, None)
-        if trace.is_spoiled:
-            return
         with self.log.guarding("the end of a trace"):
             if trace.recipient is None:
                 trace.recipient = name_of(self._recipient() if callable(self._recipient) else self._recipient)
-            for line in trace.lines(self._source):
-                self.log.append(line)
-            if trace.is_without_text():
-                raise UsageError(
-                    "an answer without text, such as a call of a tool, or without its prompt is not logged"
-                )
+            for line in () if trace.is_spoiled else trace.lines():
+                self.log.append(line, self._SOURCE)
 
     def _next(self) -> int:
         self._number += 1
         return self._number
 
-
-class Recorder:
-    """Base of what a library calls: a log, and the runs that the library reports."""
-
-    _SOURCE: str
-
-    def __init__(self, log: AnswerLog, recipient: object = None) -> None:
-        self.log = log
-        self._runs = Runs(log, self._SOURCE, recipient)
-
-    def close(self) -> None:
-        """Log the answers of traces that have not ended; for the end of a program."""
-        self._runs.close()
-
     def _spoil(self, *args: Any, **kwargs: Any) -> None:
-        """Say whose event could not be read."""
         raise NotImplementedError
 
 
@@ -511,7 +289,7 @@ def guarded(method: _Method) -> _Method:
 
     @wraps(method)
     def called(self: Recorder, *args: Any, **kwargs: Any) -> None:
-        with self.log.guarding(method.__qualname__):
+        with self.log.guarding(type(self).__name__):
             try:
                 method(self, *args, **kwargs)
             except Exception:

@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
+from leakmeter.core.plain import half_pair
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 
@@ -22,11 +23,11 @@ async def json_object(request: Request) -> dict[str, Any]:
     try:
         given = json.loads(await request.body())
         # JSON can write half of a surrogate pair, which no answer and no file can.
-        json.dumps(given, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise DataError("the body has half of a surrogate pair, which is no valid Unicode") from None
+        at = half_pair(json.dumps(given, ensure_ascii=False))
     except (ValueError, RecursionError):
         raise DataError("the body has to be a JSON object") from None
+    if at is not None:
+        raise DataError("the body has half of a surrogate pair, which is no valid Unicode")
     if not isinstance(given, dict):
         raise DataError("the body has to be a JSON object")
     return given

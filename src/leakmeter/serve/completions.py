@@ -10,8 +10,9 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 from starlette.responses import JSONResponse, Response
 
 from leakmeter.core.case import Case, Document, Message
@@ -27,11 +28,32 @@ MOST_DOCUMENTS: Final = 1_000
 MOST_MESSAGES: Final = 500
 MOST_TEMPERATURE: Final = 2.0
 _SHOWN: Final = 60
-_ROLES: Final = ("system", "developer", "user", "assistant")
-_KNOWN: Final = (
-    *("model", "messages", "documents", "n", "stop", "max_tokens", "max_completion_tokens", "temperature"),
-    *("stream", "stream_options"),
-)
+# Which of two forms an error is about; no part of its path.
+_AS_TEXT: Final = "as text"
+_AS_PARTS: Final = "as parts"
+_EXPECTED: Final[Mapping[str, str]] = {
+    "model": "has to name a model of this server",
+    "messages": "has to be a list with at least one message",
+    "documents": "has to be a list of private texts; the other fields of a request are public",
+    "n": f"has to be a whole number from 1 to {MOST_CHOICES:,}",
+    **dict.fromkeys(("max_tokens", "max_completion_tokens"), f"has to be a whole number from 1 to {MOST_NEW_TOKENS:,}"),
+    "temperature": (
+        f"has to be above 0 ({COLDEST:g} or more), and {MOST_TEMPERATURE:g} at most: tokens are drawn, since no bound "
+        "holds for the likeliest token"
+    ),
+    "stop": f"has to be a text, or a list of {MOST_STOPS} at most, none of them empty",
+    "stream": "has to be true or false",
+    "stream_options": "may have include_usage, together with stream",
+}
+_WRONG: Final[Mapping[str, str]] = {
+    "missing": "has to be given",
+    "string_type": "has to be a text",
+    "string_unicode": "is no valid Unicode",
+    "string_pattern_mismatch": "is empty; leave the document out",
+    "list_type": "has to be a text, or a list of texts",
+    "model_type": "has to be an object",
+    "literal_error": "has a value that is not known here",
+}
 _WITHOUT_EFFECT: Final[Mapping[str, tuple[Any, ...]]] = {
     "top_p": (1,),
     "frequency_penalty": (0,),
@@ -108,6 +130,66 @@ class CompletionRequest:
         return Case("request", messages=(*turns, asking))
 
 
+def _kind(value: Any) -> str:
+    return _AS_TEXT if isinstance(value, str) else _AS_PARTS
+
+
+class _Form(BaseModel):
+    """An object with these fields alone; those that are null are left out."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        return {name: one for name, one in given.items() if one is not None} if isinstance(given, dict) else given
+
+
+class _Part(_Form):
+    type: Literal["text"]
+    text: str
+
+
+class _Turn(_Form):
+    role: Literal["system", "developer", "user", "assistant"]
+    content: Annotated[Annotated[str, Tag(_AS_TEXT)] | Annotated[list[_Part], Tag(_AS_PARTS)], Discriminator(_kind)]
+
+    def said(self) -> tuple[str, str]:
+        return self.role, self.content if isinstance(self.content, str) else "\n".join(one.text for one in self.content)
+
+
+class _Private(_Form):
+    text: Annotated[str, Field(pattern=r"\S")]
+    id: str | None = None
+
+
+_Document = Annotated[
+    Annotated[str, Field(pattern=r"\S"), Tag(_AS_TEXT)] | Annotated[_Private, Tag(_AS_PARTS)], Discriminator(_kind)
+]
+_Stop = Annotated[str, Field(min_length=1)]
+_Length = Annotated[int, Field(ge=1, le=MOST_NEW_TOKENS)]
+
+
+class _Options(_Form):
+    include_usage: bool = False
+
+
+class _Body(_Form):
+    model: str
+    messages: Annotated[list[_Turn], Field(min_length=1, max_length=MOST_MESSAGES)]
+    documents: Annotated[list[_Document], Field(min_length=1, max_length=MOST_DOCUMENTS)]
+    n: Annotated[int, Field(ge=1, le=MOST_CHOICES)] = 1
+    max_tokens: _Length | None = None
+    max_completion_tokens: _Length | None = None
+    temperature: Annotated[float, Field(ge=COLDEST, le=MOST_TEMPERATURE)] = 1.0
+    stop: Annotated[
+        Annotated[_Stop, Tag(_AS_TEXT)] | Annotated[list[_Stop], Field(max_length=MOST_STOPS), Tag(_AS_PARTS)],
+        Discriminator(_kind),
+    ] = []
+    stream: bool = False
+    stream_options: _Options = _Options()
+
+
 def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionRequest:
     """A request's body, checked.
 
@@ -119,44 +201,65 @@ def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionReq
     Raises:
         FieldError: names the field that is refused, and why.
     """
-    given = _object(body)
-    for name, value in given.items():
-        if name in _KNOWN or value is None:
+    given = {name: value for name, value in _object(body).items() if value is not None}
+    for name, value in list(given.items()):
+        if name in _Body.model_fields:
             continue
-        if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in _neutral(name)):
+        neutral = _WITHOUT_EFFECT.get(name, ())
+        if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in neutral):
             shown = visible(name[:_SHOWN])
             why = _WHY.get(name, f"{shown} is not supported here; leave it out")
             raise FieldError(shown, why, "unsupported_parameter" if name in _WHY else "unknown_parameter")
-    has = {name: value for name, value in given.items() if value is not None}
-    model = has.get("model")
-    if not isinstance(model, str):
+        del given[name]
+    if "model" not in given:
         raise FieldError("model", "model has to name a model of this server", "missing_required_parameter")
-    if model not in models:
+    try:
+        asked = _Body.model_validate(given)
+    except ValidationError as error:
+        raise _refusal(error) from None
+    if asked.model not in models:
         raise FieldError(
             "model", "this server has no such model; GET /v1/models lists those it has", "model_not_found", 404
         )
-    if "max_tokens" in has and "max_completion_tokens" in has:
+    if asked.max_tokens is not None and asked.max_completion_tokens is not None:
         raise FieldError("max_tokens", "give either max_tokens or max_completion_tokens")
-    limit = "max_completion_tokens" if "max_completion_tokens" in has else "max_tokens"
-    is_streamed = _flag(has, "stream", "stream")
-    options = has.get("stream_options", {})
-    if not isinstance(options, dict) or set(options) - {"include_usage"} or (options and not is_streamed):
-        raise FieldError("stream_options", "stream_options may have include_usage, together with stream")
+    if given.get("stream_options") and not asked.stream:
+        raise FieldError("stream_options", f"stream_options {_EXPECTED['stream_options']}")
+    messages = tuple(one.said() for one in asked.messages)
+    role, text = messages[-1]
+    if role != "user" or not text.strip():
+        raise FieldError("messages", "the last message has to be the user's, with a text")
+    documents = (one if isinstance(one, _Private) else _Private(text=one) for one in asked.documents)
     return CompletionRequest(
-        model=model,
-        messages=_messages(has.get("messages")),
-        documents=_documents(has.get("documents")),
-        n=_whole(has, "n", 1, MOST_CHOICES),
-        max_tokens=_whole(has, limit, max_tokens, MOST_NEW_TOKENS),
-        temperature=_temperature(has.get("temperature", 1.0)),
-        stop=_stops(has.get("stop", [])),
-        is_streamed=is_streamed,
-        wants_usage=_flag(options, "include_usage", "stream_options.include_usage"),
+        model=asked.model,
+        messages=messages,
+        documents=tuple(GivenDocument(one.text, one.id) for one in documents),
+        n=asked.n,
+        max_tokens=asked.max_tokens or asked.max_completion_tokens or max_tokens,
+        temperature=asked.temperature,
+        stop=(asked.stop,) if isinstance(asked.stop, str) else tuple(asked.stop),
+        is_streamed=asked.stream,
+        wants_usage=asked.stream_options.include_usage,
     )
 
 
-def _neutral(name: str) -> tuple[Any, ...]:
-    return _WITHOUT_EFFECT.get(name, ())
+def _refusal(error: ValidationError) -> FieldError:
+    """What is wrong first, without what was sent."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field, *inner = [one for one in first["loc"] if one not in (_AS_TEXT, _AS_PARTS)]
+    path = str(field)
+    for one in inner:
+        path += f"[{one}]" if isinstance(one, int) else f".{visible(one[:_SHOWN])}"
+    kind, limit = first["type"], first.get("ctx", {}).get("max_length")
+    if kind == "too_long" and field != "stop":
+        what = "messages" if field == "messages" else "texts"
+        return FieldError(path, f"{path} has {first['ctx']['actual_length']:,} {what}; {limit:,} are taken at most")
+    if field in ("stop", "stream_options"):
+        path, inner = str(field), []
+    if kind == "extra_forbidden" and inner:
+        return FieldError(path, f"{path} is not supported here; leave it out", "unknown_parameter")
+    why = _EXPECTED.get(str(field)) if not inner else None
+    return FieldError(path, f"{path} {why or _WRONG.get(kind, 'is not what it has to be')}")
 
 
 def _object(body: bytes) -> dict[str, Any]:
@@ -176,113 +279,6 @@ def _object(body: bytes) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise FieldError(None, "the body has to be a JSON object")
     return given
-
-
-def _text(value: Any, path: str) -> str:
-    if not isinstance(value, str):
-        raise FieldError(path, f"{path} has to be a text")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise FieldError(path, f"{path} is no valid Unicode") from None
-    return value
-
-
-def _only(value: Any, path: str, names: Sequence[str]) -> dict[str, Any]:
-    """An object that has no other fields; those that are null are left out."""
-    if not isinstance(value, dict):
-        raise FieldError(path, f"{path} has to be an object")
-    has = {name: one for name, one in value.items() if one is not None}
-    for name in has:
-        if name not in names:
-            shown = f"{path}.{visible(name[:_SHOWN])}"
-            raise FieldError(shown, f"{shown} is not supported here; leave it out", "unknown_parameter")
-    return has
-
-
-def _messages(value: Any) -> tuple[tuple[str, str], ...]:
-    if not isinstance(value, list) or not value:
-        raise FieldError("messages", "messages has to be a list with at least one message")
-    if len(value) > MOST_MESSAGES:
-        raise FieldError("messages", f"messages has {len(value):,} messages; {MOST_MESSAGES:,} are taken at most")
-    messages = tuple(_message(one, f"messages[{number}]") for number, one in enumerate(value))
-    role, text = messages[-1]
-    if role != "user" or not text.strip():
-        raise FieldError("messages", "the last message has to be the user's, with a text")
-    return messages
-
-
-def _message(value: Any, path: str) -> tuple[str, str]:
-    has = _only(value, path, ("role", "content"))
-    if has.get("role") not in _ROLES:
-        raise FieldError(f"{path}.role", f"{path}.role has to be one of {', '.join(_ROLES)}")
-    content = has.get("content")
-    if not isinstance(content, list):
-        return has["role"], _text(content, f"{path}.content")
-    texts = []
-    for number, part in enumerate(content):
-        where = f"{path}.content[{number}]"
-        fields = _only(part, where, ("type", "text"))
-        if fields.get("type") != "text":
-            raise FieldError(f"{where}.type", f"{where}.type has to be text")
-        texts.append(_text(fields.get("text"), f"{where}.text"))
-    return has["role"], "\n".join(texts)
-
-
-def _documents(value: Any) -> tuple[GivenDocument, ...]:
-    if not isinstance(value, list) or not value:
-        raise FieldError(
-            "documents", "documents has to be a list of private texts; the other fields of a request are public"
-        )
-    if len(value) > MOST_DOCUMENTS:
-        raise FieldError("documents", f"documents has {len(value):,} texts; {MOST_DOCUMENTS:,} are taken at most")
-    return tuple(_document(one, f"documents[{number}]") for number, one in enumerate(value))
-
-
-def _document(value: Any, path: str) -> GivenDocument:
-    if isinstance(value, str):
-        has, where = {"text": value}, path
-    else:
-        has, where = _only(value, path, ("text", "id")), f"{path}.text"
-    text = _text(has.get("text"), where)
-    if not text.strip():
-        raise FieldError(where, f"{where} is empty; leave the document out")
-    return GivenDocument(text, _text(has["id"], f"{path}.id") if "id" in has else None)
-
-
-def _whole(has: Mapping[str, Any], name: str, default: int, most: int) -> int:
-    value = has.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise FieldError(name, f"{name} has to be a whole number from 1 to {most:,}")
-    return value
-
-
-def _flag(has: Mapping[str, Any], name: str, path: str) -> bool:
-    value = has.get(name, False)
-    if not isinstance(value, bool):
-        raise FieldError(path, f"{path} has to be true or false")
-    return value
-
-
-def _temperature(value: Any) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not COLDEST <= value <= MOST_TEMPERATURE:
-        raise FieldError(
-            "temperature",
-            f"temperature has to be above 0 ({COLDEST:g} or more), and {MOST_TEMPERATURE:g} at most: tokens are drawn, "
-            "since no bound holds for the likeliest token",
-        )
-    return float(value)
-
-
-def _stops(value: Any) -> tuple[str, ...]:
-    given = [value] if isinstance(value, str) else value
-    if not isinstance(given, list) or len(given) > MOST_STOPS:
-        raise FieldError("stop", f"stop has to be a text, or a list of {MOST_STOPS} at most")
-    stops = tuple(_text(one, "stop") for one in given)
-    if not all(stops):
-        raise FieldError("stop", "stop has an empty text; leave it out")
-    return stops
 
 
 @dataclass(frozen=True, slots=True)

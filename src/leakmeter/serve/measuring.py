@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from leakmeter.data.rows import rows_of_text
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.runs.rundir import RunDirectory
@@ -169,34 +167,12 @@ def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, 
 
 
 def _records(text: str, file: str) -> list[dict[str, Any]]:
-    """The cases of a file that a browser has read: JSON lines, a list in JSON, or comma-separated values.
+    """The cases of a file that a browser has read: JSON lines, JSON, or values with commas or tabs between them.
 
     Raises:
         DataError: it is none of these, or has no case.
     """
-    if file.lower().endswith((".csv", ".tsv")):
-        delimiter = "\t" if file.lower().endswith(".tsv") else ","
-        found: Any = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
-    else:
-        found = _json(text)
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise DataError("the file has to hold cases: an object with context and query a line, or a list of them")
-    if not found:
+    records = [row.fields for row in rows_of_text(text, file)] if text.strip() else []
+    if not records:
         raise DataError("the file has no case")
-    return found
-
-
-def _json(text: str) -> Any:
-    if text.lstrip().startswith("["):
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
-            raise DataError("the file is no JSON; give JSON lines, a list in JSON, or a .csv") from None
-    found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip():
-            try:
-                found.append(json.loads(line))
-            except (ValueError, RecursionError):
-                raise DataError(f"line {number} of the file is no JSON") from None
-    return found
+    return records

@@ -13,6 +13,7 @@ from leakmeter.core.case import Case
 from leakmeter.core.item import PLACEBO, ContextItem, Lazily, Prepared, Span
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
+from leakmeter.core.plain import half_pair
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
@@ -222,13 +223,11 @@ def check_unicode(case_id: str, what: str, text: str) -> None:
     Raises:
         UsageError: it cannot; says where.
     """
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
+    if (at := half_pair(text)) is not None:
         raise UsageError(
             f"case '{case_id}': the {what} is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) "
-            f"at character {error.start:,}"
-        ) from None
+            f"at character {at:,}"
+        )
 
 
 def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: units.Unit) -> tuple[str, Layout, str]:

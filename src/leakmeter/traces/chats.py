@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
+from leakmeter.core.plain import half_pair
+from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ROLES, TEXT_PARTS
 from leakmeter.text.templates import PART_SEPARATOR
 from leakmeter.traces.answer import LoggedMessage
 from leakmeter.traces.plainly import is_record, parsed
 from leakmeter.traces.refused import Reason, Unusable
 
-_ROLES: Final = {
-    "human": "user",
-    "ai": "assistant",
-    "model": "assistant",
-    "chatbot": "assistant",
-    "HumanMessage": "user",
-    "AIMessage": "assistant",
-    "AIMessageChunk": "assistant",
-    "SystemMessage": "system",
-    "ToolMessage": "tool",
-}
 _ROLE = re.compile(r"[a-z][a-z_]*")
-_TEXT_PARTS = ("text", "input_text", "output_text")
 _CALLS = ("tool_calls", "function_call", "tool_use")
-_CALL_KINDS = ("tool_call", "tool_use", "function_call", "tool_call_response", "tool_result")
 _ANSWERS = ("answer", "result", "response", "output", "text", "output_text")
 
 
@@ -76,10 +65,8 @@ def check_unicode(text: str) -> None:
     Raises:
         Unusable: it cannot.
     """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Unusable(Reason.NOT_UNICODE) from None
+    if half_pair(text) is not None:
+        raise Unusable(Reason.NOT_UNICODE)
 
 
 def answers_of(value: object) -> list[tuple[str, str | None]]:
@@ -107,7 +94,7 @@ def _is_said(value: object) -> bool:
         return bool(value) and all(map(_is_said, value))
     if not is_record(value):
         return False
-    has_role = "role" in value or value.get("type") in _ROLES or "lc" in value
+    has_role = "role" in value or value.get("type") in ROLES or "lc" in value
     return isinstance(value.get("choices", value.get("generations")), list) or (
         has_role and any(name in value for name in ("content", "parts", "kwargs", "data"))
     )
@@ -119,7 +106,7 @@ def _answers(value: Any, depth: int) -> list[tuple[str, str | None]]:
     if depth > 4:
         return []
     if isinstance(value, list):
-        if value and all(is_record(one) and one.get("type") in _TEXT_PARTS and "text" in one for one in value):
+        if value and all(is_record(one) and one.get("type") in TEXT_PARTS and "text" in one for one in value):
             return [("".join(str(one["text"]) for one in value), None)]
         return [found for one in value for found in _answers(one, depth + 1)]
     if not is_record(value):
@@ -154,7 +141,7 @@ def _word(value: object) -> str | None:
 
 def _message(value: object) -> LoggedMessage:
     if isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value):
-        return LoggedMessage(_ROLES.get(value[0]) or value[0], value[1])
+        return LoggedMessage(ROLES.get(value[0]) or value[0], value[1])
     if not is_record(value):
         raise Unusable(Reason.NOT_OF_FORMAT)
     given: Mapping[Any, Any] = value
@@ -175,7 +162,7 @@ def _message(value: object) -> LoggedMessage:
     if not isinstance(role, str):
         raise Unusable(Reason.BAD_ROLE)
     content: object = given.get("content", given.get("parts", given.get("contents")))
-    return LoggedMessage(_ROLES.get(role) or role, _content(content))
+    return LoggedMessage(ROLES.get(role) or role, _content(content))
 
 
 def _content(value: object) -> str:
@@ -193,10 +180,10 @@ def _content(value: object) -> str:
             inner = part.get("message_content")
             part = inner if is_record(inner) else part
             kind = part.get("type")
-            if kind in _CALL_KINDS:
+            if kind in (*CALL_PARTS, *RESULT_PARTS):
                 raise Unusable(Reason.TOOL_CALL)
             text = part.get("text", part.get("content"))
-            if kind not in (None, *_TEXT_PARTS) or not isinstance(text, str):
+            if kind not in (None, *TEXT_PARTS) or not isinstance(text, str):
                 raise Unusable(Reason.NOT_TEXT)
             part = text
         if not isinstance(part, str):

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
-from leakmeter.core.case import DECODINGS
+from leakmeter.data import foreign
 from leakmeter.traces.answer import Sampling
 
 _LONGEST_ID: Final = 256
 _DEEPEST: Final = 8
-_REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
 _REASONED_LISTS: Final = ("reasoning_details", "thinking_blocks")
 _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_count")
 
@@ -132,7 +131,7 @@ def has_reasoned(held: object, depth: int = 0) -> bool:
         return any(has_reasoned(one, depth + 1) for one in held if isinstance(one, list | dict))
     if not is_record(held):
         return False
-    if isinstance(kind := held.get("type"), str) and kind in _REASONING:
+    if isinstance(kind := held.get("type"), str) and kind in foreign.REASONING:
         return True
     for name, value in held.items():
         if isinstance(value, dict | list):
@@ -147,62 +146,7 @@ def has_reasoned(held: object, depth: int = 0) -> bool:
 
 def sampling_of(held: Mapping[Any, Any]) -> Sampling:
     """How an answer was drawn, of the parameters of its request, under the names that engines have for them."""
-    given = dict(held)
-    for name in ("extra_body", "options", "generation_config", "generationConfig", "model_kwargs"):
-        if is_record(inner := parsed(given.get(name))):
-            given = {**inner, **given}
-    beams, drawn = _whole(given, "num_beams", "n_beams", "beam_width"), _number(given, "best_of")
-    form = parsed(given.get("response_format"))
-    kind = form.get("type") if is_record(form) else form
-    guided = ("guided_json", "guided_regex", "guided_grammar", "guided_choice", "grammar", "json_schema")
-    return Sampling(
-        temperature=_number(given, "temperature", least=0.0),
-        top_p=_number(given, "top_p", "topP", least=0.0),
-        top_k=_whole(given, "top_k", "topK"),
-        min_p=_number(given, "min_p", least=0.0),
-        typical_p=_number(given, "typical_p", least=0.0),
-        max_tokens=_whole(
-            given, "max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens"
-        ),
-        seed=_whole(given, "seed"),
-        frequency_penalty=_number(given, "frequency_penalty"),
-        presence_penalty=_number(given, "presence_penalty"),
-        repetition_penalty=_number(given, "repetition_penalty", "repeat_penalty"),
-        do_sample={True: True, False: False, "true": True, "false": False}.get(_hashable(given.get("do_sample"))),
-        n_beams=beams,
-        said=said if isinstance(said := given.get("decoding"), str) and said in DECODINGS else None,
-        logit_bias=bool(parsed(given.get("logit_bias"))),
-        constrained=given.get("constrained") is True
-        or kind not in (None, "text", "")
-        or any(given.get(name) for name in guided)
-        or (drawn or 1) > (_number(given, "n") or 1),
-    )
-
-
-def _hashable(value: object) -> Any:
-    return value if isinstance(value, bool) else value.lower() if isinstance(value, str) else None
-
-
-def _number(held: Mapping[Any, Any], *names: str, least: float = -math.inf) -> float | None:
-    for name in names:
-        value = held.get(name)
-        if value is None:
-            continue
-        if isinstance(value, str):
-            try:
-                value = float(value)
-            except ValueError:
-                continue
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            try:
-                number = float(value)
-            except OverflowError:
-                continue
-            if math.isfinite(number) and number >= least:
-                return number
-    return None
-
-
-def _whole(held: Mapping[Any, Any], *names: str) -> int | None:
-    number = _number(held, *names)
-    return int(number) if number is not None and number == int(number) else None
+    # `format` is a form in a request of Ollama alone, and many logs have another field of that name.
+    made = foreign.sampling_of({name: value for name, value in held.items() if name != "format"})
+    n_beams, said = made.pop("num_beams", None), made.pop("decoding", None)
+    return Sampling(**made, n_beams=n_beams, said=said)

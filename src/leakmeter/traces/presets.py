@@ -13,12 +13,12 @@ from leakmeter.core.case import Case
 from leakmeter.data import formats as data_formats
 from leakmeter.data.mapping import Fields
 from leakmeter.data.rows import Row
+from leakmeter.data.streamed import Streamed
 from leakmeter.errors import DataError
 from leakmeter.traces.case import as_case
 from leakmeter.traces.formats import FORMATS
 from leakmeter.traces.formats.base import Format
 from leakmeter.traces.reader import TraceReader, unwrapped
-from leakmeter.traces.records import Logged
 from leakmeter.traces.refused import Refused
 
 _Read = Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Case | DataError]]]
@@ -26,7 +26,7 @@ _Read = Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Case | Data
 
 def _read(name: str, rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Case | DataError]]:
     reader = TraceReader((), format=name)
-    for one in reader.answers_of(("", Logged(row.where, fields)) for row, fields in rows):
+    for one in reader.answers_of(("", Streamed(row.where, fields)) for row, fields in rows):
         row = Row(0, "", one.where)
         yield (
             row,

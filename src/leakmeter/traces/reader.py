@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from leakmeter.data.opened import STDIN, named
+from leakmeter.data.streamed import MOST_LINE, Streamed, records_of
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.traces.answer import LoggedAnswer
 from leakmeter.traces.formats import FORMATS, Choices, Record, found_in, openai
 from leakmeter.traces.plainly import is_record
-from leakmeter.traces.records import MOST_LINE, Logged, records_of
 from leakmeter.traces.refused import Reason, Refused, Unusable
 from leakmeter.traces.span import Span
 from leakmeter.traces.spool import MOST_SPANS, Spool
@@ -106,7 +106,7 @@ class TraceReader:
         self.size = self._sizes()
         yield from self.answers_of(self._records())
 
-    def answers_of(self, records: Iterator[tuple[str, Logged]]) -> Iterator[LoggedAnswer | Refused]:
+    def answers_of(self, records: Iterator[tuple[str, Streamed]]) -> Iterator[LoggedAnswer | Refused]:
         """The same of records that were read elsewhere, each with the name of what holds it."""
         ends = dict(self.offsets)
         with closing(Spool()) as spool:
@@ -131,7 +131,7 @@ class TraceReader:
                 raise DataError(f"{named(source, 'log')} cannot be read: {error.strerror or error}") from None
         return sizes
 
-    def _records(self) -> Iterator[tuple[str, Logged]]:
+    def _records(self) -> Iterator[tuple[str, Streamed]]:
         before = 0
         for source in self._sources:
 
@@ -144,9 +144,9 @@ class TraceReader:
                 yield str(source), logged
             before += 0 if str(source) == STDIN else Path(source).stat().st_size
 
-    def _recognised(self, records: Iterator[tuple[str, Logged]]) -> Iterator[tuple[str, Logged]]:
+    def _recognised(self, records: Iterator[tuple[str, Streamed]]) -> Iterator[tuple[str, Streamed]]:
         """The records, once it is known of which format they are."""
-        looked_at: list[tuple[str, Logged]] = []
+        looked_at: list[tuple[str, Streamed]] = []
         n_bytes = before = 0
         while self._format is None and len(looked_at) < _LOOKED_AT and n_bytes <= MOST_LINE:
             found = next(records, None)
@@ -162,9 +162,9 @@ class TraceReader:
             )
         yield from chain(looked_at, records)
 
-    def _of_record(self, logged: Logged, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
+    def _of_record(self, logged: Streamed, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
         if logged.problem is not None or self._format is None:
-            return [Refused(logged.problem or Reason.NOT_OF_FORMAT, logged.where)]
+            return [Refused(Reason(logged.problem or Reason.NOT_OF_FORMAT), logged.where)]
         is_one = self._format.fits(logged.given)
         held = [logged.given] if is_one else list(unwrapped(logged.given))
         out: list[LoggedAnswer | Refused] = []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from leakmeter.data.foreign import document_of
 from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.formats.openai import document
 from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
 from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
@@ -59,10 +59,10 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         span.response_id = named(record(said).get("id")) if "choices" in record(said) else None
     elif span.kind == "retriever":
         held_in = first(said, "documents", "output") if is_record(said) else said
-        span.documents = documents_of(held_in, document)
+        span.documents = documents_of(held_in, document_of)
     elif "rerank" in str(given.get("name", "")).lower() and is_record(said) and isinstance(said.get("documents"), list):
         span.kind = "reranker"
-        span.documents = documents_of(said["documents"], document)
+        span.documents = documents_of(said["documents"], document_of)
     yield span
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from leakmeter.data.foreign import document_of
 from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.formats.openai import document
 from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
 from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
@@ -83,7 +83,7 @@ def _span(held: Record, span: Span) -> Span:
     elif span.kind in ("retriever", "reranker"):
         said = parsed(said)
         held_in = first(said, "documents", "results") if is_record(said) else said
-        span.documents = documents_of(held_in, document)
+        span.documents = documents_of(held_in, document_of)
     return span
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from leakmeter.data.foreign import TEXTS, document_of
 from leakmeter.traces.formats.base import Choices, Format, Record
 from leakmeter.traces.plainly import at_path, event_of, first, has_reasoned, is_record, named, parsed, record, seconds
 from leakmeter.traces.refused import Reason
@@ -37,20 +38,6 @@ def _fits(given: Record) -> bool:
     return "messages" in request or "choices" in given or "choices" in answer or "custom_id" in given
 
 
-def document(one: Any) -> tuple[Any, Any]:
-    """Id and text of a document as libraries write it: text alone, or a record with a text under a usual name."""
-    if not is_record(one):
-        return None, one
-    for shell in ("node", "document", "kwargs"):
-        if is_record(one.get(shell)):
-            one = one[shell]
-    described = record(one.get("metadata"))
-    id_ = first(one, "id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
-    if id_ is None:
-        id_ = first(described, "id", "doc_id", "document_id", "chunk_id")
-    return id_, next((one[name] for name in ("text", "page_content", "content") if name in one), None)
-
-
 def beside(given: Record, choices: Choices) -> list[list[str | None]]:
     """The documents that stand beside a call."""
     if choices.documents is not None:
@@ -59,11 +46,11 @@ def beside(given: Record, choices: Choices) -> list[list[str | None]]:
         places = [given, *(record(given.get(name)) for name in _WITHIN), record(_request(given).get("metadata"))]
         held = next((found for place in places if (found := first(place, *RETRIEVED)) is not None), None)
     held = parsed(held)
-    if is_record(held) and not any(name in held for name in ("text", "page_content", "content")):
+    if is_record(held) and not any(name in held for name in TEXTS):
         held = [{"id": id_, "text": text} for id_, text in held.items()]
     elif is_record(held) or isinstance(held, str):
         held = [held]
-    return documents_of(held, document)
+    return documents_of(held, document_of)
 
 
 def recipient_of(given: Record, request: Record, choices: Choices) -> tuple[str | None, str | None]:

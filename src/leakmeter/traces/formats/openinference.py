@@ -76,6 +76,8 @@ def fill(span: Span, attributes: Record) -> None:
         if prompt is None and llm.get("prompts") is not None:
             prompt = {"prompts": llm["prompts"]}
         answer: Any = list(map(_message, said)) if isinstance(said, list) else None
+        if answer is None and isinstance(choices := parsed(llm.get("choices")), list):
+            answer = [at_path(one, "completion.text") for one in choices]
         span.read_call(
             prompt if prompt else at_path(attributes, "input.value"),
             answer if answer else at_path(attributes, "output.value"),
@@ -92,6 +94,12 @@ def fill(span: Span, attributes: Record) -> None:
         span.documents = documents_of(at_path(held, "retrieval.documents"), _document)
     elif span.kind == "reranker":
         span.documents = documents_of(at_path(held, "reranker.output_documents"), _document)
+
+
+def replaced(attributes: Record) -> list[list[str | None]]:
+    """Documents that a reranker was given, in place of which its own stand."""
+    held = nested({name: value for name, value in attributes.items() if str(name).startswith("reranker")})
+    return documents_of(at_path(held, "reranker.input_documents"), _document)
 
 
 def _attributes(given: Record) -> Record:

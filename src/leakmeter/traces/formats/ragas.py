@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from leakmeter.data.foreign import document_of
 from leakmeter.text.templates import SEPARATOR
 from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.formats.openai import document, recipient_of
+from leakmeter.traces.formats.openai import recipient_of
 from leakmeter.traces.plainly import at_path, event_of, first, has_reasoned, named, parsed, seconds
 from leakmeter.traces.span import Span, documents_of
 
@@ -20,7 +21,8 @@ def _fits(given: Record) -> bool:
     return "user_input" in given or "retrieved_contexts" in given or ("question" in given and "contexts" in given)
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+def read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    """The call that a sample tells of."""
     span = Span(
         named(first(given, "trace_id", "id")) or event_of(given), named(given.get("span_id")) or "1", where, "llm"
     )
@@ -28,7 +30,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         held = at_path(given, choices.documents)
     else:
         held = first(given, "retrieved_contexts", "contexts")
-    span.documents = documents_of(held, document)
+    span.documents = documents_of(held, document_of)
     ids = parsed(given.get("retrieved_context_ids"))
     if isinstance(ids, list) and len(ids) == len(span.documents):
         span.documents = [[named(id_) or old, text] for id_, (old, text) in zip(ids, span.documents, strict=True)]
@@ -53,4 +55,4 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     yield span
 
 
-FORMAT = Format("ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _read, lambda given: True)
+FORMAT = Format("ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, read, lambda given: True)

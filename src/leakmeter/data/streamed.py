@@ -1,7 +1,7 @@
-"""Records of log files of any size, one after another: JSON lines, JSON, Parquet; packed ones are unpacked on the way.
+"""Records of files of any size, one after another: JSON lines, JSON, CSV, TSV, Parquet, also packed.
 
 Of a file no more than a record is in memory at a time, or of Parquet a few rows. A JSON file that is one list or one
-record is read whole, and may not be large.
+record is read whole, and may not be large; so is a table of text. Unlike with `rows`, reading can go on where it ended.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from leakmeter.core.files import check_readable
 from leakmeter.data.opened import STDIN, named, open_data, open_stdin
+from leakmeter.data.rows import kind_of_name, parquet_rows, read_rows
 from leakmeter.errors import DataError
-from leakmeter.traces.plainly import is_record
-from leakmeter.traces.refused import Reason
+
+Problem = Literal["malformed", "too-long"]
 
 MOST_LINE: Final = 2**25
 """Longest record, bytes."""
@@ -34,14 +35,14 @@ _AS_LINES = "write a record a line, as with: jq -c '.[]'"
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class Streamed:
     """A record, or why it is none."""
 
     where: str
     given: Any = None
-    problem: Reason | None = None
+    problem: Problem | None = None
     end: int = 0
-    """Bytes up to the end of it, unpacked; of Parquet, rows."""
+    """Bytes up to the end of it, unpacked; of Parquet and of tables of text, rows."""
 
 
 class _Bytes(Protocol):
@@ -51,12 +52,12 @@ class _Bytes(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def records_of(source: str | Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Logged]:
+def records_of(source: str | Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
     """The records of a file.
 
     Args:
         source: a path, or '-' for standard input.
-        start: where to begin, as `Logged.end` said.
+        start: where to begin, as `Streamed.end` said.
         on_bytes: told how many bytes of the file were read.
 
     Raises:
@@ -72,11 +73,14 @@ def records_of(source: str | Path, start: int, on_bytes: Callable[[int], None]) 
     if is_parquet:
         yield from _of_parquet(path, start, on_bytes)
         return
+    if kind_of_name(path) in ("csv", "tsv"):
+        yield from _of_table(path, start, on_bytes)
+        return
     with open_data(path, _WHAT, most=_UNBOUNDED, most_packed=None) as opened:
         yield from _of_bytes(opened, named(source, _WHAT), path.name, start, on_bytes)
 
 
-def _of_bytes(opened: _Bytes, what: str, name: str, start: int, on_bytes: Callable[[int], None]) -> Iterator[Logged]:
+def _of_bytes(opened: _Bytes, what: str, name: str, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
     at = 0
     while at < start:
         if not (skipped := opened.read(min(_CHUNK, start - at))):
@@ -92,17 +96,17 @@ def _of_bytes(opened: _Bytes, what: str, name: str, start: int, on_bytes: Callab
     for number, (line, end, is_finished) in enumerate(_lines(first, opened, start, on_bytes), 1):
         where = f"{name}, line {number}{behind}"
         if line is None:
-            yield Logged(where, None, Reason.TOO_LONG, end)
+            yield Streamed(where, None, "too-long", end)
             continue
         stripped = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
         if not stripped:
             continue
         given = _parsed(stripped)
-        if is_record(given):
-            yield Logged(where, given, end=end)
+        if isinstance(given, dict):
+            yield Streamed(where, given, end=end)
         else:
             # A line that is still being written is to be read again.
-            yield Logged(where, None, Reason.MALFORMED, end if is_finished else end - len(line))
+            yield Streamed(where, None, "malformed", end if is_finished else end - len(line))
 
 
 def _lines(
@@ -128,7 +132,7 @@ def _lines(
         yield (b"".join(held) if n_held <= MOST_LINE else None), at + n_held, False
 
 
-def _whole(first: bytes, opened: _Bytes, what: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Logged]:
+def _whole(first: bytes, opened: _Bytes, what: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
     """The records of a file that is one list, or one record on several lines."""
     parts, n_bytes = [first], len(first)
     while chunk := opened.read(_CHUNK):
@@ -149,7 +153,7 @@ def _whole(first: bytes, opened: _Bytes, what: str, name: str, on_bytes: Callabl
     for number, one in enumerate(records, 1):
         # Reading cannot go on within the value.
         where, end = f"{name}, record {number}", n_bytes if number == len(records) else 0
-        yield Logged(where, one, end=end) if is_record(one) else Logged(where, None, Reason.MALFORMED, end)
+        yield Streamed(where, one, end=end) if isinstance(one, dict) else Streamed(where, None, "malformed", end)
 
 
 def _parsed(line: bytes) -> Any:
@@ -159,25 +163,18 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Logged]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
+    size, number = path.stat().st_size, start
+    for n_before, n_rows, records, _ in parquet_rows(path, named(path, _WHAT), _ROWS, start=start):
+        for number, row in enumerate(records, n_before + 1):
+            if number > start:
+                yield Streamed(f"{path.name}, record {number}", row, end=number)
+        on_bytes(size * number // max(n_rows, 1))
 
-    number = 0
-    size = path.stat().st_size
-    try:
-        with pq.ParquetFile(path) as file:
-            n_rows = max(file.metadata.num_rows, 1)
-            for batch in file.iter_batches(_ROWS):
-                if number + batch.num_rows <= start:
-                    number += batch.num_rows
-                    continue
-                for row in batch.to_pylist():
-                    number += 1
-                    if number > start:
-                        yield Logged(f"{path.name}, record {number}", row, end=number)
-                on_bytes(size * number // n_rows)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{_WHAT} '{path}' holds text that is no UTF-8: {error.reason}") from None
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise DataError(f"{_WHAT} '{path}' cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+
+def _of_table(path: Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
+    for row in read_rows(path, what=_WHAT):
+        if row.number > start:
+            where = f"{path.name}, {row.place}"
+            yield Streamed(where, row.given, None if row.problem is None else "malformed", row.number)
+    on_bytes(path.stat().st_size)

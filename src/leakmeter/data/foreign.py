@@ -1,6 +1,7 @@
 """Messages, documents and settings of other libraries as the plain values of a log, by what they have.
 
-No library is imported. What is no text is named by its kind and left out, so that a reader sees that the prompt had it.
+The names that libraries have for one thing stand here and nowhere else. No library is imported. What is no text is
+named by its kind and left out, so that a reader sees that the prompt had it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from enum import Enum
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS
-from leakmeter.data.plain import fields_of
 from leakmeter.errors import UsageError
 
 Fields = dict[str, Any]
@@ -29,14 +29,20 @@ SAMPLING: Final = {
     "frequency_penalty": ("frequency_penalty",),
     "presence_penalty": ("presence_penalty",),
     "repetition_penalty": ("repetition_penalty", "repeat_penalty"),
-    "max_tokens": ("max_tokens", "max_completion_tokens", "max_new_tokens", "max_output_tokens", "num_predict"),
+    "max_tokens": (
+        *("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens"),
+        "num_predict",
+    ),
     "do_sample": ("do_sample",),
-    "num_beams": ("num_beams", "best_of"),
+    "num_beams": ("num_beams", "n_beams", "beam_width"),
     "decoding": ("decoding",),
 }
-"""Settings that say how an answer was drawn, and what libraries call them."""
+"""Settings that say how an answer was drawn, and what libraries call them; the first name that is there counts."""
+_WHOLE: Final = ("top_k", "seed", "max_tokens", "num_beams")
+_NOT_NEGATIVE: Final = ("temperature", "top_p", "min_p", "typical_p")
 _BIASED: Final = ("logit_bias", "bad_words", "bad_words_ids", "allowed_token_ids")
 _CONSTRAINED: Final = (
+    "constrained",
     "response_format",
     "response_schema",
     "response_json_schema",
@@ -54,20 +60,32 @@ _NESTED: Final = (
     "options",
     "extra_body",
     "generation_config",
+    "generationConfig",
     "additional_kwargs",
     "pipeline_kwargs",
     "generate_kwargs",
 )
 _MODEL: Final = ("model", "model_name", "model_id", "deployment_name", "azure_deployment")
-_ROLES: Final = {"human": "user", "ai": "assistant", "chatbot": "assistant", "model": "assistant"}
-_REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
-_IDS: Final = ("id", "id_", "node_id", "doc_id", "document_id")
-_METADATA_IDS: Final = ("id", "doc_id", "document_id", "chunk_id", "source", "file_path")
-
-
-def text_or_none(value: object) -> str | None:
-    """A short text, for messages about fields; None of anything else."""
-    return value[:60] if isinstance(value, str) else None
+_DEEPEST: Final = 2
+ROLES: Final = {
+    **dict.fromkeys(("human", "HumanMessage", "HumanMessageChunk"), "user"),
+    **dict.fromkeys(("ai", "chatbot", "model", "AIMessage", "AIMessageChunk"), "assistant"),
+    **dict.fromkeys(("SystemMessage", "SystemMessageChunk"), "system"),
+    **dict.fromkeys(("ToolMessage", "ToolMessageChunk"), "tool"),
+}
+"""What libraries call a role, where that is not its name."""
+REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
+"""Parts of a message, and fields beside it, in which a model reasons out of sight."""
+TEXT_PARTS: Final = ("text", "input_text", "output_text")
+CALL_PARTS: Final = ("tool_call", "tool_use", "function_call")
+RESULT_PARTS: Final = ("tool_call_response", "tool_result")
+SHELLS: Final = ("node", "document", "kwargs")
+"""Fields around a document's own."""
+TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
+"""What the text of a document is called."""
+IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
+"""What a document is called by; in its metadata too."""
+_SOURCES: Final = ("source", "file_path")
 
 
 def name_of(value: object) -> str | None:
@@ -75,24 +93,6 @@ def name_of(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value or None
     return str(value)
-
-
-def known_fields(case: object) -> Fields:
-    """The fields of a record of any kind that an answer has; those of a case that it has not are left out.
-
-    Raises:
-        UsageError: no record.
-    """
-    if case is None:
-        return {}
-    held = fields_of(case)
-    if held is None:
-        raise UsageError(f"an answer is a mapping or a record, not {type(case).__name__}")
-    fields = {str(name): value for name, value in held.items() if name not in ("query", "reference")}
-    if "id" in fields:
-        fields.setdefault("trace_id", fields.pop("id"))
-    # A record has all its fields, also those that say nothing.
-    return fields if isinstance(case, Mapping) else {name: value for name, value in fields.items() if value}
 
 
 def listed(value: Any) -> Any:
@@ -152,12 +152,11 @@ def _message(message: Any, number: int) -> Fields:
     role = _plain(get("role")) or _plain(get("type"))
     if not isinstance(role, str):
         raise UsageError(f"message {number} has no role")
-    role = role.removesuffix("MessageChunk").lower()
     parts = next((found for name in ("content", "parts", "blocks") if (found := get(name)) is not None), "")
     # Of LlamaIndex, `content` is the text alone, and leaves other parts out.
     blocks = get("blocks")
     content, calls = content_of(blocks if isinstance(blocks, list) and blocks else parts)
-    made: Fields = {"role": _ROLES.get(role, role), "content": content}
+    made: Fields = {"role": ROLES.get(role, role.lower()), "content": content}
     for name in ("name", "tool_call_id"):
         if isinstance(held := get(name), str) and held:
             made[name] = held
@@ -189,13 +188,15 @@ def content_of(content: Any) -> tuple[str | list[Fields], list[Fields]]:
     calls: list[Fields] = []
     for part in content if isinstance(content, Iterable) and not isinstance(content, Mapping) else [content]:
         get = getter(part)
+        # A shell of OpenInference's attributes.
+        get = get if isinstance(part, str) or (inner := get("message_content")) is None else getter(inner)
         kind = "text" if isinstance(part, str) else _plain(get("type") or get("block_type")) or "text"
         text = part if isinstance(part, str) else next(filter(_is_text, map(get, ("text", "content"))), None)
-        if kind in ("tool_call_response", "tool_result"):
+        if kind in RESULT_PARTS:
             kind, text = "text", text or as_text(next(filter(None, map(get, ("response", "result", "content"))), ""))
-        if kind in ("text", "output_text", "input_text") and text is not None:
+        if kind in TEXT_PARTS and text is not None:
             parts.append({"type": "text", "text": text})
-        elif kind in ("tool_call", "tool_use", "function_call"):
+        elif kind in CALL_PARTS:
             calls.append(_tool_call(part))
         else:
             parts.append({"type": "unknown" if kind == "text" else str(kind)})
@@ -210,8 +211,8 @@ def _is_text(value: object) -> bool:
 
 def _tool_call(call: Any) -> Fields:
     get = getter(call)
-    inner = get("function")
-    get = get if inner is None else getter(inner)
+    for shell in ("tool_call", "function"):
+        get = get if (inner := get(shell)) is None else getter(inner)
     arguments = next((found for name in _ARGUMENTS if (found := get(name)) is not None), "")
     return {"name": name_of(get("name") or get("tool_name")) or "", "arguments": as_text(arguments)}
 
@@ -224,14 +225,23 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def answer_text(content: Any) -> tuple[str, bool, bool]:
-    """What a model answered: its text, whether it calls tools, and whether it reasoned out of sight."""
-    said, calls = content_of(content)
-    if isinstance(said, str):
-        return said, bool(calls), False
-    kinds = {part["type"] for part in said}
-    text = "".join(part["text"] for part in said if part["type"] == "text")
-    return text, bool(calls), bool(kinds.intersection(_REASONING))
+def choice_of(content: Any, *, calls: object = None, has_reasoned: object = False, **fields: Any) -> Fields:
+    """One answer of a model's call.
+
+    Args:
+        content: text, or a list of parts.
+        calls: of tools, where they stand beside the content.
+        has_reasoned: whether it reasoned out of sight, where another field says so.
+        **fields: that are taken as they are.
+
+    Returns:
+        `answer`, which is empty where tools are called; `hidden_calls`, 1 where it reasoned; and the fields.
+    """
+    said, called = content_of(content)
+    kinds = set() if isinstance(said, str) else {part["type"] for part in said}
+    text = said if isinstance(said, str) else "".join(part["text"] for part in said if part["type"] == "text")
+    has_reasoned = bool(has_reasoned) or not kinds.isdisjoint(REASONING)
+    return {"answer": "" if calls or called else text, "hidden_calls": int(has_reasoned), **fields}
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -248,7 +258,7 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
     """
     if isinstance(documents, str) or not isinstance(documents, Iterable):
         raise UsageError("'documents' is no list of documents, nor texts by id")
-    pairs = documents.items() if isinstance(documents, Mapping) else (_document(one) for one in documents)
+    pairs = documents.items() if isinstance(documents, Mapping) else map(_named_document, documents)
     made: dict[tuple[str | None, str | None], None] = {}
     for id_, text in pairs:
         if not isinstance(text, str | None):
@@ -257,20 +267,36 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
     return tuple({"id": id_, "text": text} for id_, text in made)
 
 
-def _document(value: Any) -> tuple[Any, Any]:
+def _nothing(_: str) -> Any:
+    return None
+
+
+def _named_document(value: Any) -> tuple[Any, Any]:
+    """By its file, where it has no id; a document of leakmeter is called by its name."""
+    id_, text, look = _document(value)
+    names = (*_SOURCES, "name") if id_ is None else ()
+    return next((held for name in names if isinstance(held := look(name), str) and held), id_), text
+
+
+def document_of(value: Any) -> tuple[Any, Any]:
+    """Id and text of a document, as far as it has them; a text is a document without an id."""
+    id_, text, _ = _document(value)
+    return id_, text
+
+
+def _document(value: Any) -> tuple[Any, Any, Callable[[str], Any]]:
+    """Id, text, and what else looks up in its metadata."""
     if isinstance(value, str):
-        return None, value
+        return None, value, _nothing
     get = getter(value)
-    for shell in ("node", "document", "kwargs"):
+    for shell in SHELLS:
         if (inner := get(shell)) is not None and not isinstance(inner, str):
             get = getter(inner)
-    text = next((found for name in ("page_content", "text", "content") if isinstance(found := get(name), str)), None)
+    text = next((held for name in TEXTS if isinstance(held := get(name), str)), None)
     metadata = listed(get("metadata"))
-    places = [(get, _IDS), (getter(metadata) if isinstance(metadata, Mapping) else get, _METADATA_IDS)]
-    ids = (found for look, names in places for name in names if (found := look(name)) not in (None, ""))
-    id_ = next((one for one in ids if not callable(one)), None)
-    # A document of leakmeter is called by its name.
-    return (get("name") if id_ is None else id_), text
+    described = metadata.get if isinstance(metadata, Mapping) else _nothing
+    ids = (held for look in (get, described) for name in IDS if (held := look(name)) not in (None, "", [], {}))
+    return next((one for one in ids if not callable(one)), None), text, lambda name: described(name) or get(name)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -280,11 +306,11 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-def _flat(settings: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    for one in settings:
+def _flat(settings: Iterable[Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+    for one in map(listed, settings):
         if isinstance(one, Mapping):
-            for name in _NESTED:
-                yield from _flat([one.get(name)])
+            if depth < _DEEPEST:
+                yield from _flat(map(one.get, _NESTED), depth + 1)
             yield from ((str(name), _plain(value)) for name, value in one.items() if value is not None)
 
 
@@ -292,29 +318,56 @@ def sampling_of(*settings: Any) -> Fields:
     """What is known of how an answer was drawn, under the names in `SAMPLING`.
 
     Args:
-        *settings: mappings, as a library calls its model with; the last one counts. Anything else is passed over.
+        *settings: mappings, as a library calls its model with, or JSON of them; the last one counts. Anything else is
+            passed over.
 
     Returns:
-        Numbers; `logit_bias` and `constrained` where tokens were favoured, or held to a form.
+        Numbers; `logit_bias` and `constrained` where tokens were favoured, or held to a form, or the best of several
+        draws was chosen.
     """
     given = dict(_flat(settings))
     made: Fields = {}
     for name, aliases in SAMPLING.items():
-        for alias in aliases:
-            value = given.get(alias)
-            if (isinstance(value, bool | int | float) and math.isfinite(value)) or (
-                name == "decoding" and value in DECODINGS
-            ):
-                made[name] = value
-    if any(given.get(name) for name in _BIASED):
+        values = (_setting(name, given.get(alias)) for alias in aliases)
+        if (value := next((one for one in values if one is not None), None)) is not None:
+            made[name] = value
+    if any(listed(given.get(name)) for name in _BIASED):
         made["logit_bias"] = True
-    if any(given.get(name) and not _is_free(given[name]) for name in _CONSTRAINED):
+    n_drawn, n_told = _setting("best_of", given.get("best_of")), _setting("n", given.get("n"))
+    if (n_drawn or 1) > (n_told or 1) or any(
+        given.get(name) and not _is_free(listed(given[name])) for name in _CONSTRAINED
+    ):
         made["constrained"] = True
     return made
 
 
+def _setting(name: str, value: Any) -> Any:
+    """A setting, which may be written as text; None of what is none."""
+    if name == "decoding":
+        return value if value in DECODINGS else None
+    if name == "do_sample":
+        return (
+            {"true": True, "false": False}.get(value.lower())
+            if isinstance(value, str)
+            else value
+            if isinstance(value, bool)
+            else None
+        )
+    try:
+        number = float(value) if isinstance(value, str) else value
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
+            return None
+    except (ValueError, OverflowError):
+        return None
+    if name in _NOT_NEGATIVE and number < 0:
+        return None
+    if name in _WHOLE:
+        return int(number) if number == int(number) else None
+    return number
+
+
 def _is_free(form: Any) -> bool:
-    return form == "text" or (isinstance(form, Mapping) and form.get("type") == "text")
+    return form in ("text", "") or (isinstance(form, Mapping) and form.get("type") == "text")
 
 
 def settings_of(model: Any) -> Fields:

@@ -1,0 +1,36 @@
+"""Records of a query, what was retrieved for it and a response, in the shapes that `data` reads; but not the prompt.
+
+The prompt is made as for samples of ragas, and the answer says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from leakmeter.core.case import Case
+from leakmeter.data import formats as data_formats
+from leakmeter.data.rows import Row
+from leakmeter.errors import DataError
+from leakmeter.traces.formats import ragas
+from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.traces.span import Span
+
+_NAMES: Final = ("llamaindex", "squad", "langchain", "rag")
+
+
+def _format(preset: data_formats.Format) -> Format:
+    def read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+        for _, made in preset.read([(Row(1, "", where), given)]):
+            if isinstance(made, DataError | Case):
+                raise Unusable(Reason.NOT_OF_FORMAT)
+            context = made.get("context")
+            sample = {"id": made.get("id"), "user_input": made.get("query"), "response": made.get("response")}
+            sample["retrieved_contexts"] = [context] if isinstance(context, str) else context
+            yield from ragas.read({**given, **sample}, where, choices)
+
+    return Format(preset.name, preset.about, preset.fits, read, lambda given: True)
+
+
+ALL: Final = tuple(_format(data_formats.FORMATS[name]) for name in _NAMES)
