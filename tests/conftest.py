@@ -33,10 +33,10 @@ os.fsync = lambda handle: None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say how many examples properties have; they are tried without a stopwatch, on cores shared with other tests."""
+    """Say how many examples properties have: the same each time, and without a stopwatch, on shared cores."""
     if "not long" in config.option.markexpr:
         os.environ[QUICK] = "1"
-    settings.register_profile("leakmeter", deadline=None, max_examples=examples(100))
+    settings.register_profile("leakmeter", deadline=None, max_examples=examples(100), derandomize=True)
     settings.load_profile("leakmeter")
 
 
