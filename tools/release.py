@@ -70,10 +70,10 @@ def wrong_versions(tag: str | None = None) -> list[str]:
         for name, one in told.items()
         if one != (release if name == "CHANGELOG.md" else version)
     ]
-    if is_developed:
-        wrong.append(f"pyproject.toml says {version}, which is not released; make it {release}")
     if tag is not None and tag != f"v{version}":
         wrong.append(f"the tag is {tag}, and pyproject.toml says {version}")
+    if is_developed:
+        wrong.append(f"pyproject.toml says {version}, which is not released; make it {release}")
     if heading and heading[2].strip() == "(not yet released)":
         wrong.append("CHANGELOG.md says that the version is not released; put the day there")
     return wrong

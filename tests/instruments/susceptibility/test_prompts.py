@@ -137,7 +137,7 @@ def test_what_is_kept_for_people_is_short_and_says_what_a_context_says_of_the_qu
 def test_a_spec_tells_contexts_by_their_hash() -> None:
     told = CASE.record()
     assert "goats" not in str(told)
-    assert (told["id"], told["n_contexts"], told["question"]["text"]) == ("q", 2, CASE.query.text)
+    assert (told["id"], told["n_contexts"], told["query"]["text"]) == ("q", 2, CASE.query.text)
     for other in (replace(FERRY, weight=1.0), replace(FERRY, text="Else."), replace(FERRY, answer=None)):
         assert replace(CASE, contexts=(other, GOATS)).record()["contexts_sha256"] != told["contexts_sha256"]
 

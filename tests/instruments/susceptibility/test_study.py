@@ -119,13 +119,12 @@ def test_cells_have_the_same_queries_behind_more_contexts() -> None:
 
 
 @pytest.mark.parametrize("name", ["susceptibility_contexts", "susceptibility_table_1"])
-def test_a_study_is_known_by_its_queries_as_earlier_versions_called_them(name: str) -> None:
-    """Under other keys a study that was begun would be in another directory, and would begin anew."""
+def test_a_study_is_known_by_its_queries(name: str) -> None:
     case = QueryCase("a", Query("a", "Who?", factors=(("form", "question"),)), (Context("c", "Emma is by Poe."),))
     record = study_of(name).kind.record(case)
     assert json.loads(json.dumps(record)) == {
         "id": "a",
-        "question": {"id": "a", "text": "Who?", "answers": [], "answer": None, "factors": [["form", "question"]]},
+        "query": {"id": "a", "text": "Who?", "answers": [], "answer": None, "factors": [["form", "question"]]},
         "contexts": [{"id": "c", "text": "Emma is by Poe.", "weight": 1.0, "answer": None}],
     }
 
