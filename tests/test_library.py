@@ -186,16 +186,6 @@ def test_what_cannot_be_is_one_line(call: Callable[[], Any], said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_the_old_name_of_the_data_is_understood(capsys: pytest.CaptureFixture[str]) -> None:
-    of_old: Any = leakmeter.susceptibility
-    found = of_old("toy", queries=["Who?"], contexts=["Emma is by Poe.", "It rains."])
-    assert len(found) == 1
-    assert (
-        capsys.readouterr().err
-        == "susceptibility: queries is called data now; the old name goes with the next release\n"
-    )
-
-
 def test_weights_are_loaded_once_and_kept_until_they_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     loaded: list[Any] = []
     toy = loading.load_backend("toy")

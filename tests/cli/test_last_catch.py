@@ -111,7 +111,6 @@ def test_nothing_that_a_terminal_obeys_is_written(
         (["pii", "probe", "--subjects", "{subjects}", "--beams", "1000000000"], "1,000 at most"),
         (["audit", "run", "--samples", "1000000000"], "100,000 at most"),
         (["audit", "run", "--clip", "1e308"], "at most"),
-        (["pii", "extract", "{note}", "--out", "found.jsonl", "--workers", "2147483648"], "1,000 at most"),
         (["study", "run", "figure_7", "--set", "x=[]"], "x"),
         (["influence", "--unit", "entity", "--region", "\udcff"], "no region named"),
         (["influence", "--context-file", "/dev/zero"], "is a device or a pipe"),

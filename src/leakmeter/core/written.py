@@ -33,21 +33,26 @@ _RUN: Final = re.compile(r"[a-z_]+-[0-9a-f]{16}")
 _KEPT: Final = re.compile(r"(study-.+|frontier|icl-select|audit)-[0-9a-f]{16}")
 
 
+class ForeignFileError(OSError):
+    """What stands in the place of a file is none that leakmeter wrote."""
+
+
 @contextmanager
 def regular_file(path: Path) -> Iterator[BinaryIO]:
     """A file to read, which is one: opening a pipe that somebody put in its place would wait for ever.
 
     Raises:
-        OSError: it cannot be opened, is no regular file, or is larger than any that leakmeter writes.
+        ForeignFileError: it is no regular file, or is larger than any that leakmeter writes.
+        OSError: it cannot be opened.
     """
     with os.fdopen(
         os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
     ) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "no regular file", str(path))
+            raise ForeignFileError(errno.EINVAL, "no regular file", str(path))
         if status.st_size > _LARGEST_BYTES:
-            raise OSError(errno.EFBIG, f"larger than {_LARGEST_BYTES // 2**20:,} MiB", str(path))
+            raise ForeignFileError(errno.EFBIG, f"larger than {_LARGEST_BYTES // 2**20:,} MiB", str(path))
         yield file
 
 

@@ -33,6 +33,7 @@ from leakmeter.core.plain import one_line
 from leakmeter.core.urls import check_directory
 from leakmeter.core.written import (
     PARTIAL,
+    ForeignFileError,
     check_outside_runs,
     made_for,
     make_private,
@@ -390,6 +391,10 @@ class RunDirectory:
                 raise StoreError(
                     f"'{self.place}' holds no complete run (no spec.json); run the same command again"
                 ) from None
+            except ForeignFileError:
+                raise
+            except OSError as error:
+                raise StoreError(f"'{self._spec}' cannot be read: {error.strerror or error}") from None
             spec: JsonObject = json.loads(content, parse_int=_whole_number)
             _check_letters(content, spec)
             _check_spec(spec)

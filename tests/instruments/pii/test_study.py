@@ -17,7 +17,6 @@ from leakmeter.cli.study import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 from leakmeter.instruments.pii.measure import Pii
-from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell, load_records
@@ -135,20 +134,6 @@ def test_densities_have_every_value_and_tables_a_row_a_type() -> None:
     ]
     of_one = [row["association_nats"] for row in rows if (row["id"], row["value"]) == (cases[1].id, "decoy")]
     assert of_one == list(cases[1].decoy_associations_nats)
-
-
-def test_settings_of_version_0_1_are_read() -> None:
-    # They win over what the file says under the new names.
-    changes = {"subjects": ["3"], "shots": ["2"], "nulls": ["60"], "references": ["3"], "null_seed": ["5"]}
-    study = load_study("pii_figure_1", changes={**changes, "replicates": ["2"]})
-    assert [cell.settings for cell in study.cells] == [
-        ProbeSettings(prompts=2, decoys=60, control_names=3, decoy_seed=seed) for seed in (5, 6)
-    ]
-    before = (
-        OWN.replace("decoys =", "nulls =").replace("control_names =", "references =").replace("prompts =", "shots =")
-    )
-    Path("before.toml").write_text(before.replace('x = "prompts"', 'x = "shots"'), encoding="utf-8")
-    assert load_study("before.toml").cells == load_study("own.toml").cells
 
 
 def test_people_of_files_may_be_a_factor() -> None:
