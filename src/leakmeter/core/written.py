@@ -45,15 +45,17 @@ def regular_file(path: Path) -> Iterator[BinaryIO]:
         ForeignFileError: it is no regular file, or is larger than any that leakmeter writes.
         OSError: it cannot be opened.
     """
-    with os.fdopen(
-        os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb"
-    ) as file:
-        status = os.fstat(file.fileno())
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             raise ForeignFileError(errno.EINVAL, "no regular file", str(path))
         if status.st_size > _LARGEST_BYTES:
             raise ForeignFileError(errno.EFBIG, f"larger than {_LARGEST_BYTES // 2**20:,} MiB", str(path))
-        yield file
+        with open(handle, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(handle)
 
 
 def read_whole(path: Path) -> bytes:
