@@ -49,7 +49,8 @@ def regular_file(path: Path) -> Iterator[BinaryIO]:
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise ForeignFileError(errno.EINVAL, "no regular file", str(path))
+            is_folder = stat.S_ISDIR(status.st_mode)
+            raise ForeignFileError(errno.EISDIR, "Is a directory" if is_folder else "no regular file", str(path))
         if status.st_size > _LARGEST_BYTES:
             raise ForeignFileError(errno.EFBIG, f"larger than {_LARGEST_BYTES // 2**20:,} MiB", str(path))
         with open(handle, "rb", closefd=False) as file:
