@@ -192,10 +192,10 @@ class Guard:
         logged = self._logged(documents, query, answer, recipient, messages, temperature, trace_id)
         texts: dict[str, str] = {}
         with self._model.lock, self._model.without_cache() as backend:
-            rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, backend, texts))
-            if rows.problems:
-                raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
-            self._take_known(rows)
+            rows = self._measured(logged, backend, texts)
+            while not self._has_known(rows):
+                # It was forgotten since.
+                rows = self._measured(logged, backend, texts)
             verdict = self._verdict(rows, texts)
             if record and verdict.within:
                 verdict = self._recorded(verdict)
@@ -229,8 +229,17 @@ class Guard:
         done = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
         return replace(latest, pieces=verdict.pieces, recorded=done)
 
-    def _take_known(self, found: Measured) -> None:
-        """Add what the ledger has of an answer to its rows: it may be forgotten before the answer is counted."""
+    def _measured(self, logged: LoggedAnswer, backend: Backend, texts: dict[str, str]) -> Measured:
+        """Rows of an answer, with the numbers that the ledger does not have."""
+        rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, backend, texts))
+        if rows.problems:
+            raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
+        return rows
+
+    def _has_known(self, found: Measured) -> bool:
+        """Add what the ledger has of an answer to its rows, since it may be forgotten before the answer is counted;
+        whether all numbers are there then.
+        """
         (event,) = found.rows["events"]
         names = {event["by_document"], event["by_entity"]}
         contents = {row["content"] for row in found.rows["looks"]}
@@ -238,6 +247,7 @@ class Guard:
         found.rows["measured"] += [{**row, "kept": False} for row in there["measured"] if row["score"] in names]
         found.rows["scores"] += [row for row in there["scores"] if row["score"] in names]
         found.rows["mentions"] += [row for row in there["mentions"] if row["content"] in contents]
+        return names <= {row["score"] for row in found.rows["measured"]}
 
     def _scored(
         self, backend: Backend, texts: dict[str, str], cases: Mapping[str, Case], setup: Setup
