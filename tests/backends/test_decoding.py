@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.examples import few
 from helpers.masked_prompts import masking
 from helpers.naive import naive_logits, random_prompt
 from helpers.tiny_models import N_VOCAB, item_of, tiny_backend, tiny_model
@@ -52,8 +53,8 @@ def run(
     return responses, seen, np.diff([*marks, backend.n_tokens_run]).tolist()
 
 
-@pytest.mark.parametrize("attention", ["eager", "sdpa"])
-@pytest.mark.parametrize("weight", [1.0, 1.5])
+@pytest.mark.parametrize("attention", few(["eager", "sdpa"]))
+@pytest.mark.parametrize("weight", few([1.5, 1.0]))
 @pytest.mark.parametrize("kind", KINDS)
 def test_kept_states_draw_what_full_passes_draw(kind: str, weight: float, attention: str) -> None:
     items = [item_of(PROMPT), item_of(PROMPT.without("c1"), "two")]
@@ -119,8 +120,8 @@ def test_a_masked_prompt_does_not_start_from_the_states_of_the_unmasked() -> Non
     assert values[1][1] == pytest.approx(expected, abs=5e-6)  # measured: 1.9e-6
 
 
-@pytest.mark.parametrize("weight", [1.0, 1.5])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weight", few([1.5, 1.0]))
+@pytest.mark.parametrize("kind", few(KINDS, 2))
 def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, weight: float) -> None:
     item = replace(item_of(PROMPT), response=(9, 80, 3, 3))
     measure = Influence(cid_lambda=weight)
@@ -144,8 +145,8 @@ def test_noise_bounds_what_the_order_of_spans_and_the_sharing_change(kind: str, 
         np.testing.assert_allclose(unshared[key], values, rtol=0, atol=2e-5)  # measured: 5.3e-6
 
 
-@pytest.mark.parametrize("weight", [1.0, 1.5])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weight", few([1.5, 1.0]))
+@pytest.mark.parametrize("kind", few(KINDS, 2))
 def test_measuring_right_after_sampling_starts_behind_no_wanted_row(kind: str, weight: float) -> None:
     # The last round's states reach beyond the rows that the measurement wants next.
     item = item_of(PROMPT)

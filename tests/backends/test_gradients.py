@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
+from helpers.examples import few
 from helpers.masked_prompts import masking
 from helpers.naive import random_prompt
 from helpers.tiny_models import ATTENTION, N_VOCAB, RECURRENT, backend_of, fresh_model, tiny_backend
@@ -171,7 +172,7 @@ def test_what_contexts_do_to_residual_states(kind: str, layer: int) -> None:
 
 
 @pytest.mark.parametrize("shares", [True, False])
-@pytest.mark.parametrize("kind", ["llama", "gemma2", "mistral", "mamba"])
+@pytest.mark.parametrize("kind", few(["llama", "mamba", "gemma2", "mistral"]))
 def test_contexts_of_several_queries_are_run_once(kind: str, shares: bool) -> None:
     def behind(prompt: Prompt) -> tuple[Prompt, ...]:
         return tuple(with_slot(prompt, 0, ids) for ids in CONTEXTS)
@@ -233,7 +234,8 @@ def test_random_directions_have_the_exact_trace_for_their_mean(n_range: int) -> 
         np.testing.assert_allclose(found.values[-400:], 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("n_range", [0, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("n_range", [0, 3])
 def test_intervals_cover_the_exact_trace_as_often_as_they_say(n_range: int) -> None:
     model = fresh_model("llama", dtype=torch.float64)
     of = (query(), Place("query"))
@@ -251,7 +253,7 @@ def test_intervals_cover_the_exact_trace_as_often_as_they_say(n_range: int) -> N
     assert abs(np.mean([one.value for one in made]) - whole) < 4 * np.std([one.value for one in made]) / n_trials**0.5
 
 
-@pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2", "mamba"])
+@pytest.mark.parametrize("kind", few(["llama", "mamba", "gpt2", "gemma2"]))
 @pytest.mark.parametrize("directions", [TopTokens(5), Probes(6, 0, "a"), Probes(6, 0, "a", n_range=4)])
 def test_together_and_alone_the_numbers_are_the_same(kind: str, directions: TopTokens | Probes) -> None:
     requests = [

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from helpers.examples import examples
+from helpers.examples import examples, few
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, backend_of, fresh_model, tiny_backend
 from leakmeter.backends.hf import HfBackend
@@ -131,12 +131,14 @@ class Short:
 
 @pytest.mark.parametrize(
     "error",
-    [
-        torch.OutOfMemoryError("CUDA out of memory"),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
-        MemoryError(),
-    ],
-    ids=["cuda", "cpu", "python"],
+    few(
+        [
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+            torch.OutOfMemoryError("CUDA out of memory"),
+            MemoryError(),
+        ]
+    ),
+    ids=["cpu", "cuda", "python"],
 )
 def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
     requests = cuts()
@@ -183,7 +185,8 @@ def decode(prompt: Prompt, number: int, n_steps: int) -> Trial[list[float]]:
     return [*drawn, *seen]
 
 
-@pytest.mark.parametrize("memory_bytes", [pytest.param(None, marks=pytest.mark.long), 2**15])
+@pytest.mark.long
+@pytest.mark.parametrize("memory_bytes", [None, 2**15])
 def test_ragged_prompts_that_end_at_different_rounds_draw_what_each_draws_alone(memory_bytes: int | None) -> None:
     rng = np.random.default_rng(6)
     prompts = [random_prompt(rng, N_VOCAB, (n,), frame=2, query=3) for n in (4, 60, 61, 7, 30, 62, 5)]

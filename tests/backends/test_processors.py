@@ -17,6 +17,7 @@ from transformers.generation.logits_process import (
     UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 
+from helpers.examples import few
 from helpers.naive import naive_logits
 from helpers.tiny_models import N_VOCAB, fresh_model, tiny_model
 from leakmeter.backends.hf.processors import BoundedContextInfluenceProcessor, ContextInfluenceProcessor
@@ -102,7 +103,7 @@ def test_every_step_is_the_mixture_of_two_full_passes(kind: str) -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 4.0])
-@pytest.mark.parametrize("temperature", [0.5, 1.0])
+@pytest.mark.parametrize("temperature", few([0.5, 1.0]))
 def test_no_token_of_the_vocabulary_ever_passes_the_bound(epsilon: float, temperature: float) -> None:
     # Float64 throughout, which a llama is not: the oracle's own passes must have no noise to speak of.
     model = tiny_model("gpt2", dtype=torch.float64)

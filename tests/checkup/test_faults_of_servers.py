@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.examples import few
 from helpers.measure_items import make_item
 from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer, Routes
 from helpers.model_server_llamacpp import LLAMACPP
@@ -48,7 +49,7 @@ def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
 
 
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize("max_top", [20, -1])
+@pytest.mark.parametrize("max_top", few([20, -1]))
 def test_a_sound_server_passes_every_check(max_top: int) -> None:
     with ModelServer(VLLM, max_top=max_top) as server:
         result = api.doctor(server.model, tokenizer="toy", against="toy")
@@ -112,7 +113,7 @@ def test_a_slow_stream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize(("fault", "name"), [("cut", "cut"), ("busy", "busy")])
+@pytest.mark.parametrize(("fault", "name"), few([("busy", "busy"), ("cut", "cut")]))
 def test_a_fault_that_passes_is_told(fault: str, name: str) -> None:
     with ModelServer(VLLM, faults={fault: (20, 22)}) as server:
         result = api.doctor(server.model, tokenizer="toy")
@@ -132,7 +133,7 @@ def test_noise_is_told_and_is_no_fault() -> None:
 
 
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize(("fault", "name"), [("company", "batch_nats"), ("split", "split_nats")])
+@pytest.mark.parametrize(("fault", "name"), few([("company", "batch_nats"), ("split", "split_nats")]))
 def test_noise_is_that_of_a_run(fault: str, name: str) -> None:
     context = [Piece(name, "context", tuple(range(65, 75))) for name in ("a", "b", "c")]
     item = make_item(Prompt((*context, Piece("query", "frame", (32, 33)))), range(70, 76))

@@ -114,6 +114,7 @@ def test_a_frame_is_measured_kept_and_asked_in_sql(cli: Cli) -> None:
 
 
 # ---- a model provider, with an export of customers -------------------------------------------------------------------
+@pytest.mark.long
 def test_an_export_of_customers(cli: Cli, tmp_path: Path) -> None:
     path = role_files.crm_export(tmp_path / "crm.csv")
     few = ("--decoys", "50", "--prompts", "1", "--model", "toy")

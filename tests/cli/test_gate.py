@@ -288,10 +288,14 @@ def test_several_runs(cli: Call, measured: Call, data: Path) -> None:
     [
         (["decode", "--epsilon", "0.5", "--max-new-tokens", "4"], "decode.ratio <= 1"),
         (["decode", "--max-new-tokens", "4", "--samples", "2"], "decode.worst_response.max <= 1e6"),
-        (["icl", "--label-scoring", "whole-sequence"], "icl.max <= 1e6"),
+        pytest.param(["icl", "--label-scoring", "whole-sequence"], "icl.max <= 1e6", marks=pytest.mark.long),
         (["susceptibility"], "susceptibility.p95 <= 1e6"),
         (["audit", "run"], "audit.ratio <= 1"),
-        (["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"], "pii.people_at_risk <= 1"),
+        pytest.param(
+            ["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"],
+            "pii.people_at_risk <= 1",
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_every_measure_has_its_numbers(cli: Call, tmp_path: Path, words: list[str], bound: str) -> None:

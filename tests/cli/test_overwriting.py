@@ -10,6 +10,8 @@ import pytest
 
 from helpers.read_files import ASKED, CHAT, ICL, NOTE, contents, write_files
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 Call = Callable[..., Any]
 # What is read, and a command that reads it and writes to OUT.
 HTML = {

@@ -18,12 +18,15 @@ from typing import Any
 
 import pytest
 
+from helpers.examples import few
 from helpers.places import TESTS
 from leakmeter.runs.export import Whole, write
 from leakmeter.runs.parts import cases_of_run
 from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
 from leakmeter.studies.grid import shipped
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 Call = Callable[..., Any]
 N_RECORDS = 6
@@ -105,6 +108,7 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     assert json.loads(again.out)["repeat_published"]["prompts"] == int(rows[0]["repeat_published"])
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_bytes(cli: Call, abstracts: Path) -> None:
     for out in ("one", "two"):
         assert cli(*words_of("figure_8", abstracts, "--out", out)).code == 0
@@ -150,7 +154,7 @@ def test_the_figure_is_drawn_or_asked_for(cli: Call, abstracts: Path, monkeypatc
     assert b"<svg" in (study_of(Path("runs")) / "figure.svg").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["figure_2c", "figure_3"])
+@pytest.mark.parametrize("name", few(["figure_2c", "figure_3"]))
 def test_positions_and_pieces(cli: Call, abstracts: Path, name: str) -> None:
     ended = cli(*words_of(name, abstracts))
     assert ended.code == 0, ended.err
@@ -251,6 +255,7 @@ def test_a_data_set_that_is_nowhere_is_one_line(cli: Call) -> None:
     assert ended.err == "leakmeter: data file 'nowhere.json' cannot be read: No such file or directory\n"
 
 
+@pytest.mark.long
 def test_fewer_records_than_asked_for_are_said(cli: Call, abstracts: Path) -> None:
     assert "pubmedqa: 6 records are there where the study asks for 100" in cli(*words_of("figure_8", abstracts)).err
 
@@ -297,6 +302,7 @@ def test_a_dry_run_writes_nothing(cli: Call, abstracts: Path) -> None:
     assert not Path("runs").exists()
 
 
+@pytest.mark.long
 def test_quality_without_its_model_is_left_out_in_one_line(cli: Call, abstracts: Path) -> None:
     ended = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none"))
     assert ended.code == 0
@@ -317,7 +323,7 @@ def moods(cli: Call) -> list[str]:
     return [*data, *(part for one in settings for part in ("--set", one))]
 
 
-@pytest.mark.parametrize("name", ["icl_figure_1", "icl_figure_4"])
+@pytest.mark.parametrize("name", few(["icl_figure_1", "icl_figure_4"]))
 def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
     ended = cli("study", name, *moods, "--out", "one")
     assert ended.code == 0, ended.err
@@ -347,6 +353,7 @@ def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
     assert one == two
 
 
+@pytest.mark.long
 def test_a_finished_study_of_exemplars_costs_nothing(
     cli: Call, moods: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

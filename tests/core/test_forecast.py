@@ -10,6 +10,7 @@ import pytest
 
 from helpers import tiny_models as tiny
 from helpers import tuned_models
+from helpers.examples import few
 from helpers.model_sizes import SIZE
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.outline import size_of
@@ -56,7 +57,7 @@ def both(backend: Any, measure: Measure, item: Item) -> tuple[Prediction, Cost]:
 
 
 @pytest.mark.parametrize("measure", MEASURES, ids=IDS)
-@pytest.mark.parametrize("unit", ["sentence", "word", "ngram:3:1", "whole"])
+@pytest.mark.parametrize("unit", few(["sentence", "whole", "word", "ngram:3:1"], 2))
 def test_given_responses_take_what_was_predicted(unit: str, measure: Influence) -> None:
     for backend in (Toy(), tiny.tiny_backend(), tiny.tiny_backend(share_prefixes=False), tiny.tiny_backend("gpt_neo")):
         predicted, taken = both(backend, measure, item_of(backend, "the clinic", unit=unit))

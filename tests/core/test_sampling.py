@@ -56,7 +56,8 @@ def test_another_item_draws_otherwise() -> None:
     assert draw(make_item(PROMPT, None, id_="other"), n=2) != draw(OPEN, n=2)
 
 
-@pytest.mark.parametrize("weight", [*(pytest.param(weight, marks=pytest.mark.long) for weight in (0.5, 1.0)), 1.5])
+@pytest.mark.long
+@pytest.mark.parametrize("weight", [0.5, 1.0, 1.5])
 def test_two_tokens_are_drawn_with_their_enumerated_probabilities(weight: float) -> None:
     temperature, n = 0.9, 2000
     drawn = draw(OPEN, n=n, most=2, weight=weight, temperature=temperature)

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
+from helpers.examples import few
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt
@@ -59,7 +60,7 @@ def test_ties_go_to_the_lowest_id_and_no_token_comes_twice(make: Any, row: list[
     np.testing.assert_allclose(got[:, 1], expected[:, 1], rtol=0, atol=1e-14)
 
 
-@libraries
+@pytest.mark.parametrize("make", few(MAKERS.values()), ids=MAKERS)
 def test_wide_vocabularies_and_large_logits(make: Any) -> None:
     rng = np.random.default_rng(1)
     for n_vocab in (50_257, 262_144):

@@ -22,6 +22,7 @@ from leakmeter.core.record import Record
 from leakmeter.core.record import schema as schema_of
 
 HERE = TESTS / "golden"
+LONG = ("pii", "pii-sample", "pii-twin-beams", "redact-plan-word")
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +33,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.long) if name in ("pii", "pii-sample") else name for name in commands.TOY],
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in commands.TOY]
 )
 def test_a_command_says_what_it_said(
     name: str, data: Path, tmp_path: Path, cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

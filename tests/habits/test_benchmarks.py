@@ -152,6 +152,7 @@ def test_estimates_are_timed(run: Call) -> None:
     assert all(row["steady_rounds"] == 1 and row["s_per_query"] > 0 for row in rows)
 
 
+@pytest.mark.long
 def test_a_run_is_written_and_asked_for(run: Call) -> None:
     write, *queries = run(store.NAME)
     assert write["rows"] == 8 * 4 * 5

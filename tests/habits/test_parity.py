@@ -82,7 +82,13 @@ def test_what_the_command_line_can_the_library_can() -> None:
     assert set(LIBRARY.values()) <= set(leakmeter.__all__)
 
 
-@pytest.mark.parametrize("name", [*(name for name in leakmeter.__all__ if not name.startswith("__")), "assert_leakage"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long) if name == "check_installation" else name
+        for name in (*(name for name in leakmeter.__all__ if not name.startswith("__")), "assert_leakage")
+    ],
+)
 def test_what_is_public_is_told_and_its_example_runs(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     found = getattr(testing if name == "assert_leakage" else leakmeter, name)

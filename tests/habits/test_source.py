@@ -1,13 +1,10 @@
-"""Habits of the source: everything public says what it is, and nothing names the machine it was written on."""
+"""Habits of the source: files are opened with an encoding, and nothing names the machine it was written on."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from helpers.places import ROOT
 
@@ -35,28 +32,6 @@ def texts() -> list[Path]:
     found = [path for folder in ("src", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in TEXT_SUFFIXES]
     found += [path for path in ROOT.glob("*") if path.is_file() and path.suffix in TEXT_SUFFIXES]
     return sorted(path for path in found if path.is_file())
-
-
-def definitions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    """Public functions, classes and methods of a module, not those within functions."""
-    todo: list[ast.AST] = [tree]
-    while todo:
-        for node in ast.iter_child_nodes(todo.pop()):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                if not node.name.startswith("_"):
-                    yield node
-                    if isinstance(node, ast.ClassDef):
-                        todo.append(node)
-            elif isinstance(node, ast.If | ast.Try):
-                todo.append(node)
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_what_is_public_has_a_docstring(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    assert ast.get_docstring(tree), f"{path} has no docstring"
-    for node in definitions(tree):
-        assert ast.get_docstring(node), f"{path}:{node.lineno}: {node.name} has no docstring"
 
 
 def test_nothing_names_the_machine_it_was_written_on() -> None:

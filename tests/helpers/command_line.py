@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,6 +58,14 @@ def parsed_once() -> Iterator[None]:
         # Values would be checked by pydantic too, but only in a process that has imported it for something else.
         patch.setattr("cyclopts.argument._argument.parse_version", lambda version: (1,))
         yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are files of the right kind with nothing in them: to draw them takes longer than to measure."""
+    blank = {"png": b"\x89PNG\r\n\x1a\n", "svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>'}
+    monkeypatch.setattr("leakmeter.report.charts._figure", lambda chart, *, titled: SimpleNamespace())
+    monkeypatch.setattr("leakmeter.report.charts._saved", lambda drawn, form: blank[form])
 
 
 @pytest.fixture

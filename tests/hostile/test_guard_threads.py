@@ -77,7 +77,8 @@ def check_whole(ledger: Ledger, n_answers: int) -> Book:
 @pytest.mark.parametrize(
     ("n_guards", "trace_id", "recipients"),
     [
-        *((1, None, 1), (1, "the application's", 1), (1, None, 4), (1, None, N), (N, None, 1)),
+        *((1, None, 1), (1, "the application's", 1), (1, None, 4), (1, None, N)),
+        pytest.param(N, None, 1, marks=pytest.mark.long),
         pytest.param(N, "the application's", 1, marks=pytest.mark.long),
         pytest.param(N, None, 4, marks=pytest.mark.long),
         pytest.param(N, None, N, marks=pytest.mark.long),

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from helpers.examples import few
 from helpers.logged_answers import Echo, logged
 from leakmeter.core import database
 from leakmeter.errors import StoreError, UsageError
@@ -196,7 +197,7 @@ def test_answers_are_scored_at_their_own_temperature(ledger: Ledger) -> None:
     assert told[KEYS.recipient("reader-2")].flags == {"greedy": 1}
 
 
-@pytest.mark.parametrize("n_rounds", [0, 9, 31])
+@pytest.mark.parametrize("n_rounds", few([9, 0, 31]))
 def test_killed_anywhere_it_goes_on_to_the_same_numbers(
     ledger: Ledger, whole: Ledger, monkeypatch: pytest.MonkeyPatch, n_rounds: int
 ) -> None:

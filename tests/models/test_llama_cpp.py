@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from helpers.examples import few
 from helpers.places import TESTS
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.errors import ModelError
@@ -239,7 +240,7 @@ def sentence_piece() -> dict[str, Any]:
     return {"tokens": tokens, "types": types, "scores": [-float(i) for i in range(len(tokens))]}
 
 
-@pytest.mark.parametrize("adds_space", [True, False])
+@pytest.mark.parametrize("adds_space", few([True, False]))
 def test_a_sentence_piece_vocabulary_is_llama_cpps(adds_space: bool, tmp_path: Path, cache: Path) -> None:
     made = sentence_piece()
     path = tmp_path / "own.gguf"

@@ -14,6 +14,7 @@ import pytest
 from helpers import generation_items as generation
 from helpers.enumerated import distribution
 from helpers.exact_bounds import at_most
+from helpers.examples import few
 from helpers.measure_items import make_item, readings_of
 from helpers.privacy_audit import least_epsilon
 from leakmeter.backends.toy import Toy
@@ -93,7 +94,7 @@ every = pytest.mark.parametrize("kind", ALL.values(), ids=ALL)
 
 
 @every
-@pytest.mark.parametrize("least", [0, 1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("least", few([0, 1, 2]))
 def test_stop_tokens_and_shortest_lengths_are_inside_the_bound(
     kind: Kind, least: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +161,7 @@ def remember(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vote, "measured", remembered(vote.measured))
 
 
-@every
+@pytest.mark.parametrize("kind", few(ALL.values(), 3), ids=ALL)
 def test_an_audit_of_a_few_draws_finds_no_more_than_the_guarantee(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     remember(monkeypatch)
     first, whole = audited(kind, 400)

@@ -18,6 +18,7 @@ ALONE = {"spearman": 0.5, "spearman_low": math.nan, "spearman_high": math.nan}
 NOTHING = {"spearman": None, "spearman_low": math.nan, "spearman_high": math.nan}
 
 
+@pytest.mark.long
 def test_queries_are_drawn_whatever_their_values(tmp_path: Path) -> None:
     values = {"some": [1.0, 3.0, 0.0, -1.0], "none": [0.0] * 4, "equal": [2.0] * 4, "wide": [1e-9, 1.0, 1e9, 5.0]}
     rows = [KNOWN | ALONE, KNOWN | NOTHING, KNOWN | ALONE, KNOWN | ALONE]

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.examples import examples
+from helpers.examples import examples, few
 from helpers.fisher_cases import asked, several
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE, clinic, hostile, sampled, small
@@ -139,7 +139,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
 texts = st.sampled_from(ATTACKS) | st.text(st.characters(), max_size=40)
 
 
-@pytest.mark.parametrize("text", ATTACKS)
+@pytest.mark.parametrize("text", few(ATTACKS, 3))
 def test_hostile_texts_stay_texts_in_every_renderer(text: str) -> None:
     report = every_block(text, text)
     assert_harmless(html.page(report))
@@ -464,6 +464,7 @@ def test_markdown_that_is_too_long_says_so() -> None:
     assert text.endswith("More did not fit here: the page of the run has all.\n")
 
 
+@pytest.mark.long
 def test_a_large_report_is_made_in_seconds() -> None:
     cases = [small(number) for number in range(1000)]
     began = time.process_time()

@@ -143,6 +143,7 @@ def limited(n_bytes: int) -> Callable[[], None]:
     return apply
 
 
+@pytest.mark.long
 def test_a_full_disk_ends_the_run_in_one_line_and_it_goes_on_later(tmp_path: Path) -> None:
     data = tmp_path / "cases.jsonl"
     contexts = ("Anna sang.", "Bo ate.", "A long one. " * 400, "Cid left.")

@@ -27,6 +27,8 @@ from leakmeter.report.scale import nats_text
 from leakmeter.runs.loading import KeptModel
 from leakmeter.serve import ledger as pages
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 HOSTILE = '<img src=x onerror=alert(1)>"/../{{7*7}}\u202e</script>'
 SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
 NAMES = ("Alvi", "Elm Street", "202-555-0143", "reader-")

@@ -19,6 +19,8 @@ from helpers.made_runs import SPEC, written
 from helpers.serving import HEADERS, client, events, serving_of
 from leakmeter.serve.queue import Cancelled
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 HOSTILE = "<img src=x onerror=alert(1)>"
 CASES = [
     {"id": f"c{i}", "context": f"Ana is {i}. She sings. {HOSTILE}", "query": "How old is Ana?", "response": f"{i}"}

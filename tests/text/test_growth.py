@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from helpers.examples import few
 from helpers.operations import n_operations
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
@@ -24,7 +25,7 @@ def many_documents(n: int) -> tuple[Document, ...]:
     return tuple(Document(f"note {number}", f"Anna Ek is {number:04}.") for number in range(n))
 
 
-@pytest.mark.parametrize(("documents", "n"), [(one_document, 30), (many_documents, 80)])
+@pytest.mark.parametrize(("documents", "n"), few([(many_documents, 80), (one_document, 30)]))
 @pytest.mark.parametrize("unit", ["whole", "line", "entity"])
 def test_twice_the_context_is_twice_the_work(documents: Any, n: int, unit: str) -> None:
     settings = PromptSettings(unit=unit, group=unit != "whole")

@@ -27,6 +27,11 @@ from leakmeter.core.tokenizer import Tokenizer
 Sharing = Literal["prefixes", "sequences", "nothing"]
 """What is run once: a token of the prefix tree, a different sequence, or a prompt, however often it is asked."""
 _ANY_VOCAB: Final = 2**18  # of a model whose size is not known: a reduction may name any token
+Shape = tuple[int, tuple[int, ...]]
+"""How many of two prompts a reduction's answer tells apart, and the shape of what it keeps of a row."""
+_SHAPES: Final[dict[tuple[type, str, int], Shape]] = {}
+"""By reduction and vocabulary: to see one takes 10 ms, as long as a short case of a small model."""
+_MOST_SHAPES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +110,7 @@ class PlanningBackend:
         self.to_be_sent = to_be_sent
         self.sharing = sharing
         self._kept: dict[bytes, Run] = {}
-        self._shapes: dict[str, tuple[int, tuple[int, ...]]] = {}
+        self._shapes_drawn: dict[type, Shape] = {}
         self._free = self._free_tokens()
         self.draws_responses = False
         self.hides_pieces = False
@@ -212,25 +217,32 @@ class PlanningBackend:
 
     def _answer(self, request: Request, token: int) -> Scores:
         """Zeros, which are log-probabilities; for a reduction that draws, the token drawn, whatever the entry means."""
-        # Draws of one kind differ in their randomness alone; of other reductions there are few.
         draws = _draws(request)
-        kind = repr(type(request.reduction) if draws else request.reduction)
-        if kind not in self._shapes:
-            self._shapes[kind] = self._shape(request)
-        n_prompts, n_entries = self._shapes[kind]
+        n_prompts, n_entries = self._shape_drawn(request) if draws else self._shape(request)
         n_rows = len(request.reduction.rows(len(request.response)))
         shape = (1 if n_prompts == 1 else len(request.prompts), n_rows, *n_entries)
         return Scores(np.full(shape, float(token) if draws else 0.0))
 
-    def _shape(self, request: Request) -> tuple[int, tuple[int, ...]]:
-        """How many of two prompts the reduction's answer tells apart, and the shape of what it keeps of a row."""
-        # One row of two prompts, over a vocabulary in which a reduction may rule out all stop tokens.
+    def _shape_drawn(self, request: Request) -> Shape:
+        # Draws of one kind differ in their randomness alone.
+        kind = type(request.reduction)
+        if kind not in self._shapes_drawn:
+            self._shapes_drawn[kind] = _shape(request, self._n_vocab())
+        return self._shapes_drawn[kind]
+
+    def _shape(self, request: Request) -> Shape:
+        n_vocab = self._n_vocab()
+        key = (type(request.reduction), repr(request.reduction), n_vocab)
+        if key not in _SHAPES:
+            if len(_SHAPES) >= _MOST_SHAPES:
+                _SHAPES.clear()
+            _SHAPES[key] = _shape(request, n_vocab)
+        return _SHAPES[key]
+
+    def _n_vocab(self) -> int:
+        """Of a vocabulary in which a reduction may rule out all stop tokens."""
         known = _ANY_VOCAB if self.size is None else self.size.n_vocab
-        n_vocab = max(known, max(self.tokenizer.stop_ids, default=0) + 2)
-        with np.errstate(all="ignore"):
-            kept = request.reduction.reduce(np.zeros((2, 1, n_vocab), dtype=np.float32), np.asarray([n_vocab - 1]))
-        n_prompts, _, *n_entries = kept.shape
-        return n_prompts, tuple(n_entries)
+        return max(known, max(self.tokenizer.stop_ids, default=0) + 2)
 
     def _free_tokens(self) -> Iterator[int]:
         # Each is drawn once in a trial: responses part at once, also from those of earlier rounds.
@@ -277,6 +289,13 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
     planning.check = getattr(backend, "check", None)
     planning.differentiates = planning.check is None or hasattr(backend, "differentiate")
     return planning
+
+
+def _shape(request: Request, n_vocab: int) -> Shape:
+    with np.errstate(all="ignore"):
+        # One row of two prompts.
+        kept = request.reduction.reduce(np.zeros((2, 1, n_vocab), dtype=np.float32), np.asarray([n_vocab - 1]))
+    return kept.shape[0], tuple(kept.shape[2:])
 
 
 def _draws(request: Request) -> bool:

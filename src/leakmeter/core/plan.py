@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -60,17 +61,37 @@ class Run:
         return len(self.ids) - self.fork
 
 
-@dataclass(frozen=True, slots=True)
+Layout = tuple[tuple[Run, ...], tuple[IntArray, ...], int]
+"""Runs, the slots of each request's rows, and how many slots there are."""
+
+
+@dataclass(frozen=True)
 class Chunk:
-    """Requests answered together. A back end may follow `runs` or, if it cannot fork, ignore them."""
+    """Requests answered together. A back end may follow `runs`; if it cannot fork, none are made."""
 
     requests: tuple[Request, ...]
-    runs: tuple[Run, ...]
-    slots: tuple[IntArray, ...]
-    """For each request, the slot of each prompt's wanted rows: (prompt, row)."""
-    n_slots: int
     round: int = 0
     """How many chunks of the same trials came before: what a back end keeps in memory outlives a round, not trials."""
+
+    @cached_property
+    def layout(self) -> Layout:
+        """See `Layout`; made when it is first asked for."""
+        return _lay_out(self.requests)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """What is to be run, parents first."""
+        return self.layout[0]
+
+    @property
+    def slots(self) -> tuple[IntArray, ...]:
+        """For each request, the slot of each prompt's wanted rows: (prompt, row)."""
+        return self.layout[1]
+
+    @property
+    def n_slots(self) -> int:
+        """How many different rows are wanted."""
+        return self.layout[2]
 
     def answers(self) -> Iterator[tuple[Request, IntArray]]:
         """Each request with its slots."""
@@ -116,7 +137,20 @@ class _Branch:
 
 
 def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
-    """Build the runs that answer the requests of a round. The order depends on the requests alone."""
+    """The chunk that answers the requests of a round. The order of its runs depends on the requests alone.
+
+    Raises:
+        UsageError: a prompt or a response has no token.
+    """
+    for request in requests:
+        if not request.reduction.rows(len(request.response)).stop:
+            raise UsageError("a response without tokens has nothing to score; give it at least one")
+        if not all(len(prompt.ids) for prompt in request.prompts):
+            raise UsageError("an empty prompt predicts nothing; give the model at least one token before the response")
+    return Chunk(tuple(requests), round)
+
+
+def _lay_out(requests: Sequence[Request]) -> Layout:
     sequences: list[tuple[IntArray, IntArray]] = []
     keys: list[Keys] = []
     seen: dict[tuple[bytes, bool], int] = {}
@@ -138,8 +172,6 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
     for number, request in enumerate(requests):
         members.append([])
         n_rows = request.reduction.rows(len(request.response)).stop
-        if not n_rows:
-            raise UsageError("a response without tokens has nothing to score; give it at least one")
         for at, prompt in enumerate(request.prompts):
             # Prompts that hide different pieces of one context have its ids in one array.
             context = (id(prompt.ids), id(prompt.positions), number)
@@ -187,7 +219,7 @@ def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
         )
         for branch in branches
     )
-    return Chunk(tuple(requests), runs, tuple(slots), n_slots, round)
+    return runs, tuple(slots), n_slots
 
 
 def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
@@ -215,8 +247,6 @@ def _holder(branches: Sequence[_Branch], branch: int, token: int) -> int:
 
 def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[IntArray, IntArray]:
     # The last wanted row needs only the tokens before the one it predicts.
-    if not len(prompt.ids):
-        raise UsageError("an empty prompt predicts nothing; give the model at least one token before the response")
     n_fed = max(n_rows - 1, 0)
     ids = np.concatenate([prompt.ids, np.asarray(response[:n_fed], dtype=np.int64)])
     after = prompt.next_position + np.arange(n_fed, dtype=np.int64)

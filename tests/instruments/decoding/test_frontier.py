@@ -43,6 +43,7 @@ def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.M
     assert found.recommendation == told["choices"]["rouge_l_f1"]["sentence"]
 
 
+@pytest.mark.long
 def test_a_bound_draws_anew_unless_seeded(capsys: pytest.CaptureFixture[str]) -> None:
     def told(seed: int | None) -> list[Any]:
         rows = leakmeter.frontier("toy", CASES, epsilons=[1.0, 8.0], max_new_tokens=6, seed=seed).settings

@@ -22,6 +22,8 @@ from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
 from leakmeter.text.overlap import rouge_l
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 Call = Callable[..., Any]
 N_CASES = 5
 SWEPT = {"lambda": ("0.0", "0.5", "1.5"), "epsilon": ("0.5", "2.0", "8.0")}
@@ -150,6 +152,7 @@ def test_the_same_command_gives_the_same_bytes(cli: Call, cases: Path) -> None:
     assert contents(Path("bounded-one")) == before
 
 
+@pytest.mark.long
 @kinds
 def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_new(
     cli: Call, cases: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -177,6 +180,7 @@ def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_
         assert {one["seed"] for one in told} == {None}
 
 
+@pytest.mark.long
 def test_other_references_are_measured_by_the_same_runs(cli: Call, cases: Path) -> None:
     assert cli(*words_of(cases, "lambda")).code == 0
     before = rows_of(frontier_in(Path("runs")) / "table.csv")
@@ -332,6 +336,7 @@ def test_a_dry_run_tells_the_whole_sweep_and_writes_nothing(cli: Call, cases: Pa
     assert not Path("runs").exists()
 
 
+@pytest.mark.long
 def test_bertscore_without_its_model_is_left_out_in_one_line(cli: Call, cases: Path) -> None:
     ended = cli(*words_of(cases, "lambda", "--bertscore", "nobody/none"))
     assert ended.code == 0

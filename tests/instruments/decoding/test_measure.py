@@ -166,6 +166,7 @@ def test_a_bounded_decoding_without_a_seed_is_drawn_by_the_operating_system() ->
     assert Decode().seeded() == Decode(seed=0)
 
 
+@pytest.mark.long
 def test_one_seed_serves_several_settings_and_contexts_without_a_tie() -> None:
     """With a bound of next to nothing all draw from one distribution: tokens agree as often as chance has it."""
 

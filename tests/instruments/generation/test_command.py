@@ -216,6 +216,7 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
     assert "guarantee against measurement" in Path("audit.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
     cases, told = objects_of(audit("--json"))
     assert [case["id"] for case in cases] == ["batch 1", "batch 2"]
@@ -288,6 +289,7 @@ def test_another_question_has_another_nonce(audit: Call) -> None:
     assert objects_of(ended)[0][0]["seed"] == 5
 
 
+@pytest.mark.long
 def test_from_python_it_is_the_same(audit: Call) -> None:
     cases, told = objects_of(audit("--json", seed=5))
     made = leakmeter.audit(
@@ -365,6 +367,7 @@ def test_labelled_data_are_taken_by_their_label(cli: Call) -> None:
     assert all(one["text"].startswith("News Type: Billing\nTicket: ") for one in case["exemplars"])
 
 
+@pytest.mark.long
 def test_a_dry_run_tells_what_it_will_take_and_writes_nothing(audit: Call) -> None:
     dry = json.loads(audit("--dry-run", "--json").out)
     assert not Path("runs").exists()

@@ -408,6 +408,7 @@ def rows_of_study() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_figure_of_a_study_is_the_same_bytes_again(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for name in ("one", "two"):

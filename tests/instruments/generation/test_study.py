@@ -22,6 +22,8 @@ from leakmeter.studies.grid import Cell, Study, load_study
 from leakmeter.studies.tables import to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 STUDIES = {"audit_table_4": "temperature", "audit_table_5": "clip", "audit_table_6": "subset_size"}
 N_SPORTS = 30
 

@@ -424,6 +424,7 @@ def test_new_exemplars_are_read_as_they_were_written(tmp_path: Path, name: str) 
     assert tuple(described.load(str(path), "train")) == exemplars
 
 
+@pytest.mark.long
 def test_a_search_that_dies_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
     made = scope(EXAMPLES[:3], pool=EXAMPLES[4:5], kinds=MOVES, max_steps=2)
 
@@ -468,7 +469,9 @@ def test_the_directory_is_told_by_all_but_moves_pool_and_steps(tmp_path: Path) -
     assert len(set(others)) == len(others)
 
 
-@pytest.mark.parametrize("kinds", [MOVES, ("reorder",), ("add",), ("drop", "replace")])
+@pytest.mark.parametrize(
+    "kinds", [pytest.param(MOVES, marks=pytest.mark.long), ("reorder",), ("add",), ("drop", "replace")]
+)
 def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     backend = Toy()
     pool = EXAMPLES[4:] if set(kinds) & {"replace", "add"} else ()

@@ -151,6 +151,7 @@ def test_moves_and_labels_are_told_as_they_are_given(cli: Call, words: list[obje
     assert told["verdict"] in ("too few", "unchanged")
 
 
+@pytest.mark.long
 def test_a_finished_selection_measures_nothing_and_a_longer_one_what_is_new(cli: Call, words: list[object]) -> None:
     assert cli(*words, "--moves", "drop,add").code == 0
     before, said = parts(Path("runs")), contents(Path("runs"))

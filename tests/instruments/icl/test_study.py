@@ -24,6 +24,8 @@ from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.tables import to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 TASK = """
 instruction = "How does it sound?"
 answer = "Mood"
@@ -179,6 +181,7 @@ def test_items_hold_every_query_and_exemplar(task: dict[str, str]) -> None:
     assert [row["exemplar_label"] for row in rows] == [example.label for example in record.exemplars]
 
 
+@pytest.mark.long
 def test_a_study_whose_back_end_dies_goes_on_without_repeating_or_losing_a_query(task: dict[str, str]) -> None:
     study = study_of("icl_figure_4")
     assert study.kind.group_size(study.cells[0].measure) == 8

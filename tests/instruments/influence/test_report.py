@@ -351,6 +351,7 @@ def test_no_text_is_a_formula_or_breaks_a_figure() -> None:
         assert b"<script" not in found["svg"]
 
 
+@pytest.mark.long
 def test_the_same_cases_give_the_same_bytes_in_files_and_notebooks() -> None:
     first, again = (InfluenceResult.findings([clinic()]).figures for _ in range(2))
     assert list(first) == ["pieces", "tokens"]

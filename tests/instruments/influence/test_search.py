@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import leakmeter
+from helpers.examples import few
 from helpers.model_server import VLLM, ModelServer
 from helpers.mortal_toy import Mortal
 from helpers.tiny_models import tiny_backend
@@ -61,7 +62,7 @@ def both(model: Any, texts: list[str], **settings: Any) -> tuple[InfluenceResult
     return full, some
 
 
-@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+@pytest.mark.parametrize("removal", few(["drop", "mask", "retokenize"], 2))
 def test_listed_values_are_those_of_full_scoring(removal: str) -> None:
     full, some = both("toy", documents(), search="top:3", audit="0.9:20%", removal=removal)
     exact = {piece.name: piece for piece in full.pieces}
@@ -221,7 +222,7 @@ def test_a_context_with_fewer_pieces_than_are_searched_for() -> None:
     assert (some.search.rounds, some.search.threshold_nats) == ((), None)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("attention", few(["sdpa", "eager"]))
 def test_a_model_with_layers_lists_what_full_scoring_gives(attention: str) -> None:
     backend = tiny_backend("llama", attention)
     full, some = both(backend, [text[:70] for text in documents(3, 3)], search="top:2:2", audit="0.9:20%", unit="word")

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from helpers import tiny_models as tiny
+from helpers.examples import few
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import Cost, drive
 from leakmeter.core.forecast import planning_backend, predict
@@ -96,7 +97,7 @@ def test_it_finds_what_transformers_finds(kind: str, width: int) -> None:
             assert sum(all(beam.finished for beam in beams) for beams in found) >= 3
 
 
-@pytest.mark.parametrize("length_penalty", [-1.0, 0.0, 2.5])
+@pytest.mark.parametrize("length_penalty", few([-1.0, 0.0, 2.5]))
 def test_other_length_penalties(length_penalty: float) -> None:
     rng = np.random.default_rng(8)
     prompts = [prompt_of(rng, 6, tiny.N_VOCAB) for _ in range(12)]

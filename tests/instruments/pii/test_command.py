@@ -17,6 +17,8 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import canaries_of, document_of, lines_of
 from leakmeter.instruments.pii.subjects import load_subjects
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 Call = Callable[..., Any]
 PEOPLE = canaries_of(3, seed=11)
 
@@ -106,6 +108,7 @@ def test_names_in_paths_keys_and_relations_are_neither_written_nor_shown(probe: 
     assert ids == ["1: relationship other", "1: relationship other 2", "1: relationship father"]
 
 
+@pytest.mark.long
 def test_numbers_are_the_same_in_json_in_the_library_and_the_second_time(probe: Call, people: Path) -> None:
     first = probe("--kinds", "twin", "--json")
     assert first.code == 0, first.err

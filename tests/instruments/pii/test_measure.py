@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.examples import few
 from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
@@ -67,7 +68,7 @@ def naive(toy: Toy, before: Prompt, ids: Sequence[int]) -> float:
 
 
 @pytest.mark.parametrize(
-    "id_", ["7: phone", "7: email by phone and address", "7: relationship father", "7: university"]
+    "id_", few(["7: phone", "7: relationship father", "7: university", "7: email by phone and address"], 2)
 )
 def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
     toy = Toy()

@@ -23,6 +23,8 @@ from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study
 from leakmeter.studies.kind import Row
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 PEOPLE = canaries_of(3, seed=3)
 SMALL = {"model": ["toy"], "subjects": ["3"], "decoys": ["50"], "control_names": ["1"]}
 OWN = """
@@ -77,6 +79,7 @@ def test_the_papers_studies_are_whole(size: str) -> None:
             assert cell.measure == Pii((2,) if name == "pii_table_1" else ())
 
 
+@pytest.mark.long
 def test_rows_by_type_are_statistics_of_the_cases() -> None:
     study = load_study("own.toml")
     cells, directory = measured(study, {"people": "people.jsonl"})
@@ -105,6 +108,7 @@ def test_rows_by_type_are_statistics_of_the_cases() -> None:
         assert columns.index(f"{name}_holm_p") == columns.index(f"{name}_p") + 1
 
 
+@pytest.mark.long
 def test_what_was_extracted_is_counted_for_each_width() -> None:
     study = study_of("pii_table_1", beams=["1,2"])
     (finished,), directory = measured(study, {})

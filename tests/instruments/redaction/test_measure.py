@@ -133,6 +133,7 @@ def test_every_step_is_the_best_there_was(weight: float, temperature: float, mas
     assert plan_of(measurements) == set(taken)
 
 
+@pytest.mark.long
 def test_plans_are_within_the_limit_and_near_the_smallest_of_all_sets() -> None:
     sizes = []
     for seed in range(12):

@@ -26,6 +26,8 @@ from leakmeter.studies.grid import SIZES, Study, load_study, shipped
 from leakmeter.studies.kind import Tables
 from leakmeter.studies.tables import to_markdown
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 OF_SUSCEPTIBILITY = [name for name in shipped() if name.startswith("susceptibility_")]
 
 
@@ -157,6 +159,7 @@ def agreement(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     return Measured(study, cells, study.kind.tables(study, cells, directory, print), where)
 
 
+@pytest.mark.long
 def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> None:
     study, cells, made = agreement.study, agreement.cells, agreement.made
     chi = np.asarray(chi_of(cells[-1]))

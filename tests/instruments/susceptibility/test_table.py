@@ -23,6 +23,8 @@ from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.kind import Row, Tables
 from leakmeter.studies.tables import to_markdown
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 Known = dict[str, str]
 
 
@@ -101,6 +103,7 @@ def test_a_table_is_the_statistics_of_its_queries() -> None:
     assert page.startswith("## Pairs\n")
 
 
+@pytest.mark.long
 def test_pairs_are_of_the_same_entity_or_relation(both: Measured) -> None:
     made = replace(both, study=study_of("susceptibility_figure_4")).tables()
     finished = both.cells[-1]
@@ -171,6 +174,7 @@ def test_fisher_has_rows_for_each_place_and_sigma_beside_monte_carlo(both: Measu
     assert Path("figure.svg").stat().st_size > 0
 
 
+@pytest.mark.long
 def test_cells_of_other_units_are_not_compared() -> None:
     source = Path("mine.toml")
     source.write_text(

@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, get_args
 
@@ -216,10 +217,14 @@ def _aggregation(given: Given) -> Aggregation:
         raise UnknownNameError("free", free, get_args(Free))
     n_tokens = given.get("sequences", _DEFAULTS.sequences) * given.get("max_new_tokens", _DEFAULTS.max_new_tokens)
     target = Target(given["target_epsilon"], given.get("delta", _DEFAULTS.delta), n_tokens)
-    found = calibrate(made, free, target)
+    found = _calibrated(made, free, target)
     if isinstance(found, Unreachable):
         raise UsageError(str(found))
     return found.aggregation
+
+
+# Every cell of a study asks for its target several times.
+_calibrated = lru_cache(maxsize=256)(calibrate)
 
 
 def _no_label() -> str:
