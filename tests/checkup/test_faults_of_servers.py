@@ -132,6 +132,7 @@ def test_noise_is_told_and_is_no_fault() -> None:
     assert (result.checks[5].status, result.checks[5].fault) == ("note", "unstable")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize(("fault", "name"), few([("company", "batch_nats"), ("split", "split_nats")]))
 def test_noise_is_that_of_a_run(fault: str, name: str) -> None:

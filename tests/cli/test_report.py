@@ -48,6 +48,7 @@ def test_several_runs_give_one_page(cli: Call, runs: list[Path]) -> None:
     assert Path("again.html").read_text(encoding="utf-8") == page
 
 
+@pytest.mark.long
 def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
     ended = cli("report", runs[0], "--figures", "one")
     assert ended.code == 0

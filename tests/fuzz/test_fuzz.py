@@ -1,6 +1,6 @@
 """Any bytes give a result, or an error for users of one line: every reader of files, templates, patterns and SQL.
 
-Ten seconds in all, shared by the fuzzers; LEAKMETER_FUZZ_SECONDS gives them more (`make fuzz`), and
+Five seconds in all, shared by the fuzzers; LEAKMETER_FUZZ_SECONDS gives them more (`make fuzz`), and
 LEAKMETER_FUZZ_SEED other inputs. What was found lies in `corpus`, a folder a fuzzer, and is tried first.
 """
 

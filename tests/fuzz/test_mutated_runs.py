@@ -19,7 +19,7 @@ from helpers.fuzzing import FIRST_SEED, SECONDS
 
 _SHARE: Final = 1 / 8
 """Of the time of all fuzzers."""
-_FEWEST: Final = 16
+_FEWEST: Final = 8
 _COMMANDS_AT_LEAST: Final = 3
 
 

@@ -39,6 +39,15 @@ def note(tmp_path: Path) -> Path:
     return path
 
 
+def fresh(arguments: ArgumentCollection) -> ArgumentCollection:
+    """Arguments that nothing was given for yet, made of those that may have been."""
+    copies = {id(argument): copy.copy(argument) for argument in arguments}
+    for one in copies.values():
+        one.tokens = []
+        one.children = ArgumentCollection(copies[id(child)] for child in one.children)
+    return ArgumentCollection(copies.values())
+
+
 @pytest.fixture(autouse=True, scope="session")
 def parsed_once() -> Iterator[None]:
     """Options of a command are made of its signature once, and not at each of thousands of calls."""
@@ -48,10 +57,8 @@ def parsed_once() -> Iterator[None]:
     def assembled(app: App, **how: Any) -> ArgumentCollection:
         key = (app.default_command, *how.items())
         if key not in known:
-            known[key] = assemble(app, **how)
-        # What is given is kept in an argument; what it is made of stays.
-        constant = (part for one in known[key] for part in (one.parameter, one.hint, one.field_info, one._lookup))
-        return copy.deepcopy(known[key], {id(part): part for part in constant})
+            known[key] = fresh(assemble(app, **how))
+        return fresh(known[key])
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(App, "assemble_argument_collection", assembled)

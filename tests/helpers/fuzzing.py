@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from leakmeter.errors import LeakmeterError
 
-SECONDS: Final = float(os.environ.get("LEAKMETER_FUZZ_SECONDS", "10"))
+SECONDS: Final = float(os.environ.get("LEAKMETER_FUZZ_SECONDS", "5"))
 """Of all fuzzers together; `make fuzz` gives more."""
 FIRST_SEED: Final = int(os.environ.get("LEAKMETER_FUZZ_SEED", "0"))
 SECRET: Final = "Dora Haas lives in Graz, and her number is 555-0100"

@@ -46,7 +46,7 @@ def check_killed_additions(folder: Path, n_kills: int) -> None:
 
 
 def test_an_addition_killed_at_any_step_goes_on_to_the_same_ledger(tmp_path: Path) -> None:
-    check_killed_additions(tmp_path, 10)
+    check_killed_additions(tmp_path, 5)
 
 
 @pytest.mark.long
@@ -102,7 +102,7 @@ def is_kept(receipts: Path, name: str, charged: float) -> bool:
 
 
 def test_what_a_killed_server_answered_is_charged(tmp_path: Path) -> None:
-    check_killed_answers(tmp_path, 5)
+    check_killed_answers(tmp_path, 3)
 
 
 @pytest.mark.long

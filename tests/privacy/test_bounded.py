@@ -240,6 +240,7 @@ def test_a_draw_with_a_receipt_draws_what_a_draw_draws() -> None:
         np.testing.assert_allclose(got["log_prob"], expected[..., 1], rtol=0, atol=1e-14)
 
 
+@pytest.mark.long
 def test_draws_follow_the_certified_distribution() -> None:
     rng = np.random.default_rng(7)
     logits = rng.normal(size=(2, 1, 12)) * 2

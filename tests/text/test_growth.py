@@ -26,7 +26,7 @@ def many_documents(n: int) -> tuple[Document, ...]:
 
 
 @pytest.mark.parametrize(("documents", "n"), few([(many_documents, 80), (one_document, 30)]))
-@pytest.mark.parametrize("unit", ["whole", "line", "entity"])
+@pytest.mark.parametrize("unit", few(["entity", "line", "whole"]))
 def test_twice_the_context_is_twice_the_work(documents: Any, n: int, unit: str) -> None:
     settings = PromptSettings(unit=unit, group=unit != "whole")
 

@@ -224,10 +224,13 @@ class PlanningBackend:
         return Scores(np.full(shape, float(token) if draws else 0.0))
 
     def _shape_drawn(self, request: Request) -> Shape:
-        # Draws of one kind differ in their randomness alone.
+        # Draws of one kind differ in their randomness alone, and most name no token beside those that stop.
         kind = type(request.reduction)
         if kind not in self._shapes_drawn:
-            self._shapes_drawn[kind] = _shape(request, self._n_vocab())
+            try:
+                self._shapes_drawn[kind] = _shape(request, max(self.tokenizer.stop_ids, default=0) + 2)
+            except IndexError:
+                self._shapes_drawn[kind] = _shape(request, self._n_vocab())
         return self._shapes_drawn[kind]
 
     def _shape(self, request: Request) -> Shape:

@@ -118,6 +118,7 @@ def test_instruments_measure_the_same_of_the_default_model(what: str, default: M
     check_the_same(what, default, cached=cached)
 
 
+@pytest.mark.long
 def test_every_token_can_be_given(tiny: Model, cached: bool) -> None:
     there = tiny.served()
     n_vocab = there.served.n_vocab or 0

@@ -419,6 +419,7 @@ def test_another_template_is_refused() -> None:
         ExemplarSettings(NEWS, "article")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the shared samples are not here")
 @pytest.mark.parametrize(
     ("name", "file"),

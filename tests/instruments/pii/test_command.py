@@ -149,6 +149,7 @@ def test_a_dry_run_writes_nothing(probe: Call, tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.long
 def test_own_templates(probe: Call, tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text('twin = ["Call {name} at"]\n', encoding="utf-8")

@@ -374,6 +374,7 @@ KNOW_NOTHING: dict[str, Callable[[str], float]] = {
 }
 
 
+@pytest.mark.long
 def test_who_knows_nothing_ranks_true_values_anywhere_among_their_decoys() -> None:
     """Chi-square on ranks, ties broken by lot; the chance that any of the 40 refuses what is true is 0.4 %."""
     n, drawn = 9, random.Random(0)

@@ -357,6 +357,7 @@ def test_subjects_are_ranked() -> None:
     assert "phone triplet" in out[: out.index("Generated, in")]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_has_subjects_types_and_values_by_evidence() -> None:
     cases = several(30, known=2)
     told = {"command": "leakmeter pii probe people.csv", "provenance": b.Provenance(facts=(("Directory", "runs/x"),))}
@@ -381,6 +382,7 @@ def test_the_page_has_subjects_types_and_values_by_evidence() -> None:
         report([])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_nothing_personal_is_shown_that_the_run_did_not_keep() -> None:
     case = said_by(asked())
     kept = keeping(case)

@@ -139,6 +139,7 @@ def test_a_stopped_tuning_goes_on_and_another_does_not(tmp_path: Path) -> None:
         quick(model, state=tmp_path / "file")
 
 
+@pytest.mark.long
 def test_tuning_ends_where_nothing_gets_better() -> None:
     model = fresh_llama()
     # Another value behind the same prompt: what is learned is wrong for it.
