@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from helpers.examples import few
+
 FILES = ("spec.json", "cases-00000.json", "measurements-00000.parquet")
 
 
@@ -47,7 +49,7 @@ def directory(path: Path) -> None:
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
 @pytest.mark.usefixtures("ends")
 @pytest.mark.parametrize("lay", [pipe, device, huge, directory])
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", few(FILES))
 def test_what_is_no_file_is_named_and_nobody_waits(
     file: str, lay: Callable[[Path], None], measure: Callable[..., Any], cli: Callable[..., Any]
 ) -> None:

@@ -280,6 +280,7 @@ def test_a_converted_file_gives_llama_cpps_ids(byte_level: Any, tmp_path: Path, 
     assert [list(ours.encode_data(text, first=True).ids) for text in texts] == theirs
 
 
+@pytest.mark.long
 def test_the_default_models_ids_are_llama_cpps(default_model: Path, tmp_path: Path) -> None:
     spec = json.loads((default_model / "tokenizer.json").read_text("utf-8"))
     tokens = sorted(spec["model"]["vocab"], key=spec["model"]["vocab"].__getitem__)

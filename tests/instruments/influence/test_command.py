@@ -170,9 +170,7 @@ def test_a_file_whose_name_is_no_unicode(command: Call, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @any_name
-@pytest.mark.parametrize(
-    "encoding", ["ascii", "latin-1", "utf-8"]
-)
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_any_terminal_encoding_will_do(command: Call, tmp_path: Path, encoding: str) -> None:
     (tmp_path / "c.txt").write_text("Zoë 🙂 sang.", encoding="utf-8")
     given = ("influence", "--model", "toy", "--context-file", "c.txt", "--query", "Wër?", "--response", "Zoë 🙂")

@@ -195,6 +195,7 @@ def test_every_variant_is_held_against_the_same_queries(agreement: Measured) -> 
     assert "| query is closed | open | 16 | 4 | – | – | – |" in page
 
 
+@pytest.mark.long
 def test_the_best_variant_is_reported_where_it_was_not_chosen(agreement: Measured) -> None:
     made = agreement.made
     (row,) = made.comparisons
@@ -207,6 +208,7 @@ def test_the_best_variant_is_reported_where_it_was_not_chosen(agreement: Measure
     assert without.comparisons == []
 
 
+@pytest.mark.long
 def test_items_have_both_values(agreement: Measured) -> None:
     study, cells, made = agreement.study, agreement.cells, agreement.made
     (page,) = study.kind.pages(study, cells, []).items()
@@ -224,6 +226,7 @@ def test_items_have_both_values(agreement: Measured) -> None:
         assert Path(f"{name}.png").stat().st_size > 0
 
 
+@pytest.mark.long
 def test_the_yardstick_is_the_run_of_the_study_of_monte_carlo_susceptibility(
     agreement: Measured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

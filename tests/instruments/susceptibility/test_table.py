@@ -147,6 +147,7 @@ def test_one_relation_has_no_interval_and_no_p() -> None:
     assert "a single one has none" in study.kind.about(study)[1]
 
 
+@pytest.mark.long
 def test_fisher_has_rows_for_each_place_and_sigma_beside_monte_carlo(both: Measured) -> None:
     cells, made = both.cells, both.tables()
     groups = [("Monte Carlo", None, None)]
@@ -232,6 +233,7 @@ def answered(finished: FinishedCell) -> FinishedCell:
     return replace(finished, measured=parts)
 
 
+@pytest.mark.long
 def test_memorisation_ratios_are_of_all_contexts_of_known_answers(both: Measured) -> None:
     *fisher, yardstick = both.cells
     assert yardstick.cell.measure == Susceptibility(answer_tokens=2)
@@ -262,6 +264,7 @@ def test_memorisation_ratios_are_of_all_contexts_of_known_answers(both: Measured
     assert "memorisation_ratio" not in made.rows[-1]
 
 
+@pytest.mark.long
 def test_without_right_answers_there_is_no_ratio(both: Measured) -> None:
     *fisher, yardstick = both.cells
     parts = [({**texts, "answer": None}, measurements) for texts, measurements in yardstick.measured]
