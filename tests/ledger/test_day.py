@@ -185,6 +185,13 @@ def test_refused_calls_are_counted_and_bad_answers_left_out(ledger: Ledger) -> N
     assert done.problems[0].startswith("log.jsonl, line 2: ")
 
 
+def test_what_is_left_out_is_not_known_when_it_comes_again(ledger: Ledger) -> None:
+    empty, good = logged(1, {"weather-0": "Rain."}, " "), day()[0]
+    done = added(ledger, [empty, good, empty, good])
+    assert (done.n_read, done.n_added, done.n_known, len(done.problems)) == (4, 1, 1, 2)
+    assert done.problems[1] == "log.jsonl, line 2: the same answer was left out before"
+
+
 def test_answers_are_scored_at_their_own_temperature(ledger: Ledger) -> None:
     warm = [
         logged(n, {"file-7": SECRET}, LEAK, recipient=f"reader-{n}", sampling=Sampling(temperature=t))

@@ -51,6 +51,14 @@ SPELLINGS = {
     "no-break space": "Ana\u00a0Ek\u2003(№\u202f41)\u2028sings.",
     "full width": "Ａｎａ Ｅｋ （№ ４１） ｓｉｎｇｓ．",
     "other dashes and quotation marks": "“Ana Ek” – № 41 – sings…",
+    "what could not be decoded": "Ana Ek (№ 41)\ufffd sings.",
+    "object": "\ufffcAna Ek (№ 41) sings.",
+    "Braille blank": "Ana\u2800Ek (№ 41) sings.",
+    "private use": "\uf0b7 Ana Ek (№ 41) sings.",
+    "accents as quotation marks": "`Ana Ek´ (№ 41) sings.",
+    "a line that ends at a soft hyphen": "Ana Ek (№ 41) si\u00ad\nngs.",
+    "a line that ends at a hyphen": "Ana Ek (№ 41) si-\nngs.",
+    "unassigned": "Ana Ek\u0378 (№ 41) sings.",
 }
 
 
@@ -70,7 +78,7 @@ def test_ids_are_as_coarse_as_texts(identity: str, tmp_path: Path) -> None:
     assert spent.names_of("x", identity)[1] != spent.names_of("x", "B")[1]
 
 
-@pytest.mark.parametrize("other", ["Ana Ek (№ 42) sings.", "Ana Ek (№ 4 1) sings.", "Aña Ek (№ 41) sings.", "🎵"])
+@pytest.mark.parametrize("other", ["Ana Ek (№ 42) sings.", "Aña Ek (№ 41) sings.", "🎵"])
 def test_another_text_has_a_budget_of_its_own(other: str) -> None:
     assert coarse(other) != coarse(TEXT)
 

@@ -156,7 +156,8 @@ def add(
     """
     how = how or Measuring()
     done = Added()
-    new = _new(ledger, answers, done)
+    repeats: dict[str, list[str]] = {}
+    new = _new(ledger, answers, done, repeats)
     while batch := _batch(new):
         with model.lock, ledger.measuring(notify), model.without_cache() as backend:
             _add_batch(ledger, batch, backend, how, done, watch or (lambda backend, n: nullcontext(_quiet())))
@@ -164,6 +165,12 @@ def add(
         # One that was killed after its last answer was committed has left its texts.
         with ledger.measuring(notify):
             ledger.remove_runs()
+    there = _known(ledger) if repeats else {}
+    for event, places in repeats.items():
+        if event in there:
+            done.n_known += len(places)
+        else:
+            done.problems += [f"{place}: the same answer was left out before" for place in places]
     return done
 
 
@@ -184,8 +191,11 @@ def _batch(answers: Iterator[LoggedAnswer]) -> list[LoggedAnswer]:
     return batch
 
 
-def _new(ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], done: Added) -> Iterator[LoggedAnswer]:
-    known = _known(ledger)
+def _new(
+    ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], done: Added, repeats: dict[str, list[str]]
+) -> Iterator[LoggedAnswer]:
+    """Answers that the ledger has not; where those stand that are in the logs again goes to `repeats`, by event."""
+    known, seen = _known(ledger), dict[str, str]()
     turns = Turns()
     for answer in answers:
         done.n_read += 1
@@ -194,8 +204,11 @@ def _new(ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], done: Added)
             continue
         # Of an answer that is known too: later turns repeat its documents.
         whole = turns.whole(answer)
-        if not _is_known(ledger, answer, known, done):
-            known[ledger.keys.event(answer.trace_id, answer.span_id)] = ledger.keys.answer(answer.answer)
+        event, said = ledger.keys.event(answer.trace_id, answer.span_id), ledger.keys.answer(answer.answer)
+        if seen.get(event) == said:
+            repeats.setdefault(event, []).append(answer.where)
+        elif not _is_known(ledger, answer, known | seen, done):
+            seen[event] = said
             yield whole
 
 

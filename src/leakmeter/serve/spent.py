@@ -28,10 +28,10 @@ KEY_FILE: Final = "documents.secret"
 NANO: Final = 10**9
 """Amounts are whole numbers of 1e-9 nats, which add up without rounding."""
 _MOST_NATS: Final = 10**6
-_VERSION: Final = 2
-_UNSEEN: Final = regex.compile(r"(?V1)[[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}]--[\s\x1c-\x1f]]")
-"""Characters that nobody sees, such as a byte order mark, soft hyphens and joiners; white space is none."""
-_PUNCTUATION: Final = regex.compile(r"\p{P}")
+_VERSION: Final = 3
+_UNSEEN: Final = regex.compile(r"[\p{Default_Ignorable_Code_Point}\p{Cc}\p{Cf}]")
+_OTHER: Final = regex.compile(r"(?:\A|[^\p{L}\p{M}\p{N}])\p{M}*")
+"""What is no letter or number, with the marks that it bears: an accent of its own is a space with a mark."""
 _TOO_MUCH: Final = (
     "a document of this request has less epsilon left than the request could spend; ask for fewer or shorter answers, "
     "or leave the document out"
@@ -62,13 +62,13 @@ def nano(nats: float, *, up: bool, name: str = "epsilon") -> int:
 def coarse(text: str) -> str:
     """What is the same of all spellings of a text that people or extractors of text take for one.
 
-    That is without characters that nobody sees, folded for compatibility and case, and with punctuation and white space
-    as single spaces. Two texts that are alike in this way share a budget, which can only charge them more.
+    That is their letters, marks and numbers, folded for compatibility and case: an extractor may put anything else
+    between them. Two texts that are alike in this way share a budget, which can only charge them more.
     """
     for _ in range(2):  # folding case undoes the normal form of a few letters
         decomposed = unicodedata.normalize("NFD", _UNSEEN.sub("", text))
-        text = unicodedata.normalize("NFKC", decomposed.casefold())
-    return " ".join(_PUNCTUATION.sub(" ", text).split())
+        text = _OTHER.sub("", unicodedata.normalize("NFKC", decomposed.casefold()))
+    return unicodedata.normalize("NFKC", text)
 
 
 class Spent:
