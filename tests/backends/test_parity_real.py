@@ -164,7 +164,7 @@ def test_retokenised_cuts_equal_the_naive_calculation_on_the_new_ids(real_backen
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("case", "removal"), [*zip(CASES, ["drop", "mask", "retokenize"], strict=True)])
+@pytest.mark.parametrize(("case", "removal"), [("numbers", "drop"), ("numbers", "retokenize")])
 def test_small_units_equal_the_naive_calculation(real_backend: Any, naive: Naive, case: str, removal: str) -> None:
     check(real_backend, naive, case, MANY, [removal], WEIGHTS, 1e-4)  # worst measured: 3.9e-5
 
