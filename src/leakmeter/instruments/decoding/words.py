@@ -55,9 +55,6 @@ _WORTHLESS_NATS = 9.0  # even odds become 99.99 %
 def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
     """The rows of the decision table that responses meet; those to chats of which only the system prompt is the context
     meet none.
-
-    Args:
-        cases: one or more.
     """
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     met = set()
@@ -118,7 +115,6 @@ def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
 
 
 def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
-    """How a case was decoded, by the words shown beside it."""
     told = {
         "Model": case.model,
         "Weights (SHA-256)": case.weights_sha256 or "not recorded",

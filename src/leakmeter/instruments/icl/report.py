@@ -35,15 +35,8 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """One query with its exemplars; or many: ICLInf, accuracy, positions or exemplars, labels, and each query folded.
-
-    Args:
-        results: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no result.
+    """One query with its exemplars; or many: ICLInf, accuracy, positions or exemplars, labels, and each query
+    folded.
     """
     if not results:
         raise UsageError("no query to show: a report needs at least one, as `leakmeter icl --json` prints them")

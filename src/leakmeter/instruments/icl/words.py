@@ -37,7 +37,6 @@ def probability(share: float | None) -> str:
 
 
 def mean_text(of: Losses) -> str:
-    """A mean and its interval."""
     return f"{nats_text(of.mean_nats)} {interval_text(of)}".rstrip()
 
 
@@ -88,7 +87,6 @@ def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
 
 
 def accuracy(summary: Summary) -> str:
-    """How many answers are right."""
     n = summary.n_with_label
     if summary.accuracy is None or summary.accuracy_interval is None or summary.macro_f1 is None:
         return "The queries have no labels: how many answers are right is not known."
@@ -126,7 +124,6 @@ def vocabulary(results: Sequence[IclResult]) -> str | None:
 
 
 def settings(result: IclResult) -> dict[str, str]:
-    """How a query was measured, by the words shown beside it."""
     calibration = "none"
     if result.calibration is not None:
         own = result.calibration_baseline == "own"

@@ -88,17 +88,7 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """Each response with its shaded context, its pieces, and how it was measured.
-
-    Args:
-        cases: one or more.
-        title: of the user; ours where None.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no case.
-    """
+    """Each response with its shaded context, its pieces, and how it was measured."""
     if not cases:
         raise UsageError("no case to show: a report needs at least one, as `leakmeter influence --json` prints them")
     shared = _shared_settings(cases)
@@ -147,7 +137,6 @@ def report(
 
 
 def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
-    """What was found over several cases: how far, how many beyond chance, and whose number it is."""
     n, values = len(cases), [case.whole_nats for case in cases]
     above = sum(map(context.is_finding, cases))
     low, high = interval_of_share(above, n)
@@ -356,7 +345,6 @@ def _joined(phrases: Sequence[b.Phrase]) -> b.Phrase:
 
 
 def _floor(case: InfluenceResult) -> float:
-    """Where the colours of the pieces begin."""
     return max((context.floor_nats(case, piece) for piece in case.pieces), default=case.noise_floor_nats)
 
 

@@ -55,7 +55,6 @@ NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def is_partial(case: InfluenceResult) -> bool:
-    """Whether there are pieces without an exact value."""
     return case.search is not None and not case.search.is_complete
 
 
@@ -227,7 +226,6 @@ def _rounds(case: InfluenceResult) -> Sequence[AuditRound]:
 
 # ---- pieces without -------------------------------------------------------------------------------------------------
 def why(piece: SearchedPiece) -> b.Unmeasured:
-    """Why a piece has no exact value."""
     return "unseen" if piece.screened_nats is None else "screened"
 
 

@@ -85,7 +85,6 @@ class Subject:
         return {name: value for name, value in known.items() if value is not None}
 
     def targets(self) -> Iterator[tuple[ValueType, str | None, str]]:
-        """What is known of them: type, kind of relation where it is one, value."""
         for type_ in STRUCTURED:
             value = getattr(self, type_)
             if value is not None:

@@ -80,16 +80,7 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """One query with its contexts, or many queries: ranked, with what contexts and factors do over all of them.
-
-    Args:
-        results: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no result.
-    """
+    """One query with its contexts, or many queries: ranked, with what contexts and factors do over all of them."""
     refuse_none(results)
     summary = SusceptibilityResult.summary(results)
     several = len(results) > 1
@@ -225,7 +216,6 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
 
 
 def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
-    """How queries were measured, by the words shown beside them."""
     first, kinds = results[0], {bool(result.answers) for result in results}
     what = " or ".join(
         name for kind, name in ((False, "any next token"), (True, "its own and the rest")) if kind in kinds
@@ -260,7 +250,6 @@ def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list
 
 # ---- of both estimators ---------------------------------------------------------------------------------------------
 def refuse_none(results: Sequence[QueryResult]) -> None:
-    """Refuse to report on nothing."""
     if not results:
         raise UsageError(
             "no query to show: a report needs at least one, as `leakmeter susceptibility --json` prints it"
@@ -268,7 +257,6 @@ def refuse_none(results: Sequence[QueryResult]) -> None:
 
 
 def model_facts(result: QueryResult) -> dict[str, str]:
-    """With what queries were measured."""
     return {
         "Model": result.model,
         "Weights (SHA-256)": result.weights_sha256 or "not recorded",
@@ -277,24 +265,18 @@ def model_facts(result: QueryResult) -> dict[str, str]:
 
 
 def n_queries(n: int) -> str:
-    """How many, in words."""
     return "one query" if n == 1 else f"{n:,} queries"
 
 
 def mean_text(mean: Mean) -> str:
-    """Mean and interval."""
     return f"{nats_text(mean.mean_nats)} {interval_text(mean)}".rstrip()
 
 
 def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, what: str) -> str:
     """That an interval reaches down to a floor, and how many it takes until it does not; empty where it lies above.
 
-    Args:
-        value: that the interval is of, in the unit of the floor.
-        ends: of its interval; of one that nothing is known of nothing is said.
-        floor: from which down there is no finding.
-        n: of what the interval is over.
-        what: they are called.
+    From the floor down there is no finding. Value and floor are in one unit; `n` is of what the interval is over,
+    called `what`. Of an interval that nothing is known of nothing is said.
     """
     if ends is None or ends[0] > floor:
         return ""
@@ -306,7 +288,6 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
 
 
 def interval(ends: tuple[float, float] | None) -> b.Interval | None:
-    """A cell of a column of intervals."""
     return None if ends is None else b.Interval(*ends)
 
 

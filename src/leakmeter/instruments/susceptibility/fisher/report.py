@@ -84,15 +84,8 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and factors.
-
-    Args:
-        results: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no result.
+    """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and
+    factors.
     """
     refuse_none(results)
     n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
@@ -191,7 +184,6 @@ def _too_few_for(rho: float, n: int) -> str:
 
 
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:
-    """How queries were measured, by the words shown beside them."""
     first = results[0]
     return {
         **model_facts(first),
@@ -205,7 +197,6 @@ def settings(results: Sequence[FisherResult]) -> dict[str, str]:
 
 
 def cost(results: Sequence[FisherResult]) -> str:
-    """Tokens and time, predicted and taken."""
     costs = [result.cost for result in results]
     run, seconds = sum(one.tree_tokens for one in costs), sum(one.seconds for one in costs)
     expected = [one.predicted_seconds for one in costs if one.predicted_seconds is not None]
