@@ -49,7 +49,6 @@ class Contexts(Kind):
 
     @override
     def choice(self, given: JsonObject) -> Choice:
-        """So many records: the first ones, or some at random."""
         return Choice(at_least_one("records", given["records"]), given.get("choice_seed"))
 
     @override
@@ -114,7 +113,6 @@ KIND = Contexts()
 
 
 def generations_page(study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> str:
-    """The page of a study whose measure draws responses."""
     # Of several data sets each has its share of the page.
     by_dataset = [
         [(dataset, id_) for id_ in _ids([one for one in cells if one.cell.dataset == dataset])]

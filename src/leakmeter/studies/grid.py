@@ -45,7 +45,6 @@ _HEADINGS: Final = ("title", "reproduces", "measure", "show")
 
 
 def kind_of(measure: str) -> Kind:
-    """What is particular to the studies of a measure."""
     kind: Kind | None = registry.instrument(measure).study
     if kind is None:
         raise UsageError(f"there are no studies of '{measure}'; measure it with its command, or give it a study")

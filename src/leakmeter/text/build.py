@@ -120,7 +120,6 @@ class PromptSettings:
         )
 
     def unit_of(self, case: Case) -> str:
-        """The unit for a case: as given, or the default for its kind."""
         whole_turns = case.messages and not any(message.retrieved for message in case.messages)
         return self.unit or ("message" if whole_turns else "sentence")
 

@@ -264,7 +264,6 @@ class Layout:
         return names.pop() if len(names) == 1 else None
 
     def owner_of(self, document: int) -> str | None:
-        """The message a document is part of."""
         return next((s.owner for s in self.segments if s.document == document), None)
 
     def without(self, prompt: Prompt, removal: Removed, *, mask: bool) -> Prompt:
@@ -321,7 +320,6 @@ class Layout:
             gone[self._starts[i] : self._starts[i + 1]] = True
 
         def of(token: int) -> BoolArray:
-            """Which characters of a token are gone."""
             (a, b), segment = self._offsets[token], int(self._segment_of[token])
             told = gone[a:b].copy()
             own = max(min(self._starts[segment + 1], b) - a, 0)

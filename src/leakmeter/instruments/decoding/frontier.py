@@ -141,7 +141,6 @@ class Frontier(Record):
 
 
 def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> Frontier:
-    """All numbers of a sweep."""
     leakage = np.stack([_whole_nats(one) for one in cells], axis=1)  # (case, setting)
     leaks = Evidence(leakage, resampled_means(leakage, seed=BOOTSTRAP_SEED))
     rows = [_row(sweep, one, value) for one, value in zip(cells, sweep.values, strict=True)]

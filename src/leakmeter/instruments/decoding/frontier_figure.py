@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def figure_of(told: Frontier, *, footer: str) -> b.Chart:
-    """A panel for each utility."""
     panels = [
         b.Panel(
             b.Axis(f"leakage: {HEADINGS['nats']} a response"),

@@ -83,7 +83,6 @@ def choose(leakage: Evidence, utility: Evidence) -> Choice:
 
 
 def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cases: int) -> str:
-    """The choice in words, with what it rests on."""
     what = HEADINGS[utility]
     names = [f"{SYMBOLS[kind]} = {row[kind]:g}" for row in rows]
     best, least = names[choice.best], names[choice.least]

@@ -175,7 +175,6 @@ def _segments(one: DecodedResponse) -> list[b.Segment]:
 
 
 def _columns(one: DecodedResponse) -> dict[str, Sequence[float]]:
-    """Numbers of each token, by what they are."""
     per_token = one.ledger.per_token
     return {
         "λ": per_token.weight,
@@ -275,7 +274,6 @@ def _public(case: PublicResult) -> Iterator[b.Block]:
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
-    """Loss that adds up over the response, with its bound."""
     worst = max(cases, key=lambda case: case.ledger.whole_nats)
     others = [case for case in cases if case is not worst][:_LINES_AT_MOST]
     series = [

@@ -71,7 +71,6 @@ def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
 
 
 def headline(one: DecodedResponse) -> str:
-    """What a response told of its context, and what it spent of its bound."""
     ledger, guarantee = one.ledger, one.guarantee
     who = "the response" if one.response.sampled else "for the scoring model, this given response"
     told = f"{who} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
@@ -93,7 +92,6 @@ def bound(guarantee: Guarantee) -> str:
 
 
 def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
-    """What ε means, one sentence each."""
     each = guarantee.epsilon_nats
     whole = guarantee.response.basic_nats
     which = "Response 1" if n_responses > 1 else "The response"

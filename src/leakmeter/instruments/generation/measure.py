@@ -216,7 +216,6 @@ class PrivateGeneration(Measure):
     def _given(
         self, item: ContextItem, response: tuple[int, ...], reduction: LeaveOneOutVote
     ) -> Generator[list[Request], list[Scores], FloatArray]:
-        """The same of one sample that is there already."""
         prompts = _prompts(item, reduction)
         answers = yield [
             Request(prompts, response[:step], replace(reduction, token=token, masked=self._masked(item, step)))

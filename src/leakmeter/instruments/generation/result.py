@@ -467,7 +467,6 @@ class Summary(Record):
 
     @classmethod
     def of(cls, results: Sequence[PrivateGenerationResult]) -> Self:
-        """Of results of disjoint batches."""
         if not results:
             raise UsageError("there are no batches to sum up; give at least one")
         guarantees = [one.bounds.guarantee for one in results]

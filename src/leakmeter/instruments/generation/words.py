@@ -121,7 +121,6 @@ def conditions(draws: Draws | None) -> str:
 
 
 def guarantee(told: Guarantee | None) -> str:
-    """The guarantee of texts, or that they have none."""
     if told is None:
         return NOTHING
     also = f", and ε = {nats_text(told.pure_epsilon)} at δ = 0" if told.pure_epsilon < told.epsilon else ""
@@ -218,7 +217,6 @@ def _named(name: str, id_: str | None) -> tuple[str | Untrusted, ...]:
 
 
 def token(text: str) -> Untrusted:
-    """A token on one line."""
     return Untrusted(text.replace("\n", "↵").strip(" ") or "␣")
 
 

@@ -63,7 +63,6 @@ SELECTION: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def of_exemplars(total: Summary, n_labels: int) -> b.Advice:
-    """What to do about the exemplars of a prompt."""
     nats = total.answers.max_nats
     met = {"little" if nats < LITTLE_NATS else "some" if nats < MUCH_NATS else "much"}
     if total.quantiles_nats["0.5"] is None or total.mean_nats >= MUCH_NATS > total.answers.mean_nats:

@@ -151,7 +151,6 @@ def response_cases(
 
 
 def find_task(task: str) -> TaskData:
-    """What --task names."""
     from leakmeter.data import tasks
 
     if task == SAMPLE:

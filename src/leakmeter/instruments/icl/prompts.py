@@ -115,7 +115,6 @@ def prepare_exemplars(
 
 
 def check_ids(case: ExemplarCase) -> None:
-    """Refuse exemplars that cannot be told apart by their ids."""
     ids = [example.id for example in case.exemplars]
     for id_ in ids:
         check_unicode(case.id, "id of an exemplar", id_)

@@ -114,7 +114,6 @@ def _warnings(results: Sequence[IclResult]) -> Iterator[b.Block]:
 
 # ---- many queries ---------------------------------------------------------------------------------------------------
 def _means(of: Losses) -> tuple[b.Cell, ...]:
-    """Under `Mean`, `Std` and `Interval`."""
     return of.mean_nats, of.std_nats, None if of.interval_nats is None else b.Interval(*of.interval_nats)
 
 
@@ -209,7 +208,6 @@ def _posterior(of: Exemplar) -> b.Cell:
 
 
 def _id(of: Exemplar | FixedExemplar) -> b.Untrusted:
-    """What an exemplar is called everywhere."""
     return b.Untrusted(of.id, _ID)
 
 

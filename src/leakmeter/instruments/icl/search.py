@@ -101,7 +101,6 @@ class Scope:
 
     @property
     def queries(self) -> tuple[Example, ...]:
-        """Of both halves."""
         return (*self.choosing, *self.reporting)
 
 

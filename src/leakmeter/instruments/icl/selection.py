@@ -165,7 +165,6 @@ class Lists:
         return True
 
     def measured(self, exemplars: Exemplars, queries: Sequence[Example]) -> list[IclResult]:
-        """The results of queries, all behind the same exemplars."""
         backend, measure, settings, size = self.backend, self.measure, self.settings, FIXED_TOGETHER
         cases = fixed_cases(exemplars, queries)
         prepared = [Origin(case, settings, measure).prepare(backend) for case in cases]

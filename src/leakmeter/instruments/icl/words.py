@@ -41,7 +41,6 @@ def mean_text(of: Losses) -> str:
 
 
 def headline(summary: Summary) -> str:
-    """What the answers reveal, over all queries."""
     told = summary.answers
     answers = "For the scoring model, the answers" if told.n_given else "The likeliest answers"
     if told.share_below_noise_floor == 1:
@@ -99,7 +98,6 @@ def accuracy(summary: Summary) -> str:
 
 
 def noise(summary: Summary, results: Sequence[IclResult]) -> str:
-    """What the numbers can be told from."""
     highest = max(one.noise_floor_nats for one in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
     which = "query has" if n_below < 2 else "queries have"
@@ -143,7 +141,6 @@ def settings(result: IclResult) -> dict[str, str]:
 
 
 def verdict(result: IclResult) -> Phrase:
-    """What the answer to one query reveals."""
     answer, one, model = Untrusted(result.answer), result.revealed, Untrusted(result.model)
     if result.answer_given:
         first: tuple[str | Untrusted, ...] = ("The answer “", answer, "”, scored by ", model, ",")
@@ -172,7 +169,6 @@ def posterior(result: IclResult) -> Phrase:
 
 
 def worst_case_of_one(result: IclResult) -> Phrase:
-    """The paper's loss of one query."""
     worst, any_ = result.worst, "label" if result.space == "labels" else "token"
     if worst.below_noise_floor:
         return f"Worst case over every {any_}: nothing that could be measured."

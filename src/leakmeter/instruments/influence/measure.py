@@ -127,7 +127,6 @@ class Influence(Measure):
         return self._trial(item, longest=False)
 
     def longest_trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        """Ask for as much as `trial` would at most: a search goes on by its scores."""
         return self._trial(item, longest=True)
 
     def _trial(self, item: ContextItem, *, longest: bool) -> Trial[list[Measurement]]:

@@ -43,7 +43,6 @@ class ContextPiece(Record):
 
     @classmethod
     def fields_of(cls, span: Mapping[str, Any], texts: Texts, series: Series) -> dict[str, Any]:
-        """Fields of a span of the texts, for a constructor."""
         spans = tuple((int(start), int(end)) for start, end in span["ranges"])
         entity = entity_fields(span, series, texts["context"], texts["responses"][0]["text"])
         return {

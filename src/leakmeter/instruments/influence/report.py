@@ -228,7 +228,6 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
 
 
 def _conclusion(case: InfluenceResult) -> b.Phrase:
-    """What an observer can conclude, and which piece has most influence."""
     piece = context.leader(case)
     if piece is None:
         stands = "stands" if case.half_width_nats is None else "is known to stand"
@@ -437,7 +436,6 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
 
 
 def _whole(cases: Sequence[InfluenceResult], plural: str = "") -> str:
-    """What all pieces are together."""
     if is_of_system_prompts(cases):
         return f"system prompt{plural}"
     return f"set{plural} of exemplars" if cases[0].unit == EXEMPLAR else f"context{plural}"
@@ -528,6 +526,5 @@ def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
 
 
 def _shared_settings(cases: Sequence[InfluenceResult]) -> dict[str, str]:
-    """The settings on which all cases agree."""
     first, *others = map(context.settings, cases)
     return {name: said for name, said in first.items() if all(one.get(name) == said for one in others)}

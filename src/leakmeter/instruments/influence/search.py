@@ -310,7 +310,6 @@ def n_to_draw(audit: Audit, n_left: int, number: int, n_rounds: int) -> int:
 
 
 def alpha_of(audit: Audit, number: int, n_rounds: int) -> Fraction:
-    """What a round's statement may be wrong with."""
     return round_alpha(audit.alpha, number, n_rounds)
 
 

@@ -96,7 +96,6 @@ class SearchSummary(Record):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every piece was scored after all."""
         return not self.pieces
 
 

@@ -93,7 +93,6 @@ class _Search:
     """The best so far, in order."""
 
     def advance(self, scores: Iterator[Scores], n_candidates: int, *, is_last: bool) -> None:
-        """Take the next token of every beam."""
         candidates = [
             ((*ids, int(token)), total + float(log_prob))
             for ids, total in self.live

@@ -223,7 +223,6 @@ def _asked(
     steps: Steps,
     command: str | None,
 ) -> dict[int, list[PiiResult]]:
-    """Results of each group by its repeats."""
     from leakmeter.instruments.pii.tuning.vectors import behind, reading_soft_prompt
 
     settings = ProbeSettings(prompts=check.prompts, decoys=check.decoys, decoy_seed=check.seed)

@@ -70,7 +70,6 @@ class ModelOptions:
     """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
 
     def load(self, needed_for: str) -> HfBackend:
-        """The model."""
         from leakmeter.backends.hf.backend import HfBackend
         from leakmeter.runs.loading import load_backend
 
@@ -517,7 +516,6 @@ def extract(
 def extractor_of(
     find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
 ) -> Extractor:
-    """What finds people; see `extract`."""
     from leakmeter.instruments.pii.extraction import finders
     from leakmeter.text.entities import address, email, phone
 

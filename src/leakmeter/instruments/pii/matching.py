@@ -229,7 +229,6 @@ def _match_address(text: str, truth: str, region: str) -> dict[str, float]:
 
 
 def _parts(text: str) -> dict[str, set[str]]:
-    """What `usaddress` finds of each part."""
     import usaddress
 
     # Its model takes no half of a surrogate pair.

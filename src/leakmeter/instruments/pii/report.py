@@ -143,7 +143,6 @@ def _tables(case: PiiResult) -> Iterator[b.Block]:
 
 
 def _among(case: PiiResult) -> b.Table:
-    """Where the true value lies among its decoys."""
     decoys = sorted(case.decoy_associations_nats)
     quartiles = [decoys[round(share * (len(decoys) - 1))] for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
     heads = ("True value", "Decoys: highest", "upper quartile", "median", "lower quartile", "lowest")

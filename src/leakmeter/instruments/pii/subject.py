@@ -49,7 +49,6 @@ def told_relation(kind: str) -> str:
 
 
 def is_email(text: str) -> bool:
-    """Whether a text is an e-mail address by its form."""
     from email_validator import EmailNotValidError, validate_email
 
     try:
@@ -79,7 +78,6 @@ class Subject:
     """ISO 3166 code of the country that telephone numbers without a country code are of."""
 
     def to_dict(self) -> dict[str, object]:
-        """What is known of them, as a record of a file of subjects."""
         known = {name: getattr(self, name) for name in ("id", "name", "phone", "email", "address", "university")}
         known["relationships"] = {relation.kind: relation.name for relation in self.relationships} or None
         return {name: value for name, value in known.items() if value is not None}

@@ -132,7 +132,6 @@ def _check_id(subject: Subject, seen: Mapping[str, str]) -> None:
 
 
 def _fields(row: Row) -> Fields:
-    """What a row says by its columns."""
     try:
         return row.fields
     except DataError as error:
@@ -204,7 +203,6 @@ def _impersonal(subject: Subject, number: int) -> Subject:
 
 
 def _plain(text: str) -> str:
-    """Without case and accents."""
     return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
 
 

@@ -131,7 +131,6 @@ GRADES: Final = (
 
 
 def grade(p: float) -> Grade:
-    """The words and the colour of a p-value."""
     return next(one for one in GRADES if p <= one.p_at_most)
 
 
@@ -201,7 +200,6 @@ def bits(case: PiiResult) -> str:
 
 
 def association(case: PiiResult) -> str:
-    """What the model makes of name and value together."""
     decoys = case.decoy_associations_nats
     return (
         f"Association {nats_text(case.association_nats)}\u00a0nats: the log-likelihood behind the name less that "
@@ -211,7 +209,6 @@ def association(case: PiiResult) -> str:
 
 
 def likelihood(case: PiiResult) -> str:
-    """Log-likelihoods, of the whole value and a token."""
     whole, each = nats_text(case.log_likelihood_nats), nats_text(case.normalised_log_likelihood_nats)
     note = case.likelihood_note
     little = (
@@ -256,7 +253,6 @@ def statistic_name(name: str) -> b.Phrase:
 
 
 def statistic_text(name: str, value: float | None) -> str:
-    """Its value: yes or no, or a number."""
     if value is None:
         return NOT_MEASURED
     if name != DISTANCE and value in (0.0, 1.0):

@@ -26,7 +26,6 @@ class _Counts(Record):
 
     @classmethod
     def counted(cls, kinds: Sequence[Kind | None], **more: Any) -> Self:
-        """Of whose answer is given behind each context."""
         n_original, n_context = kinds.count("original"), kinds.count("context")
         n = n_original + n_context
         return cls(

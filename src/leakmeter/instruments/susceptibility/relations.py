@@ -201,7 +201,6 @@ def _read_toml(path: Path) -> _Table:
 
 
 def kinds_of(given: _Table, where: str) -> dict[str, Names]:
-    """Kinds of things by name."""
     kinds = {}
     for name, value in _tables(given, "kinds", where):
         place = f"{where}, kind '{name}'"

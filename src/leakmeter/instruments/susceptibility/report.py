@@ -113,7 +113,6 @@ def report(
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
-    """The mean over queries."""
     numbers = sorted({result.n_contexts for result in results})
     behind = f"each behind {numbers[0]:,}" if len(numbers) == 1 else f"behind {numbers[0]:,} to {numbers[-1]:,}"
     floor = max(result.noise_floor_nats for result in results)
@@ -122,7 +121,6 @@ def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
 
 
 def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
-    """What that is, in words."""
     ceiling = max(result.ceiling_nats for result in results)
     low, high = (summary.quantiles_nats[level] for level in ("0.05", "0.95"))
     share = summary.mean_nats / ceiling if ceiling else 0.0
@@ -140,7 +138,6 @@ def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
 
 
 def scale_of(results: Sequence[SusceptibilityResult]) -> str:
-    """What a value means, with the ceiling of these queries."""
     ceiling = max(result.ceiling_nats for result in results)
     return (
         "0\u00a0nats: the model ignores the contexts; its answer reveals nothing of which one was given. "
@@ -151,7 +148,6 @@ def scale_of(results: Sequence[SusceptibilityResult]) -> str:
 
 
 def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
-    """What the numbers can be told from."""
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
     said = f"the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
@@ -159,7 +155,6 @@ def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
 
 
 def verdict(result: SusceptibilityResult) -> str:
-    """One sentence: how susceptible a query is."""
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts move this answer by nothing that could be measured."
     said = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
@@ -191,7 +186,6 @@ def explanation(result: SusceptibilityResult) -> str:
 
 
 def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
-    """How often the model keeps to what it knew."""
     n_knows, of = int(counts.knows) if isinstance(counts, Memorisation) else counts.n_knows, ""
     if isinstance(counts, MemorisationOfAll):
         of = f" of {counts.n:,} queries"
@@ -371,7 +365,6 @@ def _section(result: SusceptibilityResult) -> b.Section:
 
 
 def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.Table:
-    """The contexts of a query, most persuasive first."""
     greedy = any(context.greedy_answer is not None for context in result.contexts)
     columns = [
         b.Column("Context"),

@@ -215,7 +215,6 @@ def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[fl
 
 
 def estimated(name: str, of: Estimate) -> Row:
-    """A statistic with its interval, as columns of a row."""
     low, high = of.interval or _NAN
     return {name: of.value, f"{name}_low": low, f"{name}_high": high}
 
@@ -262,7 +261,6 @@ class _Further:
         return cls(chi, from_bare, ceiling, memorised)
 
     def columns(self, which: Sequence[int], over: Resamples) -> Row:
-        """Of some queries."""
         row: Row = {}
         others = [self.from_bare[i] for i in which]
         if all(map(math.isfinite, others)):
@@ -303,7 +301,6 @@ class _Levels:
 
 
 def tables(study: Study, series: Sequence[Series]) -> Tables:
-    """The tables of a study."""
     rows = [row for one in series for row in _rows(study, one)]
     found = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(levels, study.seed)]
     adjusted = holm([row["wilcoxon_p"] for row in found])

@@ -25,7 +25,6 @@ _GROUPED = re.compile(r"\(?\d{3}\)?[ .\-/\u2010-\u2015]{1,2}\d{3}[ .\-\u2010-\u2
 
 
 def check_region(region: str) -> None:
-    """Refuse a region that has no telephone numbers."""
     import phonenumbers
 
     if region not in phonenumbers.SUPPORTED_REGIONS:

@@ -51,7 +51,6 @@ class Bad:
 
 
 def kind_of(path: Path) -> Kind:
-    """What a file holds, by its name."""
     inner = path.with_suffix("") if path.suffix.lower() in _PACKED else path
     kind = _KINDS.get(inner.suffix.lower())
     if kind is None:

@@ -266,7 +266,6 @@ class FineTuner:
         return loss.item()
 
     def save(self, path: Path, identity: str, n_done: int) -> None:
-        """Keep what further steps depend on."""
         write_tensors(path, remembered(self._optimiser, self._weights), {"identity": identity, "n_done": n_done})
 
     def resume(self, path: Path, identity: str) -> int:

@@ -175,7 +175,6 @@ class _Run:
             self.best = self._copied()
 
     def ended(self) -> Ended | None:
-        """Why no further epoch is passed."""
         last = self.epochs[-1]
         if not math.isnan(last.exact_match) and last.number - _last_better(self.epochs) >= self.settings.patience:
             return "no progress"
@@ -199,7 +198,6 @@ class _Run:
         self.epochs = [Epoch(**told) for told in record["epochs"]]
 
     def save(self) -> None:
-        """Write the state, if it is kept."""
         if self._kept is not None:
             tensors = {**remembered(self.optimiser, {_VECTORS: self.vectors}), _BEST: self.best}
             write_tensors(self._kept, tensors, {"identity": self._identity, "epochs": [*map(asdict, self.epochs)]})

@@ -171,7 +171,6 @@ def _run(model: Any, n_kept: int, **inputs: Any) -> Any:
 
 
 def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
-    """Settings of the same prompts behind the soft prompt of a file."""
     n_tokens = _read(path).length
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()

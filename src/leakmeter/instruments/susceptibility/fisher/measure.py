@@ -114,7 +114,6 @@ class Fisher(Measure):
         return list(self._measurements(item, request, found))
 
     def longest_trial(self, item: QueryItem) -> Trial[Any]:
-        """As many probes as it may come to."""
         yield [self._request(item, self.probes)]
         if self._is_adaptive:
             yield [self._request(item, self.max_probes, first=self.probes)]

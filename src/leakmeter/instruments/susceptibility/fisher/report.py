@@ -116,7 +116,6 @@ def headline(summary: FisherSummary) -> str:
 
 
 def verdict(result: FisherResult) -> str:
-    """One sentence: what was found of a query."""
     told = "; ".join(
         _named(f"{nats_text(value.fisher_nats)} {interval_text(value)}".rstrip(), value.sigma)
         for value in result.values
@@ -129,7 +128,6 @@ def verdict(result: FisherResult) -> str:
 
 
 def explanation(result: FisherResult) -> str:
-    """Where that was found, and beside what."""
     drawn = f" {result.n_probes:,} random directions." if result.n_probes else ""
     return (
         f"Entropy of the next token: {nats_text(result.entropy_nats)}\u00a0nats. "
@@ -138,7 +136,6 @@ def explanation(result: FisherResult) -> str:
 
 
 def scales(results: Sequence[FisherResult]) -> list[str]:
-    """What the values of each Σ mean."""
     vectors = "states" if results[0].place.startswith("layer") else "embeddings"
     return [
         _DEAF,
@@ -175,7 +172,6 @@ def decisions(summary: FisherSummary) -> list[tuple[str, str]]:
 
 
 def _too_few_for(rho: float, n: int) -> str:
-    """That a correlation cannot be told from none."""
     needed = items_for_correlation(rho)
     if needed is not None and n >= needed:
         return ""
@@ -226,7 +222,6 @@ def _unit(sigma: str) -> str:
 
 
 def _named(value: str, sigma: str) -> str:
-    """A number with what it is."""
     return f"{value} (half the trace, sigma {sigma})" if _is_rank(sigma) else f"{value}\u00a0nats (sigma {sigma})"
 
 

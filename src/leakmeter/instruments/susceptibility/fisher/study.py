@@ -132,7 +132,6 @@ class _Line:
     """Variants first."""
 
     def known(self, factor: str) -> list[str]:
-        """A factor of each query."""
         return [record.known[factor] for record in self.yardstick.records]
 
 
