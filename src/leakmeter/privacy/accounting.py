@@ -40,27 +40,16 @@ def is_available() -> bool:
 
 
 def basic(tokens: Iterable[tuple[float, int]]) -> float:
-    """Σ n ε, nats: what the tokens cost together with δ = 0.
+    """Σ n ε, nats, of (ε, how many) for each response or session: what the tokens cost together with δ = 0.
 
-    Holds for the tokens a response came to have; the two compositions with a δ are for a number fixed beforehand,
-    such as `max_new_tokens`.
-
-    Args:
-        tokens: (ε of each, nats; how many), one pair for each response or session.
+    Holds for the tokens a response came to have; the two compositions with a δ are for a number fixed beforehand, such
+    as `max_new_tokens`.
     """
     return math.fsum(epsilon * n for epsilon, n in _counted(tokens).items())
 
 
 def pld(tokens: Iterable[tuple[float, int]], delta: float) -> float:
-    """ε at δ by composing privacy loss distributions (dp-accounting's PLD), nats.
-
-    Args:
-        tokens: (ε of each, nats; the most there may be), one pair for each response or session.
-        delta: δ, above 0 and below 1.
-
-    Raises:
-        UsageError: dp-accounting is not installed, or a number is out of range.
-    """
+    """ε at δ, nats, of (ε, the most there may be) by composing privacy loss distributions (dp-accounting's PLD)."""
     distributions = _library("dp_accounting.pld.privacy_loss_distribution")
     common = _library("dp_accounting.pld.common")
     check_delta(delta)
@@ -78,7 +67,7 @@ def pld(tokens: Iterable[tuple[float, int]], delta: float) -> float:
 
 
 def rdp(tokens: Iterable[tuple[float, int]], delta: float) -> float:
-    """ε at δ by adding up Rényi divergences (dp-accounting's RDP), nats; arguments and errors as for `pld`."""
+    """ε at δ by adding up Rényi divergences (dp-accounting's RDP), nats; arguments as for `pld`."""
     library = _library("dp_accounting")
     accountants = _library("dp_accounting.rdp.rdp_privacy_accountant")
     check_delta(delta)
@@ -91,16 +80,7 @@ def rdp(tokens: Iterable[tuple[float, int]], delta: float) -> float:
 
 
 def compose(tokens: Sequence[tuple[float, int]], delta: float) -> Composition:
-    """All three for a response or a session.
-
-    Args:
-        tokens: (ε of each, nats; how many), a pair for each response: [(0.5, 50)] is one response of 50 tokens,
-            [(0.5, 50)] * 20 a session of twenty.
-        delta: δ, above 0 and below 1.
-
-    Raises:
-        UsageError: dp-accounting is not installed, or a number is out of range.
-    """
+    """All three, of (ε, how many) for each response: [(0.5, 50)] * 20 is a session of twenty of 50 tokens each."""
     n_tokens = sum(_counted(tokens).values())
     return Composition(n_tokens, delta, basic(tokens), pld(tokens, delta), rdp(tokens, delta))
 
@@ -119,7 +99,6 @@ def _counted(tokens: Iterable[tuple[float, int]]) -> dict[float, int]:
 
 
 def check_delta(delta: float) -> None:
-    """Refuse a δ that is none: `UsageError`."""
     if not 0.0 < delta < 1.0:
         raise UsageError(f"delta is {delta}; it has to be above 0 and below 1")
 

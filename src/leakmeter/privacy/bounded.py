@@ -64,8 +64,6 @@ def bounded_mixture(
         full: logits under the context, (..., vocab).
         bare: logits without it; broadcasts against `full`. At least one is finite in each row.
         bound_nats: largest loss against the bare branch, 0 or more; ε / 2 makes a step ε-DP.
-        temperature: T > 0, of both branches.
-        max_weight: λ_max ≥ 0.
     """
     xp = array_namespace(full)
     log_bare = logspace.log_softmax(xp.astype(bare, xp.float64), temperature)
@@ -97,14 +95,8 @@ def bounded_mixture(
 def mixture(full: Any, bare: Any, weight: float, temperature: float = 1.0) -> Mixture:
     """Mix with a given λ, unbounded: Flemings et al., Eq. 6, p̄ = softmax((λ z + (1 − λ) z_bare) / T).
 
-    A token that either branch rules out (−inf) stays ruled out; where only the full branch does, the largest loss is
-    infinite.
-
-    Args:
-        full: logits under the context, (..., vocab).
-        bare: logits without it; broadcasts against `full`. At least one token is finite in both.
-        weight: λ ≥ 0.
-        temperature: T > 0, of both branches.
+    Logits are (..., vocab). A token that either branch rules out (−inf) stays ruled out; where only the full branch
+    does, the largest loss is infinite. At least one token has to be finite in both.
     """
     xp = array_namespace(full)
     log_bare = logspace.log_softmax(xp.astype(bare, xp.float64), temperature)

@@ -36,14 +36,12 @@ class Target:
     """Orders of Rényi divergences to choose from."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         if not (math.isfinite(self.epsilon) and self.epsilon > 0.0):
             raise UsageError(f"epsilon is {self.epsilon}; it has to be above 0")
         if self.n_tokens < 1:
             raise UsageError(f"{self.n_tokens} tokens cannot be generated; give 1 or more")
 
     def guarantee(self, sensitivity: float) -> Guarantee:
-        """What holds at a Δ."""
         return guarantee(sensitivity, self.n_tokens, self.delta, self.orders)
 
 
@@ -66,7 +64,6 @@ class Unreachable:
 
     @override
     def __str__(self) -> str:
-        """One line for the user."""
         wanted = self.target
         return (
             f"epsilon {wanted.epsilon:g} at delta {wanted.delta:g} cannot be guaranteed: with orders up to "
@@ -76,16 +73,7 @@ class Unreachable:
 
 
 def calibrate(aggregation: Aggregation, free: Free, target: Target) -> Calibrated | Unreachable:
-    """The least private setting that keeps to a target: lowest temperature, widest clip or fewest exemplars.
-
-    Args:
-        aggregation: the other two; its own value of `free` is of no account.
-        free: which of the three is sought.
-        target: the guarantee.
-
-    Raises:
-        UsageError: a number is out of range.
-    """
+    """The least private setting that keeps to a target: lowest temperature, widest clip or fewest exemplars."""
     least = target.guarantee(0.0).epsilon
     if target.epsilon <= least:
         return Unreachable(target, least)

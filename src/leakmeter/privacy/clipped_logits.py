@@ -59,7 +59,6 @@ class Aggregation:
     normalise_by: NormaliseBy = "fixed"
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         least = 2 if self.normalise_by == "present" else 1
         refuse_bad(
             (0 < self.clip <= _WIDEST, "clip", self.clip, f"above 0, and at most {_WIDEST:g}"),
@@ -118,15 +117,7 @@ def clipped(logits: Any, clip: float) -> Any:
 
 
 def average(votes: Any, aggregation: Aggregation) -> Vote:
-    """Average clipped rows, with all exemplars and without each.
-
-    Args:
-        votes: clipped rows, (exemplar, vocab), float64.
-        aggregation: s, τ and what a missing exemplar does to the divisor; its c has been applied.
-
-    Raises:
-        ValueError: those present are counted, and they are not s.
-    """
+    """Average clipped rows, (exemplar, vocab), float64, with all exemplars and without each; c has been applied."""
     xp = array_namespace(votes)
     total = xp.sum(votes, axis=0)
     if aggregation.normalise_by == "fixed":

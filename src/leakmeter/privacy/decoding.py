@@ -53,7 +53,6 @@ class NextTokenSampleWithLoss(NextToken):
     """Token ids ruled out in both branches, such as stop tokens while a response is too short."""
 
     def __post_init__(self) -> None:
-        """Refuse to draw under a bound by anything less than bits."""
         if isinstance(self.random, float) != (self.decoding.bound_nats is None):
             raise TypeError("a token is drawn by random bits under a bound, and by a number in [0, 1) without one")
 
@@ -95,7 +94,6 @@ class TargetLogProbsWithLoss:
         return self.decoding.bound_nats is not None
 
     def rows(self, n_response: int) -> range:
-        """One row a step."""
         return range(self.start, min(self.stop, n_response))
 
     def reduce(self, rows: Any, targets: Any) -> Any:

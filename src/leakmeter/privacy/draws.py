@@ -24,14 +24,9 @@ class Draws(TypedDict):
 
 
 def draws_of(params: Mapping[str, object]) -> Draws:
-    """Where the random bits of a measure with these parameters came from."""
     return {"random_bits": "seed" if params["nonce"] is None else "operating system"}
 
 
 def sentences(draws: Mapping[str, object]) -> list[str]:
-    """What a reader of the promise needs to know of them, one sentence each.
-
-    Args:
-        draws: see `draws_of`.
-    """
+    """What a reader of the promise needs to know of them, one sentence each."""
     return [_EXACT, *([_SEEDED] if draws["random_bits"] == "seed" else [])]

@@ -88,7 +88,6 @@ class ClippedLogitAggregation:
         return average(clipped(rows, self.aggregation.applied_clip), fixed).log_probs
 
     def bound(self, orders: Sequence[float]) -> FloatArray:
-        """See `rdp.bound`."""
         return rdp.bound(self.aggregation.sensitivity(), orders)
 
 
@@ -111,7 +110,6 @@ class BoundedCid:
     adjacency: ClassVar[Adjacency] = "add-remove"
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         refuse_bad(
             (math.isfinite(self.epsilon) and self.epsilon > 0, "epsilon", self.epsilon, "above 0"),
             logspace.checked_temperature(self.temperature),
@@ -119,11 +117,7 @@ class BoundedCid:
         )
 
     def log_probs(self, rows: Any) -> Any:
-        """p̄ with the largest λ_t that keeps the bound; p(· | ∅) where the context is left out.
-
-        Raises:
-            UsageError: more than one exemplar.
-        """
+        """p̄ with the largest λ_t that keeps the bound; p(· | ∅) where the context is left out."""
         if rows.shape[0] > 2:
             raise UsageError(
                 f"bounded decoding has one context, and {rows.shape[0] - 1} exemplars have a prompt each here; "
@@ -140,11 +134,7 @@ class BoundedCid:
 
 
 def bound_of(mechanism: Mechanism, orders: Sequence[float]) -> FloatArray:
-    """Most that D_α↔ of a token can be, nats, (order,).
-
-    Raises:
-        UsageError: the bound is about other neighbours, or no bound.
-    """
+    """Most that D_α↔ of a token can be, nats, (order,)."""
     if mechanism.adjacency != "add-remove":
         raise UsageError(
             f"the mechanism's bound is about neighbours of the kind '{mechanism.adjacency}', and an audit leaves "

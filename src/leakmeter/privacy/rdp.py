@@ -67,12 +67,7 @@ def exponential(sensitivity: float, orders: Sequence[float]) -> FloatArray:
 
 
 def bound(sensitivity: float, orders: Sequence[float]) -> FloatArray:
-    """Most that D_α↔ of a token can be, nats, (order,): the smaller bound. At order ∞ it is b.
-
-    Args:
-        sensitivity: Δ, nats (`Aggregation.sensitivity`).
-        orders: each above 1; may hold ∞.
-    """
+    """Most that D_α↔ of a token can be, nats, (order,), for Δ in nats: the smaller bound. At order ∞ it is b."""
     return np.minimum(line(sensitivity, orders), exponential(sensitivity, orders))
 
 
@@ -93,8 +88,6 @@ def to_epsilon(rdp: npt.ArrayLike, orders: Sequence[float], delta: float) -> tup
 
     Args:
         rdp: of each order, nats, (order,).
-        orders: each above 1, finite.
-        delta: δ, above 0 and below 1.
     """
     epsilons = np.asarray(rdp, dtype=np.float64) + conversion(orders, delta)
     best = int(np.argmin(epsilons))
@@ -104,17 +97,9 @@ def to_epsilon(rdp: npt.ArrayLike, orders: Sequence[float], delta: float) -> tup
 def composed(bound_of_token: Bound, n_tokens: int, delta: float, orders: Sequence[float] = ORDERS) -> Guarantee:
     """What so many tokens cost together, by whatever mechanism: their Rényi divergences add up (Theorem C.7).
 
-    A guarantee is for the most tokens there may be, fixed beforehand. For those that were generated it says what was
-    spent: where the text itself decides when it ends, that number is no (ε, δ) guarantee.
-
-    Args:
-        bound_of_token: orders to the most that a token can tell.
-        n_tokens: of all samples that one exemplar has a part in.
-        delta: δ, above 0 and below 1.
-        orders: to choose from, each above 1, finite.
-
-    Raises:
-        UsageError: a number is out of range.
+    A guarantee is for the most tokens there may be, of all samples that one exemplar has a part in, fixed beforehand.
+    For those that were generated it says what was spent: where the text itself decides when it ends, that number is no
+    (ε, δ) guarantee.
     """
     if n_tokens < 0:
         raise UsageError(f"{n_tokens} tokens cannot be composed; give 0 or more")

@@ -42,15 +42,10 @@ class Screened(NamedTuple):
 
 
 def from_tilts(log_probs: Any, tilts: Any, orders: Sequence[float]) -> Any:
-    """D_α(p‖q_i) and D_α(q_i‖p), where q_i ∝ p e^{−x_i}.
+    """D_α(p‖q_i) and D_α(q_i‖p), where q_i ∝ p e^{−x_i}: (row, order, 2), zero or more.
 
-    Args:
-        log_probs: log p, (vocab,), float64. What it adds up to does not matter.
-        tilts: x_i, (row, vocab), float64, finite; of no account where log p is −inf.
-        orders: each above 1; may hold ∞. Near 1 rounding counts 1 / (α − 1) times.
-
-    Returns:
-        (row, order, 2), zero or more.
+    `log_probs` is log p, (vocab,), float64, whatever it adds up to; `tilts` are x_i, (row, vocab), float64, finite, of
+    no account where log p is −inf. An order may be ∞; near 1 rounding counts 1 / (α − 1) times.
     """
     xp = array_namespace(tilts)
     _check(orders)
@@ -74,15 +69,9 @@ def from_tilts(log_probs: Any, tilts: Any, orders: Sequence[float]) -> Any:
 
 
 def between(log_p: Any, log_q: Any, orders: Sequence[float]) -> Any:
-    """D_α(p‖q_i) and D_α(q_i‖p) of any distributions; infinite where the first gives what the second rules out.
+    """D_α(p‖q_i) and D_α(q_i‖p) of normalised distributions, (vocab,) and (row, vocab): (row, order, 2).
 
-    Args:
-        log_p: (vocab,), float64, normalised.
-        log_q: (row, vocab), float64, normalised.
-        orders: each above 1; may hold ∞.
-
-    Returns:
-        (row, order, 2), zero or more.
+    Infinite where the first gives what the second rules out. An order may be ∞.
     """
     xp = array_namespace(log_q)
     _check(orders)
@@ -98,11 +87,7 @@ def chords(at: Sequence[float], orders: Sequence[float]) -> npt.NDArray[np.float
     """What turns D_α at some orders into upper bounds at others between them, (at, order): multiply by it.
 
     (α − 1) D_α is convex in α, in either direction and for the larger of both, and so are sums of them: between two
-    orders it lies below the chord. At an order of `at` the bound is the value itself.
-
-    Args:
-        at: ascending, above 1, finite.
-        orders: from the first of `at` to the last.
+    orders it lies below the chord. At an order of `at`, which ascends, the bound is the value itself.
     """
     ends, wanted = np.asarray(at, dtype=np.float64), np.asarray(orders, dtype=np.float64)
     if not (ends[0] <= wanted.min() and wanted.max() <= ends[-1]):
@@ -130,7 +115,6 @@ def screened(
         log_probs: log p, (vocab,), float64.
         tilts: of each row, (row, vocab), as for `from_tilts`.
         orders: all orders that have a limit, ascending, finite.
-        limits: largest D_α↔ of each, above 0.
         measured: orders to measure, ascending, the first and the last of `orders` among them; may hold ∞.
     """
     xp = array_namespace(tilts)

@@ -36,12 +36,10 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Measured over bound."""
         return float(_shares(self.measured, self.bound))
 
     @property
     def holds(self) -> bool:
-        """Whether it is within the bound; NaN is not."""
         return _is_kept(self.ratio)
 
 
@@ -65,7 +63,6 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether no measurement is above its bound."""
         return not self.failures
 
     @property
@@ -124,9 +121,6 @@ def judge(
             of account where it is above 1, and exact there. So orders that were not measured are judged too: their
             totals are above the bound only where a token is.
         at: the order of each, (token, exemplar).
-
-    Raises:
-        ValueError: no tokens, or no exemplars.
     """
     values = np.asarray(losses, dtype=np.float64)
     if 0 in values.shape:
@@ -165,13 +159,7 @@ def judge(
 
 
 def paper_figure(sum_of_maxima: float, order: float, delta: float) -> PaperFigure:
-    """What the paper would print.
-
-    Args:
-        sum_of_maxima: Σ_t max_i D_α*↔, nats (`Verdict.sum_of_maxima`).
-        order: α*, of the guarantee.
-        delta: δ, above 0 and below 1.
-    """
+    """What the paper would print, of Σ_t max_i D_α*↔, nats (`Verdict.sum_of_maxima`), and α* of the guarantee."""
     added = float(conversion([order], delta)[0])
     return PaperFigure(
         order=order,

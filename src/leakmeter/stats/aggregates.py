@@ -25,22 +25,14 @@ _PERCENTILE: Final = re.compile(r"p([1-9]\d?)")
 
 
 def is_aggregate(name: str) -> bool:
-    """Whether there is an aggregate of that name."""
     return name == "mean" or name in EXTREMES or _level(name) is not None
 
 
 def aggregate(values: npt.ArrayLike, name: str) -> float:
     """One number of many, in their unit; percentiles are linear between order statistics.
 
-    Args:
-        values: one or more numbers, infinite ones among them, (item,).
-        name: see `FORMS`.
-
-    Returns:
-        NaN for the mean of −∞ and ∞.
-
-    Raises:
-        ValueError: no values, one of them is NaN, or no aggregate of that name.
+    NaN for the mean of −∞ and ∞, and `ValueError` for no values, for NaN among them, or for a name that is not in
+    `FORMS`.
     """
     sample = np.sort(np.asarray(values, dtype=np.float64))
     if not sample.size or np.isnan(sample).any():
@@ -68,12 +60,6 @@ def interval_of_aggregate(values: npt.ArrayLike, name: str, *, seed: int, is_sha
     (Thompson, "On confidence ranges for the median and other expectation distributions for populations of unknown
     distribution form", 1936). It is infinite where so few items do not bound it: of p95, up from 72 items. A bootstrap
     never goes beyond the largest item, and of p95 it is far too narrow.
-
-    Args:
-        values: one or more numbers, (item,).
-        name: see `FORMS`.
-        seed: of the bootstrap.
-        is_share: each number is 0 or 1, and the mean the share of ones.
 
     Returns:
         None of `EXTREMES`, which say nothing of other items; of one item; and of the mean where a number is infinite.

@@ -56,11 +56,7 @@ def partial_spearman(
 ) -> Estimate:
     """Spearman's correlation of what ranks of `controls` leave unsaid of either: of residuals by least squares.
 
-    Args:
-        x: one number an item, (item,).
-        y: likewise.
-        controls: likewise, each; what is the same for all items controls nothing.
-        over: resamples of the items.
+    One number an item, (item,), in each; a control that is the same for all items controls nothing.
     """
     return over.estimate(_rank_correlation(_rows(x, y, *controls)))
 
@@ -76,18 +72,8 @@ def held_out(
 ) -> HeldOut | None:
     """Choose a predictor by its Spearman correlation with y on half of the clusters, and try it on the others.
 
-    The best of many looks better than it is where it was chosen.
-
-    Args:
-        predictors: one number an item, (item,) each.
-        y: likewise.
-        clusters: of each item.
-        reference: number of the predictor to hold the chosen one against.
-        seed: of the halves and of the interval.
-        n_resamples: of the clusters that are held out.
-
-    Returns:
-        None for fewer than two clusters, or where no predictor varies in the first half.
+    The best of many looks better than it is where it was chosen, so it is held against `predictors[reference]`. All are
+    (item,). None for fewer than two clusters, or where no predictor varies in the first half.
     """
     known = list(dict.fromkeys(clusters))
     if len(known) < 2:
@@ -116,11 +102,7 @@ def held_out(
 
 
 def _rows(*columns: npt.ArrayLike) -> FloatArray:
-    """Numbers of the same items, (column, item).
-
-    Raises:
-        ValueError: not as many of each, or not finite.
-    """
+    """Numbers of the same items, (column, item), finite."""
     rows = [np.asarray(column, dtype=np.float64) for column in columns]
     if len({row.shape for row in rows}) > 1 or rows[0].ndim != 1:
         raise ValueError(f"columns of shapes {', '.join(str(row.shape) for row in rows)} are not of the same items")
@@ -153,11 +135,9 @@ def _ranks(row: FloatArray) -> Statistic:
 
 
 def _correlation(rows: FloatArray, times: FloatArray) -> FloatArray:
-    """Correlation of the first two rows less what the others say of them by least squares.
+    """Correlation, over (resample, row, item), of the first two rows less what the others say of them by least squares.
 
-    Args:
-        rows: (resample, row, item).
-        times: how often each item counts, (resample, item).
+    `times` is how often each item counts, (resample, item).
     """
     n = times.sum(axis=1)[:, None, None]
     centred = rows - (rows * times[:, None, :]).sum(axis=2, keepdims=True) / np.maximum(n, 1.0)

@@ -64,17 +64,11 @@ class Resamples:
             yield self.counts[first : first + size, self.of_item].astype(np.float64)
 
     def estimate(self, statistic: Statistic) -> Estimate:
-        """A statistic of all items, and its interval."""
         (value,) = statistic(np.ones((1, len(self.of_item))))
         return self._estimate(float(value), lambda: np.concatenate([statistic(times) for times in self.blocks()]))
 
     def ratio(self, parts: npt.ArrayLike, wholes: npt.ArrayLike) -> Estimate:
-        """Σ parts / Σ wholes, and its interval.
-
-        Args:
-            parts: one number an item, (item,).
-            wholes: likewise, 0 or more; nothing can be said where all are 0.
-        """
+        """Σ parts / Σ wholes of numbers of each item, (item,), and its interval; NaN where wholes are all 0."""
         part, whole = self._sums(parts), self._sums(wholes)
         return self._estimate(
             float(_divided(part.sum(), whole.sum())), lambda: _divided(self.counts @ part, self.counts @ whole)
@@ -85,15 +79,10 @@ class Resamples:
         return self.ratio(values, np.ones(len(self.of_item)))
 
     def signed_rank_p(self, differences: npt.ArrayLike) -> float:
-        """Two-sided p of Wilcoxon's signed-rank test that clusters' mean differences lie evenly about 0, in [0, 1].
+        """Two-sided p of Wilcoxon's signed-rank test that clusters' mean differences, (item,), lie evenly about 0.
 
-        Of n clusters that differ it is 2^(1 − n) or more, which for five is above 0.05.
-
-        Args:
-            differences: one an item, (item,).
-
-        Returns:
-            p; NaN for fewer than two clusters.
+        Of n clusters that differ it is 2^(1 − n) or more, which for five is above 0.05; NaN for fewer than two
+        clusters.
         """
         if self.n_clusters < 2:
             return float("nan")
@@ -119,7 +108,6 @@ class Resamples:
 
 
 def _divided(parts: npt.ArrayLike, wholes: npt.ArrayLike) -> FloatArray:
-    """NaN where the whole is nothing."""
     whole = np.asarray(wholes, dtype=np.float64)
     there = whole > 0
     return np.where(there, np.asarray(parts, dtype=np.float64) / np.where(there, whole, 1.0), np.nan)

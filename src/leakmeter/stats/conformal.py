@@ -49,10 +49,6 @@ def interval_factor(
         The factor, 1 or more, for `interval`. Infinite where so many audited pieces have infinite residuals. None where
         there are too few pieces: ⌈(n + 1) · level⌉ > n.
 
-    Raises:
-        ValueError: not as many of one as of the other, a value that is negative or NaN, or a level or floor out of
-            range.
-
     >>> round(interval_factor([0.5, 2.0, 3.0, 1.0], [1.0, 1.0, 3.0, 1.1], 0.8, 0.0), 6)
     2.0
     >>> interval_factor([0.5, 2.0, 3.0, 1.0], [1.0, 1.0, 3.0, 1.1], 0.95, 0.0) is None
@@ -75,17 +71,8 @@ def interval_factor(
 def interval(screened: float, factor: float, floor: float) -> tuple[float, float]:
     """Interval of the exact value of a piece that was only screened: (s + f) / c − f to (s + f) · c − f, from 0 on.
 
-    Args:
-        screened: s, 0 or more, or infinite.
-        factor: c, of `interval_factor`.
-        floor: f, as it was there.
-
-    Returns:
-        Lower and upper end, in the unit of s. 0 to infinity where the factor is infinite; an infinite value with a
-        finite factor stays infinite.
-
-    Raises:
-        ValueError: a value that is negative or NaN, a factor below 1, or a floor out of range.
+    c and f are those of `interval_factor`. 0 to infinity where the factor is infinite; an infinite value with a finite
+    factor stays infinite.
 
     >>> interval(3.0, 2.0, 1.0)
     (1.0, 7.0)

@@ -21,11 +21,6 @@ def share_told_apart(hits: int, n: int, by_chance: float) -> bool | None:
     often (of 4 items it leaves out 3 % in 11 % of draws). Where items have chances of their own, their mean errs on the
     safe side (Hoeffding 1956).
 
-    Args:
-        hits: items that are hits.
-        n: items.
-        by_chance: the share that chance makes, in [0, 1].
-
     >>> share_told_apart(1, 4, 0.03) is None
     True
     """
@@ -39,13 +34,7 @@ def share_told_apart(hits: int, n: int, by_chance: float) -> bool | None:
 def items_for_share(share: float, by_chance: float, *, beyond: int = 0) -> int | None:
     """Fewest items that would tell a share of hits from what chance makes; see `share_told_apart`.
 
-    Args:
-        share: of the items that are hits, in [0, 1]; assumed to stay what it is.
-        by_chance: the share that chance makes, in [0, 1].
-        beyond: items that there are, which do not tell.
-
-    Returns:
-        None where it would be more than 100,000.
+    None where it would be more than 100,000. `beyond` items are there already, and do not tell.
 
     >>> items_for_share(0.0, 0.05)
     72
@@ -63,16 +52,7 @@ def items_for_share(share: float, by_chance: float, *, beyond: int = 0) -> int |
 
 
 def items_for_auc(auc: float) -> int | None:
-    """Fewest positives, and as many negatives, of which the 95 % interval of an AUC leaves out 0.5.
-
-    The interval is that of `stats.ranks.auc`.
-
-    Args:
-        auc: in [0, 1]; assumed to stay what it is.
-
-    Returns:
-        None for 0.5.
-    """
+    """Fewest positives, and as many negatives, of which the 95 % interval of `stats.ranks.auc` leaves out 0.5."""
     if auc == 0.5:
         return None
     # V(0.5) of n and n is (1 + 2 (n − 1) / 3) / (4 n²): the root of a square in n.
@@ -85,12 +65,6 @@ def items_for_correlation(rho: float) -> int | None:
 
     By Fisher's transformation with the standard error √(1.06 / (n − 3)) (Fieller, Hartley and Pearson, "Tests for rank
     correlation coefficients. I", 1957).
-
-    Args:
-        rho: in [−1, 1]; assumed to stay what it is.
-
-    Returns:
-        None for 0.
     """
     if rho == 0.0:
         return None
@@ -100,16 +74,7 @@ def items_for_correlation(rho: float) -> int | None:
 
 
 def items_for_distance(n: int, distance: float, half_width: float) -> int | None:
-    """Fewest items of which the interval of a mean is narrower than a distance, if it narrows with their square root.
-
-    Args:
-        n: items that there are.
-        distance: of the mean from what it is to be told from.
-        half_width: of the interval of their mean, on that side.
-
-    Returns:
-        None where there is no distance.
-    """
+    """Fewest items of which the interval of a mean is narrower than a distance; it narrows with their square root."""
     if distance <= 0.0:
         return None
     return math.floor(n * (half_width / distance) ** 2) + 1

@@ -48,7 +48,6 @@ class SystemBits:
     """The operating system's source, which nobody can repeat."""
 
     def take(self, n: int, row: int, attempt: int) -> int:
-        """See `Bits`; other ones each time."""
         return secrets.randbits(n)
 
 
@@ -62,17 +61,15 @@ class StreamBits:
     """Which of the key's draws it is, such as response and step."""
 
     def take(self, n: int, row: int, attempt: int) -> int:
-        """See `Bits`; the same ones each time."""
         place = b"".join(number.to_bytes(8, "big") for number in (len(self.place), *self.place, row, attempt))
         n_bytes = -(-n // 8)
         return int.from_bytes(hashlib.shake_256(self.key + place).digest(n_bytes), "big") >> (8 * n_bytes - n)
 
 
 def weights_of(log_probs: Any) -> Any:
-    """Weights that tokens are drawn by: e^(log p), float64; 0 for −inf, and for nothing else.
+    """Weights that tokens are drawn by: e^(log p), (..., vocab), float64; 0 for −inf, and for nothing else.
 
-    Args:
-        log_probs: nats, float64, (..., vocab). Below −708 they count as that, so that what is possible stays so.
+    Below −708 nats they count as that, so that what is possible stays so.
     """
     xp = array_namespace(log_probs)
     weights = xp.exp(xp.clip(log_probs, min=LOG_LEAST))
@@ -80,15 +77,10 @@ def weights_of(log_probs: Any) -> Any:
 
 
 def draw(weights: Any, bits: Bits) -> Any:
-    """A token for each row, with exactly the probability W(v) / Σ W.
+    """A token for each row, (row, 1), int64, with exactly the probability W(v) / Σ W.
 
-    Args:
-        weights: float64, finite, 0 or more and in each row not all 0, (row, vocab); of at most 2^20 tokens. A row with
-            NaN gives the first token that has it, for whoever looks at its numbers.
-        bits: the rows draw from it independently.
-
-    Returns:
-        Token ids, (row, 1), int64.
+    Weights are (row, vocab), float64, finite, 0 or more and in each row not all 0, of at most 2^20 tokens. A row with
+    NaN gives the first token that has it, for whoever looks at its numbers.
     """
     xp = array_namespace(weights)
     rows = np.asarray(to_device(weights, "cpu"))

@@ -28,12 +28,7 @@ def probe_signs(seed: int, key: str, purpose: int, numbers: range, n_vocab: int)
 
 
 def sketched(probabilities: Any, signs: Any) -> Any:
-    """Directions v = √p ∘ g − p (√p · g) of signs g, (probe, vocab): E v vᵀ = F over the whole vocabulary.
-
-    Args:
-        probabilities: (vocab,).
-        signs: (probe, vocab).
-    """
+    """Directions v = √p ∘ g − p (√p · g) of signs g, (probe, vocab), for p, (vocab,): E v vᵀ = F over all tokens."""
     xp = array_namespace(probabilities)
     scaled = signs * xp.sqrt(probabilities)
     return scaled - probabilities * xp.sum(scaled, axis=-1, keepdims=True)
@@ -68,7 +63,6 @@ def principal(vectors: Any, probabilities: Any, tangents: Any) -> Any:
 
     Args:
         vectors: a basis of the subspace, (vector, dimension); P projects on it.
-        probabilities: (vocab,).
         tangents: J times each of them, (vector, vocab).
     """
     xp = array_namespace(vectors)
@@ -93,13 +87,7 @@ def isotropic(gradients: Any) -> Any:
 
 
 def of_moments(gradients: Any, mean: Any, covariance: Any) -> Any:
-    """The same of positions that vary independently of each other and equally.
-
-    Args:
-        gradients: (probe, position, size).
-        mean: μ, (position, size).
-        covariance: of every position, (size, size).
-    """
+    """The same of positions that vary independently and alike: μ (position, size), covariance of each (size, size)."""
     xp = array_namespace(gradients)
     spread = xp.sum((gradients @ covariance) * gradients, axis=(-2, -1))
     drift = xp.sum(gradients * mean, axis=(-2, -1))
@@ -107,13 +95,7 @@ def of_moments(gradients: Any, mean: Any, covariance: Any) -> Any:
 
 
 def of_deviations(gradients: Any, deviations: Any, weights: Any) -> Any:
-    """The same of Σ and μ as covariance and mean of given Δ.
-
-    Args:
-        gradients: (probe, position, size).
-        deviations: (deviation, position, size).
-        weights: of each deviation, adding up to 1, (deviation,).
-    """
+    """The same of Σ and μ as covariance and mean of given Δ, (deviation, position, size), weights adding up to 1."""
     xp = array_namespace(gradients)
     along = xp.tensordot(gradients, deviations, axes=((1, 2), (1, 2)))
     drift = along @ weights
@@ -136,12 +118,7 @@ class Estimate:
 
 
 def estimated(values: FloatArray, n_probes: int) -> Estimate:
-    """What numbers that add up, followed by those of probes, say together.
-
-    Args:
-        values: tr(I Σ) and μᵀ I μ of each, (number, 2).
-        n_probes: how many of them, the last ones, are probes.
-    """
+    """What tr(I Σ) and μᵀ I μ of each number, (number, 2), say together; the last ones are of probes."""
     exact, probes = np.split(values / 2.0, [len(values) - n_probes])
     spread, drift = exact.sum(axis=0) + (probes.mean(axis=0) if n_probes else 0.0)
     error = 0.0

@@ -41,14 +41,9 @@ class KneeShares:
 
 
 def knees(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> IntArray:
-    """The knee of each sweep; of settings that are as far from the chord, the first.
+    """The knee of each sweep, (…, setting) to (…): of settings that are as far from the chord, the first.
 
-    Args:
-        leakage: of each setting, (…, setting).
-        utility: likewise, in any unit, more being better.
-
-    Returns:
-        Numbers of settings, or `NO_KNEE` where no setting lies above the chord, (…).
+    `NO_KNEE` where no setting lies above the chord.
     """
     leaks, uses = np.asarray(leakage, dtype=np.float64), np.asarray(utility, dtype=np.float64)
     least, most = leaks.min(axis=-1, keepdims=True), uses.max(axis=-1, keepdims=True)
@@ -66,12 +61,7 @@ def knees(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> IntArray:
 def efficient(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> list[int]:
     """Settings on the upper concave hull between the two ends, from the least leaking to the most useful.
 
-    Args:
-        leakage: of each setting, (setting,).
-        utility: likewise.
-
-    Returns:
-        Numbers of settings; of equal points the first.
+    Of equal points the first; both are (setting,).
     """
     leaks, uses = np.asarray(leakage, dtype=np.float64), np.asarray(utility, dtype=np.float64)
     hull: list[int] = []
@@ -86,16 +76,10 @@ def efficient(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> list[int]:
 
 
 def resampled_means(values: npt.ArrayLike, *, seed: int, n_resamples: int = 2000) -> FloatArray:
-    """Means over resamples of the cases, the same cases for every setting: comparisons are paired.
+    """Means over resamples of the cases, (case, setting) to (resample, setting), the same cases for every setting.
 
-    Args:
-        values: one number a case and setting, (case, setting).
-        seed: of the resamples; equal seeds and numbers of cases give the same resamples, those of
-            `stats.bootstrap_interval_of_mean`.
-        n_resamples: how many.
-
-    Returns:
-        Means, (resample, setting).
+    Comparisons are thus paired. Equal seeds and numbers of cases give the same resamples, those of
+    `stats.bootstrap_interval_of_mean`.
     """
     table = np.asarray(values, dtype=np.float64)
     n_cases = len(table)
@@ -105,12 +89,7 @@ def resampled_means(values: npt.ArrayLike, *, seed: int, n_resamples: int = 2000
 
 
 def knee_shares(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> KneeShares:
-    """How often each setting is the knee.
-
-    Args:
-        leakage: of each setting in each resample, (resample, setting); see `resampled_means`.
-        utility: of the same resamples.
-    """
+    """How often each setting is the knee; (resample, setting) each, see `resampled_means`."""
     found = knees(leakage, utility)
     n_settings = np.asarray(leakage).shape[-1]
     counts = np.bincount(found + 1, minlength=n_settings + 1) / len(found)
@@ -125,15 +104,6 @@ def gains_beyond_chance(
     The limit is a quantile of the largest gain that resampling alone gives to any setting, max_i (m*_i − m_i) −
     (m*_j − m_j): a bootstrap of Dunnett's comparison of several means with a control. So among settings that are all
     the same, the best by chance does not count, save in 1 − `confidence` of sweeps.
-
-    Args:
-        means: of each setting, (setting,).
-        resampled: of each setting in each resample, (resample, setting).
-        against: number of the setting that the others are compared with.
-        confidence: that no setting is found where all are the same, in (0, 1).
-
-    Returns:
-        Numbers of settings, ascending.
     """
     centre, moved = np.asarray(means, dtype=np.float64), np.asarray(resampled, dtype=np.float64)
     noise = moved - centre

@@ -52,9 +52,6 @@ def upper_limit(n_population: int, n_drawn: int, n_found: int, alpha: float | Fr
     Returns:
         U, items; those found are among them. At least a and at most N − (s − a).
 
-    Raises:
-        ValueError: numbers that no draw has, or α out of range.
-
     >>> upper_limit(100, 60, 0, 0.05)
     3
     >>> upper_limit(100, 60, 3, 0.05)
@@ -72,19 +69,8 @@ def upper_limit(n_population: int, n_drawn: int, n_found: int, alpha: float | Fr
 def draws_needed(n_population: int, most_missed: int, alpha: float | Fraction) -> int:
     """Fewest draws of which none exceeds, that limit the items that exceed to `most_missed` with confidence 1 − α.
 
-    It is the smallest s with P(X = 0 | N, b + 1, s) ≤ α; see `upper_limit`. For b = 0 it is ⌈(1 − α) N⌉: a single item
-    is found with probability s / N.
-
-    Args:
-        n_population: N, items that a draw could take.
-        most_missed: b, items.
-        alpha: probability of a false statement, in (0, 1); a float is read by `decimal_fraction`.
-
-    Returns:
-        s, items; 0 where b is N or more.
-
-    Raises:
-        ValueError: a number below 0, or α out of range.
+    It is the smallest s with P(X = 0 | N, b + 1, s) ≤ α, 0 where b is N or more; see `upper_limit`. For b = 0 it is ⌈(1
+    − α) N⌉: a single item is found with probability s / N.
 
     >>> [draws_needed(100, most_missed, 0.05) for most_missed in (0, 1, 5, 10)]
     [95, 78, 39, 23]
@@ -102,22 +88,10 @@ def draws_needed(n_population: int, most_missed: int, alpha: float | Fraction) -
 
 
 def coverage(n_population: int, n_exceeding: int, n_drawn: int, alpha: float | Fraction) -> float:
-    """Probability that `upper_limit` is at least the number of items that exceed, exact but for its last digit.
+    """Probability that `upper_limit` is at least M, the number of items that exceed, rounded once.
 
     It is 1 − α or more for every N, M, s and α; see `upper_limit`. It is more where X, a whole number, has no value
     with that probability.
-
-    Args:
-        n_population: N, items that a draw could take.
-        n_exceeding: M, items that exceed.
-        n_drawn: s, items drawn.
-        alpha: probability of a false statement, in (0, 1); a float is read by `decimal_fraction`.
-
-    Returns:
-        The probability, computed in whole numbers and rounded once, to the nearest float.
-
-    Raises:
-        ValueError: numbers that no population has, or α out of range.
 
     >>> [round(coverage(100, n_exceeding, 60, 0.05), 4) for n_exceeding in (3, 4, 9)]
     [1.0, 0.9767, 0.9801]
@@ -143,14 +117,6 @@ def round_alpha(alpha: float | Fraction, number: int, n_rounds: int) -> Fraction
     matter when the rounds end, nor that what a round finds decides whether there is another. One round has to be
     planned as one: a further round after it is not covered by α.
 
-    Args:
-        alpha: of all rounds together, in (0, 1); a float is read by `decimal_fraction`.
-        number: r, from 1.
-        n_rounds: rounds planned, before the first draw.
-
-    Raises:
-        ValueError: a round that is not planned, or α out of range.
-
     >>> round_alpha(0.05, 1, 1), round_alpha(0.05, 2, 3)
     (Fraction(1, 20), Fraction(1, 80))
     """
@@ -164,9 +130,6 @@ def expected_false(alphas: Iterable[float | Fraction]) -> float:
     """Upper bound of the expected number of false statements, each of which is false with probability α at most.
 
     Expectations add up, however the statements depend on each other.
-
-    Args:
-        alphas: of each statement, in [0, 1]; floats are read by `decimal_fraction`.
 
     >>> expected_false([0.05] * 40)
     2.0

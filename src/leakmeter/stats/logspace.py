@@ -33,16 +33,7 @@ def log_softmax(logits: Any, temperature: float = 1.0) -> Any:
 
 
 def target_log_probs(logits: Any, targets: Any, temperature: float = 1.0) -> Any:
-    """log softmax(z / T) of one token a row, float64, nats.
-
-    Args:
-        logits: (prompt, row, vocab).
-        targets: token ids, (row,).
-        temperature: T > 0.
-
-    Returns:
-        (prompt, row).
-    """
+    """log softmax(z / T) of one token a row, float64, nats: (prompt, row, vocab) to (prompt, row)."""
     xp = array_namespace(logits)
     scaled, top, log_total = _normaliser(logits, temperature)
     index = xp.broadcast_to(xp.asarray(targets, device=device(logits))[None, :, None], (*scaled.shape[:-1], 1))
@@ -51,16 +42,7 @@ def target_log_probs(logits: Any, targets: Any, temperature: float = 1.0) -> Any
 
 
 def label_log_probs(logits: Any, token_ids: tuple[int, ...], temperature: float = 1.0) -> Any:
-    """log softmax(z / T) of some tokens at every row, float64, nats.
-
-    Args:
-        logits: (prompt, row, vocab).
-        token_ids: the labels.
-        temperature: T > 0.
-
-    Returns:
-        (prompt, row, label).
-    """
+    """log softmax(z / T) of some tokens at every row, float64, nats: (prompt, row, vocab) to (prompt, row, label)."""
     xp = array_namespace(logits)
     scaled, top, log_total = _normaliser(logits, temperature)
     chosen = xp.take(scaled, xp.asarray(token_ids, device=device(logits)), axis=-1)

@@ -24,7 +24,6 @@ def posterior_of(signed_nats: float, *, noise_nats: float, placebo_nats: float |
     """The posterior from even odds, where the signed sum is larger in size than what moves it without meaning anything.
 
     Args:
-        signed_nats: s = Σ_t log p(y_t | with the piece) − log p(y_t | without it), nats.
         noise_nats: Σ_t of the noise of each token, in size, nats: at least the noise of the signed sum.
         placebo_nats: size of the signed sum of an irrelevant piece, nats; None where none was measured.
     """

@@ -19,21 +19,10 @@ _EXACT_AT_MOST: Final = 200_000
 
 
 def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: Alternative = "two-sided") -> float:
-    """p of Wilcoxon's signed-rank test (1945) that the differences lie evenly about 0, in [0, 1].
+    """p of Wilcoxon's signed-rank test (1945) that the differences of pairs, (item,), lie evenly about 0, in [0, 1].
 
-    Pairs without a difference are left out, as Wilcoxon had it; where no pair has one, p is 1. Of few differences p is
-    exact, of more than 50 it is a normal approximation that counts ties (`scipy.stats.wilcoxon`).
-
-    Args:
-        values: one number an item, (item,).
-        others: of the same items in the same order, (item,).
-        alternative: what speaks against chance: differences of either sign, or greater values.
-
-    Returns:
-        p; NaN for no items.
-
-    Raises:
-        ValueError: not as many of one as of the other.
+    Pairs without a difference are left out, as Wilcoxon had it; where no pair has one, p is 1, and NaN for no items. Of
+    few differences p is exact, of more than 50 it is a normal approximation that counts ties (`scipy.stats.wilcoxon`).
     """
     from scipy.stats import wilcoxon
 
@@ -49,16 +38,11 @@ def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: 
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """p values to those that hold together, by Holm's step-down rule (1979), in [0, 1].
+    """p values to those that hold together, by Holm's step-down rule (1979), in [0, 1], in the same order.
 
     Of m values in ascending order the k-th becomes max over j ≤ k of min(1, (m − j + 1) · p_j): rejecting those of at
-    most α errs at all with probability α at most, however the tests depend on each other.
-
-    Args:
-        ps: in any order; NaN is no test, stays, and counts as none.
-
-    Returns:
-        As many, in the same order.
+    most α errs at all with probability α at most, however the tests depend on each other. NaN is no test, stays, and
+    counts as none.
     """
     order = sorted((i for i, p in enumerate(ps) if not np.isnan(p)), key=lambda i: ps[i])
     adjusted = [float("nan")] * len(ps)
@@ -82,9 +66,6 @@ def ranks_p(ranks: Sequence[int], sizes: Sequence[int]) -> float:
 
     Returns:
         p; 1 for no items.
-
-    Raises:
-        ValueError: a rank out of range, or not as many of one as of the other.
     """
     if any(not 1 <= rank <= size for rank, size in zip(ranks, sizes, strict=True)):
         raise ValueError("a rank is below 1, or above the number of those ranked")
@@ -103,18 +84,10 @@ def ranks_p(ranks: Sequence[int], sizes: Sequence[int]) -> float:
 
 
 def rank_sum_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: Alternative = "two-sided") -> float:
-    """p of Wilcoxon's rank-sum test (1945) that either is as likely the larger, in [0, 1].
+    """p of Wilcoxon's rank-sum test (1945) that either of (item,) and (item,) is as likely the larger, in [0, 1].
 
     It is Mann and Whitney's test, too: exact for few items without ties, else a normal approximation that counts ties
-    (`scipy.stats.mannwhitneyu`).
-
-    Args:
-        values: one number an item, (item,).
-        others: of other items, (item,).
-        alternative: what speaks against chance: a difference of either sign, or greater values.
-
-    Returns:
-        p; NaN for no items, 1 where all are equal.
+    (`scipy.stats.mannwhitneyu`). NaN for no items, 1 where all are equal.
     """
     from scipy.stats import mannwhitneyu
 
@@ -145,32 +118,19 @@ class PairedDifference:
         """Whether the values are larger, by more than chance and noise.
 
         One infinite difference is enough. Of one pair there is no interval, and the noise floor alone decides.
-
-        Args:
-            floor: amount by which noise may move the mean, in the unit.
         """
         if np.isposinf(self.differences).any():
             return True
         return bool(self.mean > floor) and (self.interval is None or self.interval[0] > 0.0)
 
     def is_below(self, floor: float) -> bool:
-        """Whether the values are smaller, by more than chance and noise; see `is_above`."""
         if np.isneginf(self.differences).any():
             return True
         return bool(self.mean < -floor) and (self.interval is None or self.interval[1] < 0.0)
 
 
 def paired_difference(values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int) -> PairedDifference:
-    """Values less others over pairs.
-
-    Args:
-        values: one or more, one number an item, infinite ones among them, (pair,).
-        others: of the same items in the same order, (pair,).
-        seed: of the bootstrap.
-
-    Raises:
-        ValueError: no pairs, or not as many of one as of the other.
-    """
+    """Values less others over pairs, (pair,) each, infinite ones among them."""
     ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
     if ones.shape != twos.shape or not ones.size:
         raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")

@@ -33,9 +33,6 @@ def rank(values: npt.ArrayLike, *, random: np.random.Generator | None = None) ->
         values: the target's score, then those of its nulls, (1 + null,).
         random: puts the target anywhere among its equals, each place as likely as the others: ranks are then uniform
             on 1 … n + 1 if the model knows nothing, for tests of that. A verdict must not depend on chance.
-
-    Raises:
-        ValueError: no target, or a value that is not a number.
     """
     target, nulls = _split(values)
     n_above, n_equal = int((nulls > target).sum()), int((nulls == target).sum())
@@ -46,10 +43,6 @@ def rank_p(values: npt.ArrayLike, *, random: np.random.Generator | None = None) 
     """p that the target is no likelier than its nulls: (1 + #{null ≥ target}) / (n + 1), in (0, 1].
 
     At most α with probability α if the model knows nothing of the target. Of n nulls it is 1 / (n + 1) or more.
-
-    Args:
-        values: see `rank`.
-        random: see `rank`.
     """
     return rank(values, random=random) / np.size(values)
 
@@ -60,9 +53,6 @@ def exposure(values: npt.ArrayLike) -> float:
     Carlini et al., "The Secret Sharer: Evaluating and Testing Unintended Memorization in Neural Networks" (2019),
     Definition 2, in the space of the n nulls and the target: what their Section 4.3 calls approximation by sampling. 50
     nulls can show no more than log₂ 51 = 5.7 bits.
-
-    Args:
-        values: see `rank`.
     """
     return math.log2(np.size(values)) - math.log2(rank(values))
 
@@ -75,9 +65,6 @@ def extrapolated_exposure(values: npt.ArrayLike) -> float:
     of the fitted curve, about which n nulls say little: of a target 5 standard deviations above 50 normal nulls, 21.7
     bits, it says 14 to 49 in 90 % of draws, and 13 to 76 by maximum likelihood (simulated). The fit is by the first
     three moments, their skewness cut to ±0.95.
-
-    Args:
-        values: see `rank`.
 
     Returns:
         0 or more; NaN for fewer than 8 nulls, nulls that are all alike, and scores that are not finite.
@@ -101,16 +88,10 @@ def extrapolated_exposure(values: npt.ArrayLike) -> float:
 
 
 def rank_biserial(differences: npt.ArrayLike) -> float:
-    """Effect size of a signed-rank test, in [−1, 1]: (W⁺ − W⁻) / (W⁺ + W⁻), sums of the ranks of |difference|.
+    """Effect size of a signed-rank test, in [−1, 1]: (W⁺ − W⁻) / (W⁺ + W⁻), sums of the ranks of |difference|, (item,).
 
     1 where all differences are above 0 (the matched-pairs rank-biserial correlation; Kerby, "The simple difference
-    formula", 2014). Differences of 0 are left out, as `paired.signed_rank_p` leaves them out.
-
-    Args:
-        differences: one an item, (item,).
-
-    Returns:
-        NaN where there is no difference.
+    formula", 2014). Differences of 0 are left out; NaN where there is no other.
     """
     from scipy.stats import rankdata
 
@@ -125,12 +106,7 @@ def rank_biserial(differences: npt.ArrayLike) -> float:
 def cliffs_delta(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
     """Effect size of a rank-sum test, in [−1, 1]: P(value > other) − P(value < other) over all pairs (Cliff 1993).
 
-    Args:
-        values: one number an item, (item,).
-        others: of other items, (item,).
-
-    Returns:
-        NaN for no values or no others.
+    NaN for no values or no others, (item,) each.
     """
     return 2.0 * _share_above(values, others) - 1.0
 
@@ -143,13 +119,6 @@ def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> tuple[float, floa
     + θ/(1 + θ))] / (m n). It has a width where positives and negatives are apart, as DeLong's has not, and covers in 93
     to 98 % of draws of 12 against 12, 40 against 40 and 40 against 10 with an AUC of 0.5 to 0.99, DeLong's in 48 to 94
     % (simulated with normal scores).
-
-    Args:
-        positives: scores, (item,).
-        negatives: scores of other items, (item,).
-
-    Returns:
-        The probability and the ends of its interval; NaN for no positives or no negatives.
     """
     from scipy.optimize import brentq
 
@@ -172,15 +141,8 @@ def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> tuple[float, floa
 def roc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> FloatArray:
     """Points of the receiver operating characteristic, from (0, 0) to (1, 1): (point, 2).
 
-    One for each different score: the shares of negatives and of positives that score as high or higher. Straight lines
-    between them enclose the AUC.
-
-    Args:
-        positives: scores, (item,).
-        negatives: scores of other items, (item,).
-
-    Raises:
-        ValueError: no positives or no negatives.
+    One for each different score of (item,): the shares of negatives and of positives that score as high or higher.
+    Straight lines between them enclose the AUC.
     """
     if not np.size(positives) or not np.size(negatives):
         raise ValueError("a curve is of one positive and one negative or more")
@@ -197,11 +159,6 @@ def subjects_needed(pilot_differences: npt.ArrayLike, power: float = 0.8, alpha:
     ½)²), with p the probability that two subjects' differences add up to more than 0, here its share in the pilot, ties
     counting half. It takes the statistic's variance for that under no effect, which asks for a few too many where the
     effect is large, and the pilot's p for the truth, which after a lucky pilot asks for too few.
-
-    Args:
-        pilot_differences: target less null, one a subject, (subject,).
-        power: probability to find it, in (0, 1).
-        alpha: level of the test, in (0, 0.5).
 
     Returns:
         None for a pilot of fewer than 5 differences that are not 0, or whose effect has the wrong sign or none.

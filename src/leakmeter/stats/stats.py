@@ -19,12 +19,8 @@ _DRAWN_AT_ONCE: Final = 1_000_000
 def posterior_from_even_odds(signed_nats: float) -> float:
     """Posterior probability of one of two hypotheses, prior 1/2, by Bayes' rule: 1 / (1 + e^−s).
 
-    Args:
-        signed_nats: s, the log-likelihood ratio log p(seen | this one) − log p(seen | the other), nats; −∞ and ∞ are
-            allowed. A sum of absolute values is no log-likelihood ratio: of it this is only an upper bound.
-
-    Returns:
-        A probability in [0, 1], below 1/2 where s is below 0.
+    s is the log-likelihood ratio log p(seen | this one) − log p(seen | the other), nats; −∞ and ∞ are allowed. A sum of
+    absolute values is no log-likelihood ratio: of it this is only an upper bound.
     """
     small = math.exp(-abs(signed_nats))  # at most 1: nothing overflows, and the smaller side keeps its digits
     return 1.0 / (1.0 + small) if signed_nats >= 0 else small / (1.0 + small)
@@ -50,18 +46,7 @@ def bootstrap_interval_of_mean(
 def bootstrap_interval_of_mean_difference(
     values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int, confidence: float = 0.95, n_resamples: int = 2000
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean of `values` − `others`, which belong together pair by pair.
-
-    Args:
-        values: one number an item, (item,).
-        others: of the same items in the same order, (item,).
-        seed: of the resamples.
-        confidence: in (0, 1).
-        n_resamples: number of resamples of the items.
-
-    Raises:
-        ValueError: not as many of one as of the other.
-    """
+    """Percentile bootstrap interval of the mean of `values` − `others`, (item,) each, paired."""
     ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
     if ones.shape != twos.shape:
         raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
@@ -69,7 +54,7 @@ def bootstrap_interval_of_mean_difference(
 
 
 def mean(values: npt.ArrayLike) -> float:
-    """Mean, in the values' unit; NaN for no values."""
+    """NaN for no values."""
     sample = np.asarray(values, dtype=np.float64)
     return float(sample.mean()) if sample.size else float("nan")
 

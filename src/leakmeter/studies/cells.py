@@ -64,16 +64,7 @@ class FinishedCell:
 
 
 def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Any]]:
-    """The records of each cell; files are read once.
-
-    Args:
-        study: says which.
-        paths: files by the names of `Kind.sources`.
-
-    Raises:
-        DataError: see `Kind.load`.
-        UsageError: a path for a data set that the study does not use.
-    """
+    """The records of each cell; files, by the names of `Kind.sources`, are read once."""
     used = sorted(study.kind.sources(sorted({cell.dataset for cell in study.cells})))
     if unused := sorted(paths.keys() - set(used)):
         raise UsageError(f"--data names '{unused[0]}', which this study does not use; it uses {', '.join(used)}")
@@ -83,11 +74,7 @@ def load_records(study: Study, paths: Mapping[str, str]) -> list[list[Any]]:
 def study_directory(
     study: Study, records: Sequence[Sequence[Any]], out: Path, dtype: str | None, device: str | None
 ) -> Path:
-    """The study's directory under `out`, which need not be there; its name tells all that was asked for.
-
-    Raises:
-        StoreError: `out` lies in a run.
-    """
+    """The study's directory under `out`, which need not be there; its name tells all that was asked for."""
     check_outside_runs(out, "directory of runs")
     record = {
         "cells": [cell.record for cell in study.cells],
@@ -128,11 +115,7 @@ def measure_cell(
     progress: Progress,
     command: str | None,
 ) -> FinishedCell:
-    """Measure a cell, going on with what an interrupted run has finished, and remember its run.
-
-    Raises:
-        LeakmeterError: a record cannot be measured so, or the run cannot be written.
-    """
+    """Measure a cell, going on with what an interrupted run has finished, and remember its run."""
     measure, settings, size = cell.measure, cell.settings, study.kind.group_size(cell.measure)
     cases = [study.kind.case(record) for record in records]
     prepared = [Origin(case, settings, measure).prepare(backend) for case in cases]
@@ -155,9 +138,7 @@ def measure_cell(
 def items_csv(finished: FinishedCell, nats_of: Callable[[Sequence[Measurement]], Sequence[float]]) -> str:
     """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it.
 
-    Args:
-        finished: the cell.
-        nats_of: a case's measurements to one number a response, nats.
+    `nats_of` turns a case's measurements to one number a response, nats.
     """
     sink = io.StringIO(newline="")
     # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
@@ -173,15 +154,9 @@ def items_csv(finished: FinishedCell, nats_of: Callable[[Sequence[Measurement]],
 
 
 def kept_scores(path: Path, about: Mapping[str, object], score: Callable[[], list[float]]) -> list[float]:
-    """Scores computed before, or computed now and kept: quality that takes a model of its own takes time.
+    """Scores kept at a path as JSON, or computed now and kept: quality that takes a model of its own takes time.
 
-    Args:
-        path: where they are kept, as JSON.
-        about: what they are of; scores that were kept of anything else are computed anew.
-        score: computes them.
-
-    Raises:
-        LeakmeterError: they cannot be computed, or not be written.
+    Scores that were kept of anything but `about` are computed anew.
     """
     try:
         kept = json.loads(path.read_bytes())
@@ -195,30 +170,20 @@ def kept_scores(path: Path, about: Mapping[str, object], score: Callable[[], lis
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file of the study: all of it or none.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Write a file of the study: all of it or none."""
     with store_errors(f"'{path}' cannot be written"):
         write_whole(path, text.encode(errors="replace"))
 
 
 def digest(record: Any) -> str:
-    """64 hexadecimal digits that tell one thing from another, of what JSON can say of it."""
+    """64 hexadecimal digits, of what JSON can say of it."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
 def used_directory(path: Path, run: Path | None = None) -> Iterator[None]:
-    """A directory that is made, and goes again where what is done with it fails before anything came of it.
-
-    Args:
-        path: the directory, see `made_directory`.
-        run: a directory beside it without which it is of no use.
-
-    Raises:
-        StoreError: it cannot be made.
+    """A directory (`made_directory`) that goes again where what is done fails before anything came of it, or `run` is
+    not there.
     """
     with made_for(path.parent):
         made_directory(path)

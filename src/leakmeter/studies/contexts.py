@@ -45,17 +45,14 @@ class Contexts(Kind):
 
     @override
     def group_size(self, measure: Measure) -> int:
-        """See `drawn_together`."""
         return measure.together
 
     @override
     def choice(self, given: JsonObject) -> Choice:
-        """So many records: the first ones, or some at random."""
         return Choice(at_least_one("records", given["records"]), given.get("choice_seed"))
 
     @override
     def prompts(self, given: JsonObject) -> PromptSettings:
-        """As the data set has it, where the study does not say otherwise."""
         dataset = named.find(given["dataset"])
         settings = PromptSettings(
             unit="whole", template=dataset.template, truncate=True, max_context_tokens=dataset.max_context_tokens
@@ -64,12 +61,10 @@ class Contexts(Kind):
 
     @override
     def datasets(self) -> list[str]:
-        """Data sets by name."""
         return named.names()
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[Record]]:
-        """The records of each cell."""
         known: dict[tuple[str, Choice], list[Record]] = {}
         for cell in cells:
             if (cell.dataset, cell.choice) not in known:
@@ -80,12 +75,10 @@ class Contexts(Kind):
 
     @override
     def case(self, record: Record) -> Case:
-        """The record without what people answered."""
         return record.case
 
     @override
     def items_csv(self, finished: FinishedCell) -> str:
-        """One row a response, with its loss."""
         return items_csv(
             finished, lambda measurements: [float(values.sum()) for values in whole_by_token(measurements)]
         )
@@ -94,12 +87,10 @@ class Contexts(Kind):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """Expected influence, regurgitation and quality."""
         return tables(study, cells, directory, notify)
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        """Influence, and over a factor also quality."""
         if study.show == "factor":
             return Axes(str(study.x), ("nats", "rouge_l_f1", "bertscore_f1", "factkb"))
         by_token = study.show == "piece" and all("first_token" in row for row in rows)
@@ -107,17 +98,14 @@ class Contexts(Kind):
 
     @override
     def seed(self, cell: Cell) -> int:
-        """The measure's."""
         return int(getattr(cell.measure, "seed", 0) or 0)
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        """The measure's seed; the bootstrap, and Wilson's interval."""
         return f"seed: {study.seed}", "intervals: 95 %, bootstrap over records (counts: Wilson)"
 
     @override
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
-        """Generations side by side, where responses were drawn for themselves."""
         return {"generations.html": generations_page(study, cells, about)} if study.measure == "decode" else {}
 
 
@@ -125,13 +113,6 @@ KIND = Contexts()
 
 
 def generations_page(study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> str:
-    """The page of a study whose measure draws responses.
-
-    Args:
-        study: says which factor stands side by side: the figure's axis.
-        cells: all of them, in order.
-        about: where the numbers come from, one line each.
-    """
     # Of several data sets each has its share of the page.
     by_dataset = [
         [(dataset, id_) for id_ in _ids([one for one in cells if one.cell.dataset == dataset])]

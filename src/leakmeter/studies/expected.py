@@ -31,11 +31,7 @@ class Estimate:
 
 
 def estimate(values: Sequence[float], *, seed: int) -> Estimate:
-    """One number an item to their mean; the seed is the bootstrap's.
-
-    Raises:
-        UsageError: no items.
-    """
+    """One number an item to their mean; the seed is the bootstrap's."""
     if not len(values):
         raise UsageError("no measurements, so that there is no mean of them; give at least one record")
     return Estimate(
@@ -90,13 +86,10 @@ def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) ->
 
 
 def early_and_late(pieces: Sequence[Sequence[float]], *, seed: int) -> Mapping[str, Estimate]:
-    """Mean τ_i over the first and over the second half of each context's n-grams, and the first less the second.
+    """Mean τ_i, nats, over the first and the second half of each context's n-grams, and the first less the second.
 
     The difference is taken within each context, so that its interval is that of a paired bootstrap. Contexts of a
     single n-gram have no halves and are left out; the middle one of an odd number belongs to neither.
-
-    Returns:
-        'early', 'late' and 'early_less_late', nats; nothing where no context has halves.
     """
     halved = [one for one in pieces if len(one) >= 2]
     if not halved:

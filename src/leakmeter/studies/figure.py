@@ -22,15 +22,9 @@ _MANY_POINTS: Final = 12
 def figure_of(
     rows: Sequence[Row], *, x: str, lines: Sequence[str], ys: Sequence[str], title: str, footer: str
 ) -> b.Chart:
-    """A panel for each of `ys` over `x`.
+    """A panel for each of `ys` over `x`, with intervals of columns '_low' and '_high'; what no row has is left out.
 
-    Args:
-        rows: with `x`, `lines`, and each of `ys` with its '_low' and '_high'.
-        x: column of the horizontal axis; text makes it a list of names.
-        lines: columns whose values tell one line from another.
-        ys: columns of the vertical axes; one that no row has is left out.
-        title: over the figure.
-        footer: small, under it.
+    `lines` are columns whose values tell one line from another. Text in `x` makes it a list of names.
     """
     shown = [y for y in ys if any(row.get(y) is not None for row in rows)]
     panels = [_panel(rows, x, lines, y) for y in shown]
@@ -40,16 +34,7 @@ def figure_of(
 def intervals(
     draws: b.Draws, rows: Sequence[Row], value: str, places: Sequence[float], name: str, number: int
 ) -> b.Series:
-    """Means with their intervals.
-
-    Args:
-        draws: how.
-        rows: with `value`, and its '_low' and '_high', which are NaN where an item alone has no interval.
-        value: a column.
-        places: of the rows.
-        name: in the legend.
-        number: of the series among those of the panel.
-    """
+    """Means with their intervals, '_low' and '_high', which are NaN where an item alone has none."""
     low, high = ([row[f"{value}_{end}"] for row in rows] for end in ("low", "high"))
     return b.Series(
         draws, [row[value] for row in rows], places, name=b.Untrusted(name), low=low, high=high, colour=number
@@ -62,7 +47,6 @@ def beside(place: float, number: int, n_groups: int) -> float:
 
 
 def heading(name: str) -> str:
-    """What a column is called."""
     return HEADINGS.get(name, name.replace("_", " "))
 
 

@@ -35,13 +35,9 @@ def n_looked_at(study: Study) -> int:
 def forecasts(
     study: Study, cells: Sequence[Cell], records: Sequence[Sequence[Any]], predictor_of: Callable[[str], Predictor]
 ) -> list[Forecast]:
-    """What some cells will take.
+    """What some cells will take; `records` are of all cells of the study, by their numbers.
 
-    Args:
-        study: of the cells.
-        cells: those.
-        records: of all cells of the study, by their numbers.
-        predictor_of: a model's name to its predictor; raises a LeakmeterError where the model is not at hand.
+    `predictor_of` raises a LeakmeterError where the model is not at hand.
     """
     found = []
     for cell in cells:

@@ -68,7 +68,6 @@ class Generation:
     """By the names of `studies.regurgitation.COUNTS`."""
 
     def total(self) -> b.Shaded:
-        """Nats of the response in their colour."""
         nats = _total(self.nats)
         return b.Shaded(nats, scale.heat(nats, _ROUNDING_NATS), ("¶",) if any(self.verdicts.values()) else ())
 
@@ -101,14 +100,7 @@ class Generations:
 def generations_report(records: Sequence[Generations], *, title: str, about: Sequence[str], n_records: int) -> b.Report:
     """The records in their order; a page keeps as many, from the first, as it has room for.
 
-    Args:
-        records: those that may be shown.
-        title: of the study.
-        about: where the numbers come from, one line each.
-        n_records: how many records the study has.
-
-    Raises:
-        UsageError: there is no record.
+    `n_records` is how many records the study has, of which `records` may be shown.
     """
     if not records:
         raise UsageError("no record to show: a page of generations needs at least one")

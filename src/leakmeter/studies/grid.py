@@ -45,12 +45,6 @@ _HEADINGS: Final = ("title", "reproduces", "measure", "show")
 
 
 def kind_of(measure: str) -> Kind:
-    """What is particular to the studies of a measure.
-
-    Raises:
-        UnknownNameError: no measure of that name.
-        UsageError: there are no studies of it.
-    """
     kind: Kind | None = registry.instrument(measure).study
     if kind is None:
         raise UsageError(f"there are no studies of '{measure}'; measure it with its command, or give it a study")
@@ -78,7 +72,6 @@ class Cell:
 
     @property
     def n_records(self) -> int:
-        """How many records are asked for."""
         return self.choice.n_records
 
     @property
@@ -94,7 +87,6 @@ class Cell:
 
     @property
     def stem(self) -> str:
-        """Of its files' names."""
         return self.name or f"cell-{self.number:02}"
 
     @property
@@ -121,33 +113,22 @@ class Study:
 
     @property
     def seed(self) -> int:
-        """Of the draws; the bootstrap has it too."""
         return self.kind.seed(self.cells[0])
 
     @property
     def kind(self) -> Kind:
-        """What is particular to studies of this measure."""
         return kind_of(self.measure)
 
 
 def shipped() -> list[str]:
-    """Names of the studies that come with leakmeter."""
     folder = resources.files("leakmeter.studies") / "papers"
     return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
 def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence[str]] | None = None) -> Study:
-    """A study by its name, or from a TOML file.
+    """A study by one of `shipped()`, or from a path that ends in '.toml'; `size` is 'laptop' or 'paper'.
 
-    Args:
-        source: a name of `shipped()`, or a path that ends in '.toml'.
-        size: 'laptop' or 'paper'.
-        changes: settings to values as they are typed, which win over the file's; several make a factor.
-
-    Raises:
-        UnknownNameError: no such study, size, setting, measure or data set.
-        DataError: not a study file.
-        UsageError: a value that a setting cannot have.
+    `changes` are settings to values as they are typed, which win over the file's; several make a factor.
     """
     if source.endswith(".toml"):
         name, text, where = Path(source).stem, read_text(Path(source), "study file"), f"study file '{source}'"
@@ -234,11 +215,7 @@ def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Stud
 
 
 def _replicated(given: JsonObject, setting: str) -> JsonObject:
-    """Settings with as many seeds as `replicates` says, from the one that is set.
-
-    Raises:
-        UsageError: a number that cannot be had, or several seeds already.
-    """
+    """Settings with as many seeds as `replicates` says, from the one that is set."""
     n = given.get("replicates", 1)
     if not isinstance(n, int) or isinstance(n, bool) or n < 1:
         raise UsageError(f"setting 'replicates' is {n!r}; it has to be a whole number of 1 or more")
@@ -252,13 +229,7 @@ def _replicated(given: JsonObject, setting: str) -> JsonObject:
 
 
 def _listed(cells: Any, known: Mapping[str, str], given: JsonObject) -> list[JsonObject]:
-    """Settings of cells that are written one by one, checked; a single empty one where they are a grid.
-
-    Raises:
-        DataError: no list of tables with the same settings.
-        UnknownNameError: no such setting.
-        UsageError: a value that a setting cannot have, or one that is set elsewhere too.
-    """
+    """Settings of cells that are written one by one, checked; a single empty one where they are a grid."""
     if not isinstance(cells, list) or not cells or not all(isinstance(cell, dict) for cell in cells):
         raise DataError("'cells' of the study are no list of tables; write [[laptop.cells]] before each")
     for number, cell in enumerate(cells, 1):
@@ -275,12 +246,7 @@ def _listed(cells: Any, known: Mapping[str, str], given: JsonObject) -> list[Jso
 
 
 def _factors_of(given: JsonObject, known: Mapping[str, str], fixed: Collection[str]) -> dict[str, list[Any]]:
-    """The values of each setting, checked; `fixed` ones have one.
-
-    Raises:
-        UnknownNameError: no such setting.
-        UsageError: a value that a setting cannot have.
-    """
+    """The values of each setting, checked; `fixed` ones have one."""
     factors: dict[str, list[Any]] = {}
     for setting, value in given.items():
         if setting not in known:

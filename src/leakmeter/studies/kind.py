@@ -83,36 +83,14 @@ class Kind(ABC):
 
     @abstractmethod
     def choice(self, given: JsonObject) -> Choice:
-        """Which records a cell measures.
-
-        Args:
-            given: all settings of the cell that the study says, by name.
-
-        Raises:
-            UsageError: a number that cannot be had.
-        """
+        """Which records a cell measures, by all settings of the cell that the study says."""
 
     @abstractmethod
     def prompts(self, given: JsonObject) -> Settings:
-        """How a cell's prompts are made.
-
-        Args:
-            given: as for `choice`.
-
-        Raises:
-            UsageError: a data set or a value that cannot be used.
-        """
+        """How a cell's prompts are made; `given` as for `choice`."""
 
     def measure(self, measure: Measure, given: JsonObject) -> Measure:
-        """What a cell measures, where further settings say something of it.
-
-        Args:
-            measure: with the fields that the study says.
-            given: as for `choice`.
-
-        Raises:
-            UsageError: a value that cannot be had.
-        """
+        """What a cell measures, where further settings, `given` as for `choice`, say something of it."""
         return measure
 
     def yardsticks(self, cells: Sequence[Cell]) -> Sequence[Cell]:
@@ -128,20 +106,11 @@ class Kind(ABC):
         return list(datasets)
 
     def shown_dataset(self, name: str) -> str:
-        """What a study's tables and files call a data set."""
         return name
 
     @abstractmethod
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[Any]]:
-        """The records of each cell; files are read once.
-
-        Args:
-            cells: of a study.
-            paths: files by the names of `sources`; what has none comes from the hub.
-
-        Raises:
-            DataError: a file that cannot be read as what it should hold.
-        """
+        """The records of each cell; files are read once, and what has none by the names of `sources` is the hub's."""
 
     def n_found(self, records: Sequence[Any]) -> int:
         """How many there are of what is counted; `Choice.n_records` says how many were asked for."""
@@ -163,43 +132,20 @@ class Kind(ABC):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """The tables of a study.
-
-        Args:
-            study: says what is shown.
-            cells: all of them, in order.
-            directory: of the study, where what took long is kept.
-            notify: told in one line of what is left out, and why.
-        """
+        """The tables of a study; `directory` keeps what took long, `notify` is told what is left out, and why."""
 
     @abstractmethod
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
         """What the figure of these rows shows."""
 
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
-        """The figure of these rows.
-
-        Args:
-            study: says what it is called, and its factors.
-            rows: see `tables`.
-            footer: small, under the figure.
-        """
+        """The figure of these rows, see `tables`, with a small footer under it."""
         axes = self.axes(study, rows)
         lines = [name for name in study.cells[0].factors if name != axes.x]
         return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
 
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
-        """Write the figure of these rows, and what further ones there are.
-
-        Args:
-            study: as for `figure`.
-            rows: likewise.
-            footer: likewise.
-            stem: path without a suffix; '.png' and '.svg' are written.
-
-        Raises:
-            UsageError: matplotlib is not installed.
-        """
+        """Write the figure of these rows, and what further ones there are, as '.png' and '.svg' at a stem."""
         charts.write(self.figure(study, rows, footer=footer), stem)
 
     @abstractmethod
@@ -211,27 +157,15 @@ class Kind(ABC):
         """Of a table's provenance the line on seeds and the line on intervals."""
 
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
-        """Further files, such as HTML pages, by their names.
-
-        Args:
-            study: of which they are.
-            cells: all of them, in order.
-            about: where the numbers come from, one line each.
-        """
+        """Further files, such as HTML pages, by their names; `about` says where the numbers come from."""
         return {}
 
 
 def field_types(settings: type) -> dict[str, str]:
-    """Fields of a dataclass, and how they are annotated."""
     return {field.name: str(field.type) for field in fields(settings)}
 
 
 def at_least_one(name: str, n: int) -> int:
-    """A number of records or the like.
-
-    Raises:
-        UsageError: it is below 1.
-    """
     if n < 1:
         raise UsageError(f"{name} is {n}; it has to be 1 or more")
     return n

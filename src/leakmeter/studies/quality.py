@@ -36,7 +36,6 @@ class Quality:
 
     @property
     def layer(self) -> int | None:
-        """Layer of the encoder."""
         return self.bertscore_layer or BERTSCORE_LAYERS.get(self.bertscore or "")
 
 
@@ -50,15 +49,7 @@ def bertscore_f1(
 ) -> list[float]:
     """F1 of BERTScore of each response against its reference, without idf weights or rescaling, through torchmetrics.
 
-    Args:
-        responses: texts.
-        references: as many.
-        model: a directory, or a name of the hub.
-        layer: whose embeddings are compared; the last by default.
-
-    Raises:
-        UsageError: torchmetrics is not installed.
-        ModelError: the model is not at hand.
+    Embeddings of one layer are compared, the last by default; `model` is a directory, or a name of the hub.
     """
     try:
         from torchmetrics.functional.text.bert import bert_score
@@ -96,9 +87,6 @@ def factkb(responses: Sequence[str], contexts: Sequence[str], model: str) -> lis
 
     Response and context are a pair of texts, the context cut to fit the classifier's window: as FactKB's authors show
     it. The code of Flemings et al. joins the two into one text.
-
-    Raises:
-        ModelError: the model is not at hand.
     """
     from leakmeter.backends.hf.judges import class_probabilities
 
@@ -107,11 +95,7 @@ def factkb(responses: Sequence[str], contexts: Sequence[str], model: str) -> lis
 
 
 def model_at_hand(model: str, what: str, option: str) -> str:
-    """The model, if it is a directory, in the hub's cache, or the hub answers.
-
-    Raises:
-        ModelError: none of these.
-    """
+    """The model, if it is a directory, in the hub's cache, or the hub answers; else `ModelError`."""
     if Path(model).is_dir():
         return model
     from huggingface_hub import HfApi, errors, try_to_load_from_cache

@@ -42,7 +42,6 @@ class Regurgitation:
     """A ROUGE prompt: ROUGE-L recall or precision (as published), or F1 (as stated), over this."""
 
     def __post_init__(self) -> None:
-        """Refuse thresholds that nothing or everything passes."""
         refuse_bad(
             (self.repeat_words >= 0, "repeat-words", self.repeat_words, "0 or more"),
             (0.0 <= self.repeat_share <= 1.0, "repeat-share", self.repeat_share, "from 0 to 1"),
@@ -72,7 +71,6 @@ class Count:
 
 
 def counted(verdicts: Sequence[bool]) -> Count:
-    """Verdicts on single prompts to a count."""
     hits = sum(verdicts)
     return Count(hits, len(verdicts), interval_of_share(hits, len(verdicts)))
 
@@ -82,13 +80,7 @@ def counts(
 ) -> dict[str, Count]:
     """Repeat and ROUGE prompts among responses, by each of `COUNTS`.
 
-    Args:
-        responses: texts, as they were generated.
-        contexts: what the model was given for each; pieces of a context joined without a separator, as published.
-        thresholds: those of the paper by default.
-
-    Raises:
-        UsageError: no responses, or not as many contexts.
+    Contexts are what the model was given; pieces of a context are joined without a separator, as published.
     """
     if not responses or len(responses) != len(contexts):
         raise UsageError(f"{len(responses)} responses and {len(contexts)} contexts; expected one or more of each")

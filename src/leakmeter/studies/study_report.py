@@ -26,11 +26,7 @@ _LABELS: Final = 4
 
 
 def page_of_study(directory: Path) -> str:
-    """The page of a study's directory: its tables, its figures, and how to run it again.
-
-    Raises:
-        StoreError: it cannot be read.
-    """
+    """The page of a study's directory: its tables, its figures, and how to run it again."""
     try:
         markdown = (directory / TABLE).read_text(encoding="utf-8")
         figures = {path.stem: path.read_bytes() for path in sorted(directory.glob("*.png"))}
@@ -42,14 +38,7 @@ def page_of_study(directory: Path) -> str:
 def study_report(
     markdown: str, figures: Mapping[str, bytes], *, directory: str, room: int = html.PAGE_BYTES
 ) -> b.Report:
-    """Tables, and figures in their order as long as a page has room for them.
-
-    Args:
-        markdown: as `tables.to_markdown` makes it.
-        figures: PNG files by name.
-        directory: of the study.
-        room: bytes that the page may take.
-    """
+    """Tables, and figures in their order as long as a page has room for them."""
     sections = list(read_markdown(markdown))
     told = [line for section in sections for line in section["lines"]]
     command = next((line.removeprefix(_COMMAND) for line in told if line.startswith(_COMMAND)), None)

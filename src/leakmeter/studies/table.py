@@ -35,14 +35,6 @@ _DIFFERENCE = ("difference_nats", "difference_nats_low", "difference_nats_high")
 
 
 def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
-    """The tables of a study.
-
-    Args:
-        study: says what is shown.
-        cells: all of them, in order.
-        directory: of the study, where quality that took a model of its own is kept.
-        notify: told in one line of a quality measure that is left out, and why.
-    """
     if study.show == "factor":
         return _by_factor(study, cells, directory, notify)
     rows: list[Row] = []

@@ -107,7 +107,6 @@ _CSV_ONLY = ("_low", "_high", "_q25", "_q75", "_std")
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
-    """Names of all columns, in the order in which rows bring them up."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 

@@ -67,7 +67,6 @@ class PromptSettings:
     """Of the surrogate values."""
 
     def __post_init__(self) -> None:
-        """Refuse a removal that there is not, and what does not go together."""
         if self.removal not in get_args(Removal):
             raise UnknownNameError("removal", str(self.removal), get_args(Removal))
         if self.max_context_tokens is not None and self.max_context_tokens < 1:
@@ -81,7 +80,6 @@ class PromptSettings:
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """Of personal data, what finds it and invents other."""
         return FINDERS if self.unit == "entity" else ()
 
     def resolved(self) -> PromptSettings:
@@ -97,7 +95,6 @@ class PromptSettings:
         return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))
 
     def model_record(self) -> JsonObject:
-        """The hash of a recogniser of names."""
         if self.ner is None:
             return {}
         from leakmeter.models.recogniser import recogniser_fingerprint
@@ -105,7 +102,6 @@ class PromptSettings:
         return {"recogniser": recogniser_fingerprint(self.ner)}
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
-        """See `prepare`."""
         if case.response is not None and measure.samples > 1:
             raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
         recognise = None
@@ -124,7 +120,6 @@ class PromptSettings:
         )
 
     def unit_of(self, case: Case) -> str:
-        """The unit for a case: as given, or the default for its kind."""
         whole_turns = case.messages and not any(message.retrieved for message in case.messages)
         return self.unit or ("message" if whole_turns else "sentence")
 
@@ -138,7 +133,6 @@ class PreparedContext(Prepared):
 
     @override
     def texts(self) -> JsonObject:
-        """How the response was chosen, where that is known."""
         return {} if self.decoding is None else {"decoding": self.decoding}
 
 
@@ -152,20 +146,10 @@ def prepare(
     recognise: Recogniser | None = None,
     levels: bool = False,
 ) -> PreparedContext:
-    """Tokenise a case and cut it.
+    """Tokenise a case and cut it; `n_reserved` tokens of the window are kept free for a response still to be sampled.
 
-    Args:
-        case: the texts.
-        tokenizer: the model's.
-        settings: unit, removal, template.
-        window: most tokens a sequence may have.
-        n_reserved: tokens kept free for a response that is still to be sampled.
-        recognise: what `settings.ner` names, loaded.
-        levels: whether paragraphs and documents that units stand in are spans too.
-
-    Raises:
-        UsageError: an empty context, query or response, or a template that does not fit the case.
-        WindowError: more tokens than fit, without `truncate`.
+    With `levels`, paragraphs and documents that units stand in are spans too. `WindowError` for more tokens than fit,
+    without `truncate`.
     """
     _check_texts(case)
     unit = units.parse(settings.unit_of(case))
@@ -218,11 +202,7 @@ def _check_texts(case: Case) -> None:
 
 
 def check_unicode(case_id: str, what: str, text: str) -> None:
-    """Refuse a text that cannot be written as UTF-8.
-
-    Raises:
-        UsageError: it cannot; says where.
-    """
+    """Refuse, and say where, a text that cannot be written as UTF-8."""
     if (at := half_pair(text)) is not None:
         raise UsageError(
             f"case '{case_id}': the {what} is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) "
@@ -394,5 +374,4 @@ def placebos(prompt: Prompt, named: Sequence[Span], spare: int | None, tokenizer
 
 
 def placebo_of(prompt: Prompt) -> Piece:
-    """The irrelevant piece of a prompt that has one."""
     return next(piece for piece in prompt.pieces if piece.name == PLACEBO)

@@ -16,11 +16,7 @@ Series = Mapping[tuple[int, str, str], FloatArray]
 def entity_fields(span: Mapping[str, Any], series: Series, context: str, response: str) -> dict[str, Any]:
     """A span's fields about personal data; None in each where it is none.
 
-    Args:
-        span: as `runs.measure.texts_of` keeps it.
-        series: measurements by (sample, statistic, piece).
-        context: the text that the span counts in.
-        response: text of the first response.
+    The span is as `runs.measure.texts_of` keeps it, the series are measurements by (sample, statistic, piece).
     """
     entity = span.get("entity")
     swapped = series.get((0, "swapped", span["name"]))
@@ -50,7 +46,6 @@ def ranks(spans: Sequence[Mapping[str, Any]], nats: Sequence[float]) -> list[int
 
 
 def entity_warnings(texts: Mapping[str, Any], series: Series) -> list[str]:
-    """What narrows the meaning of a result about personal data."""
     if texts["unit"] != "entity":
         return []
     if not any(span.get("entity") for span in texts["spans"]):

@@ -9,6 +9,5 @@ TEXT = "the patient writes to the clinic. the clinic writes back to 555-010-7788
 
 
 def context_case(id_: str, response: str | None) -> tuple[PromptSettings, Case]:
-    """How it is cut, and the case."""
     case = Case(id_, (Document("note", f"{TEXT} {id_}"),), "who writes?", response)
     return PromptSettings(group=True, template="plain"), case

@@ -94,16 +94,13 @@ def segments(task: Task, texts: Sequence[str], label: str | None = None) -> tupl
 
 
 def joined(segments: Iterable[Segment]) -> str:
-    """The text of segments."""
     return "".join(segment.text for segment in segments)
 
 
 def spans_of(
     exemplars: Sequence[Example], names: Sequence[str], prompt: Prompt, shown: Sequence[str]
 ) -> tuple[Span, ...]:
-    """The exemplars as spans, so named, of a prompt that has them all, and of their texts as shown, joined by blank
-    lines.
-    """
+    """The exemplars as spans of a prompt that has them all, and of their texts as shown, joined by blank lines."""
     pieces = [piece for piece in prompt.pieces if piece.role == CONTEXT]
     ends = list(accumulate(shown, lambda end, text: end + len(SEPARATOR) + len(text), initial=-len(SEPARATOR)))[1:]
     return tuple(

@@ -35,15 +35,8 @@ def prompt_of(stretches: Iterable[Stretch], tokenizer: Tokenizer, *, chat: bool 
     """The prompt of stretches, one after another; neighbours of one name are one piece.
 
     A token is of the stretch in which its first character stands that is no white space; one of white space alone is of
-    the stretch of its first character.
-
-    Args:
-        stretches: in order; empty ones are left out.
-        tokenizer: the model's.
-        chat: whether they are the one message of a user's, in the model's chat template.
-
-    Raises:
-        UsageError: the chat template changes the message beyond white space at its ends.
+    the stretch of its first character. `chat` makes them the one message of a user's, in the model's chat template,
+    which may change it by white space at its ends only.
     """
     written = _in_turn(stretches, tokenizer) if chat else list(stretches)
     written = [stretch for stretch in written if stretch.text]
@@ -61,13 +54,7 @@ def prompt_of(stretches: Iterable[Stretch], tokenizer: Tokenizer, *, chat: bool 
 
 
 def owners(text: str, offsets: Sequence[tuple[int, int]], starts: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Of each token the number of the stretch it belongs to, never decreasing.
-
-    Args:
-        text: of all stretches.
-        offsets: characters [start, end) of each token.
-        starts: where the stretches begin, the first at 0, none of them empty.
-    """
+    """Of each token the number of the stretch it belongs to, never decreasing; no stretch is empty."""
     found = np.searchsorted(np.asarray(starts), first_characters(text, offsets), side="right") - 1
     return np.maximum.accumulate(found.astype(np.int64))
 

@@ -114,7 +114,6 @@ class Layout:
         self._place()
 
     def _written_before(self) -> tuple[int, ...]:
-        """Ids that the model expects before the text; a chat template writes them itself, or has none."""
         start = self._tokenizer.start_ids
         if self._writing.name == "chat":
             return ()
@@ -218,18 +217,13 @@ class Layout:
         )
 
     def loose_beside(self, ranges: Iterable[TokenRange]) -> tuple[str, ...]:
-        """Names of the pieces of white space that go where context tokens alone are removed: where they are all that
-        a document says.
-
-        Args:
-            ranges: each within one document.
-        """
+        """Names of the pieces of white space that go where context tokens are removed: all that a document says."""
         emptied = (self.tokens[a].document for a, b in ranges if self.tokens_of[self.tokens[a].document] == (a, b))
         return tuple(self._name(i) for document in emptied for i in self._loose_beside.get(document, ()))
 
     @cached_property
     def tokens_of(self) -> dict[int, TokenRange]:
-        """Of each document, the context tokens that belong to pieces; without those that have none."""
+        """Of each document that has any, the context tokens that belong to pieces."""
         out: dict[int, TokenRange] = {}
         for i, token in enumerate(self.tokens):
             if not token.is_loose:
@@ -238,8 +232,6 @@ class Layout:
 
     @cached_property
     def _loose(self) -> list[tuple[int, int, range]]:
-        """White space of no piece: its segment, the document whose end it is or which it separates from those before,
-        and documents of which one must have text left beside that one."""
         out: list[tuple[int, int, range]] = []
         first, owner = None, None
         for i, segment in enumerate(self.segments):
@@ -264,30 +256,21 @@ class Layout:
 
     @cached_property
     def _with_tokens(self) -> frozenset[int]:
-        """Segments that have tokens."""
         return frozenset(self._segment_of.tolist())
 
     def document_of(self, ranges: Iterable[TokenRange]) -> str | None:
-        """Name of the document that all of these context tokens stand in; None where they stand in several.
-
-        Args:
-            ranges: one or more, none of them empty, each within one document.
-        """
+        """Name of the document that all of these context tokens stand in; None where they stand in several."""
         names = {self.documents[self.tokens[first].document].name for first, _ in ranges}
         return names.pop() if len(names) == 1 else None
 
     def owner_of(self, document: int) -> str | None:
-        """The message a document is part of."""
         return next((s.owner for s in self.segments if s.document == document), None)
 
     def without(self, prompt: Prompt, removal: Removed, *, mask: bool) -> Prompt:
         """This layout's prompt with something taken out of its one tokenisation.
 
-        Args:
-            prompt: of this layout.
-            removal: what is taken out.
-            mask: leave every other token at its position; otherwise positions close up. What a token held of others
-                takes its position and those that are free beside it.
+        `mask` leaves every other token at its position; otherwise positions close up. What a token held of others takes
+        its position and those that are free beside it.
         """
         told = self._told(removal)
         left = _Left(mask)
@@ -314,8 +297,7 @@ class Layout:
         return left.prompt()
 
     def left(self, removal: Removed) -> Iterator[tuple[int, tuple[int, ...] | None]]:
-        """Of each token of the text of which something is left, its number, and what is left of it tokenised on its
-        own; None of a token that is kept."""
+        """Number of each token of which something is left, and that tokenised on its own; None where it is kept."""
         told = self._told(removal)
         for token in range(len(self._ids)):
             if told.state[token] == _KEPT:
@@ -324,7 +306,6 @@ class Layout:
                 yield token, self._left_of(token, told.of(token))[0]
 
     def _told(self, removal: Removed) -> _Told:
-        """Of each token whether it is kept, gone, or holds some of both."""
         by_token = np.zeros(len(self._ids), dtype=bool)
         for a, b in removal.tokens:
             by_token[self._context_at[a:b]] = True
@@ -339,7 +320,6 @@ class Layout:
             gone[self._starts[i] : self._starts[i + 1]] = True
 
         def of(token: int) -> BoolArray:
-            """Which characters of a token are gone."""
             (a, b), segment = self._offsets[token], int(self._segment_of[token])
             told = gone[a:b].copy()
             own = max(min(self._starts[segment + 1], b) - a, 0)
@@ -390,12 +370,7 @@ class Layout:
                 yield i, first, last
 
     def _has_text(self, gone: BoolArray, by_token: BoolArray) -> BoolArray:
-        """Of each document, whether a word of it is left in a token, or white space that is a token of a piece.
-
-        Args:
-            gone: characters that are.
-            by_token: tokens that go, whatever characters they share.
-        """
+        """Of each document, whether a word of it is left in a token, or white space that is a token of a piece."""
         starts, ends = self._spans[:, 0], self._spans[:, 1]
         # A token that goes leaves what it holds of others.
         own_ends = np.asarray(self._starts[1:], dtype=np.int64)[self._segment_of]
@@ -421,7 +396,6 @@ class Layout:
 
     @cached_property
     def _is_loose(self) -> BoolArray:
-        """Of each character."""
         return np.repeat([one.is_loose for one in self.segments], [len(one.text) for one in self.segments])
 
     def _emptied(self, lost: BoolArray) -> Iterator[int]:
@@ -442,8 +416,7 @@ class Layout:
         return tuple(ids), not gone[0]
 
     def blank(self) -> Prompt:
-        """The prompt without any context, rendered and tokenised as if there had been none: it depends on template
-        and query alone."""
+        """The prompt without any context, tokenised as if there were none: it depends on template and query alone."""
         return self._bare().prompt()
 
     def blank_with(self, piece: Piece) -> Prompt:
@@ -460,16 +433,10 @@ class Layout:
 
     @property
     def owners(self) -> frozenset[str]:
-        """Messages of the context."""
         return frozenset(segment.owner for segment in self.segments if segment.owner is not None)
 
     def alone(self, chars: Iterable[CharRange]) -> Prompt:
-        """The prompt rendered and tokenised anew with some characters as its only context, and the white space at the
-        ends of their documents.
-
-        Args:
-            chars: of the context, without the white space around them.
-        """
+        """The prompt rendered anew with some characters, and white space at ends of their documents, as its context."""
         ranges = sorted(chars)
         texts: list[str] = []
         for document, start in zip(self.documents, self.document_starts, strict=True):
@@ -490,11 +457,7 @@ class Layout:
         return self._anew(self._as_given(texts), owners).prompt()
 
     def replaced(self, new: Mapping[CharRange, str]) -> Prompt:
-        """The prompt of the text with other characters in the place of some ranges, rendered and tokenised anew.
-
-        Args:
-            new: the text for each range of characters; no range lies in two documents, none overlap.
-        """
+        """The prompt of the text with other characters in place of some ranges, tokenised anew; no ranges overlap."""
         texts: list[str] = []
         for document, start in zip(self.documents, self.document_starts, strict=True):
             text = document.text
@@ -543,12 +506,10 @@ class _Left:
         self._free = 0
 
     def keep(self, piece: Piece) -> None:
-        """A piece as it is."""
         gap = self._gap()
         self._pieces.append(replace(piece, gap=gap) if gap else piece)
 
     def drop(self, n_tokens: int) -> None:
-        """Leave tokens out."""
         self._free += n_tokens
 
     def put(self, piece: Piece, ids: tuple[int, ...], *, n_places: int | None = None, opens: bool = True) -> None:
@@ -571,7 +532,6 @@ class _Left:
         return gap
 
     def prompt(self) -> Prompt:
-        """What is left."""
         if self._mask and self._free > 0:
             self._pieces.append(Piece("gap", FRAME, (), self._free))
         return Prompt(tuple(self._pieces))

@@ -26,16 +26,7 @@ class Swaps:
 def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise: Recogniser | None) -> list[Cover]:
     """Each value or person that a context says, all mentions one span; what lies between belongs to none.
 
-    Args:
-        layout: the tokenised prompt.
-        region: ISO 3166 code of the country whose numbers, addresses and dates are expected.
-        patterns: lines 'TYPE = REGEX' of the user, or the name of a file with them.
-        recognise: a named-entity recogniser.
-
-    Raises:
-        UnknownNameError: the region is none.
-        DataError: the file of patterns cannot be read.
-        UsageError: a pattern cannot be used.
+    `patterns` are lines 'TYPE = REGEX' of the user, or the name of a file with them.
     """
     from leakmeter.text.entities import find, pattern
 
@@ -77,15 +68,9 @@ def not_entities(values: Iterable[Cover], entities: Sequence[Cover]) -> list[Cov
 def swapped(
     layout: Layout, covers: Sequence[Cover], *, region: str, seed: int, case_id: str, spare: int | None
 ) -> Swaps:
-    """The prompt with a surrogate value in the place of each entity, tokenised anew.
+    """The prompt with a surrogate value in the place of each entity, tokenised anew; other spans are left alone.
 
-    Args:
-        layout: the tokenised prompt.
-        covers: spans; those that are no entity are left alone.
-        region: ISO 3166 code of the country.
-        seed: with the case and the entity it decides what is drawn.
-        case_id: id of the case.
-        spare: tokens by which a prompt may grow; None for any number.
+    Seed, case and entity decide what is drawn. A prompt may grow by `spare` tokens; None for any number.
     """
     from leakmeter.text.surrogates.entity import surrogate_of
 

@@ -121,6 +121,5 @@ def _digits(text: str) -> str:
 
 
 def _overlaps(span: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:
-    """Whether a range of characters shares some with any of others, which are sorted and overlap nowhere."""
     behind = bisect_left(taken, (span[1],))
     return behind > 0 and span[0] < taken[behind - 1][1]

@@ -35,7 +35,6 @@ class Cover:
 
     @property
     def n_tokens(self) -> int:
-        """Context tokens covered."""
         return sum(b - a for a, b in self.tokens)
 
 
@@ -74,8 +73,7 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
 
 
 def around(layout: Layout, unit: units.Unit) -> list[Cover]:
-    """Paragraphs and documents that units stand in, of kinds of their own; none where there is one only, or no units
-    smaller than it."""
+    """Paragraphs and documents that units stand in; none where there is one only, or no units smaller than it."""
     found: list[Cover] = []
     smaller = ("ngram", "word", "sentence", "line", "entity")
     for level, below in (("paragraph", smaller), ("document", (*smaller, "paragraph"))):
@@ -93,7 +91,6 @@ Part = tuple[TokenRange, CharRange | None]
 
 
 def _whole(layout: Layout, by_document: Mapping[int, TokenRange]) -> list[Part]:
-    """Tokens and characters of documents."""
     return [
         (tokens, (layout.document_starts[i], layout.document_starts[i] + len(layout.documents[i].text)))
         for i, tokens in by_document.items()
@@ -193,7 +190,6 @@ class Cuts:
         return self.layout.without(self.prompt, removed, mask=self.removal == "mask")
 
     def is_all(self, names: Collection[str]) -> bool:
-        """Whether these spans are the whole context."""
         gone = {piece for name in names for piece in self.spans[name][1].pieces}
         return gone.issuperset(name for name in self.prompt.names(CONTEXT) if not name.startswith(LOOSE))
 

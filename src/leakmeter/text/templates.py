@@ -67,7 +67,6 @@ class Segment:
         return [self.between(0, end), replace(self.between(end, len(self.text)), is_loose=True)]
 
     def between(self, start: int, end: int) -> Segment:
-        """Its characters [start, end)."""
         lead = max(self.n_lead - start, 0)
         skipped = self.n_skipped + max(start - self.n_lead, 0)
         return replace(self, text=self.text[start:end], n_lead=lead, n_skipped=skipped)
@@ -76,10 +75,7 @@ class Segment:
 def choose(template: str | None, tokenizer: Tokenizer) -> tuple[str, str | None]:
     """A template option to (name, text); the text is None for the model's own chat template.
 
-    Args:
-        template: None for chat where the model has it and plain otherwise; 'chat', a name, '@FILE', or a text with
-            {context}.
-        tokenizer: the model's.
+    None is chat where the model has it and plain otherwise; else 'chat', a name, '@FILE', or a text with {context}.
     """
     name = resolved(template) or ("chat" if tokenizer.has_chat_template else "plain")
     if name == "chat":
@@ -103,7 +99,6 @@ def resolved(template: str | None) -> str | None:
 
 
 def needs_query(text: str | None) -> bool:
-    """Whether the template has a place for a query."""
     return text is None or "{query}" in text
 
 
@@ -149,7 +144,6 @@ class Filled:
         return _filled(self._parts, texts, self.query)
 
     def place(self) -> int:
-        """Where the template has the context's place."""
         return _place(self._parts, self.query)
 
 
@@ -179,7 +173,6 @@ class Asked:
         return [segment for segment in parts if segment.text]
 
     def place(self) -> int:
-        """At the beginning of the message."""
         before, _ = user_turn(self._tokenizer)
         return len(before) + _place(self._turn, self.query)
 
@@ -227,9 +220,6 @@ class Chat:
 
         Where the template refuses what is left of them, such as two turns of one role in a row, it is the whole chat
         without their turns; never so for the query alone, which may not depend on what else was there.
-
-        Raises:
-            UsageError: the template refuses the query alone, or changes what a message says.
         """
         left = [i for i, message in enumerate(self._messages) if self._stays[i] or message.name not in gone]
         try:
@@ -267,7 +257,6 @@ class Chat:
         return [list(frames[0]), *([*_within(content, part), *frame] for content, part, frame in behind)]
 
     def _content(self, i: int, texts: Sequence[str], gone: Collection[str]) -> list[Segment]:
-        """What a message says, part by part."""
         message, stays = self._messages[i], self._stays[i]
         owner = None if stays else message.name
         out: list[Segment] = []
@@ -321,23 +310,14 @@ class Chat:
 
 
 def user_turn(tokenizer: Tokenizer) -> tuple[str, str]:
-    """What the model's chat template writes before and after the text of a single user message.
-
-    Raises:
-        UsageError: the model has no chat template, or one that repeats or drops the text.
-    """
+    """What the model's chat template writes before and after the text of a single user message."""
     mark = _SENTINEL.format("T")
     before, after = _rendered_once(mark, (mark,), tokenizer).split(mark)
     return before, after
 
 
 def turn(content: str, tokenizer: Tokenizer) -> tuple[str, tuple[int, int], str]:
-    """A single user message in the model's chat template: what stands before it, which of its characters are written,
-    and what stands behind it.
-
-    Raises:
-        UsageError: the model has no chat template, or one that changes the message beyond white space at its ends.
-    """
+    """A single user message in the model's chat template: text before, its characters that are written, text behind."""
     before, after = user_turn(tokenizer)
     rendered = tokenizer.render_chat([{"role": "user", "content": content}], answer=True)
     (kept,) = _contents(rendered, (before, after), (content,))
@@ -345,7 +325,6 @@ def turn(content: str, tokenizer: Tokenizer) -> tuple[str, tuple[int, int], str]
 
 
 def joined(message: Message, texts: Iterable[str]) -> str:
-    """What the parts of a message are in one text."""
     return ("" if message.retrieved else PART_SEPARATOR).join(texts)
 
 
@@ -410,7 +389,6 @@ def _filled(parts: Sequence[tuple[str, str]], texts: Sequence[str], query: str) 
 
 
 def _place(parts: Sequence[tuple[str, str]], query: str) -> int:
-    """Characters before the context's place."""
     before = parts[: next(i for i, (role, _) in enumerate(parts) if role == CONTEXT)]
     return sum(len(query if role == QUERY else text) for role, text in before)
 
@@ -423,16 +401,9 @@ def _separator(text: str, document: int | None, owner: str | None = None) -> Seg
 def _contents(
     rendered: str, frames: Sequence[str], contents: Sequence[str], advice: str = _GIVE_PLAIN
 ) -> list[tuple[int, int]]:
-    """What of each content a chat template has written, as characters [start, end): it may strip white space.
+    """What of each content a chat template has written, as characters [start, end): it may strip white space only.
 
-    Args:
-        rendered: the chat.
-        frames: what the template writes before, between and after the contents.
-        contents: of the messages.
-        advice: what to do where the template changes them.
-
-    Raises:
-        UsageError: the template changes contents in another way.
+    `frames` are what it writes before, between and after the contents; `advice` is what to do where it changes them.
     """
     kept: list[tuple[int, int]] = []
     cursor = len(frames[0])

@@ -81,7 +81,6 @@ class TokensResult(Record):
 
     @override
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionaries and lists, as `--json` prints them."""
         # In slotted dataclasses `super()` has no class.
         return {"schema": self.schema, **Record.to_dict(self)}
 
@@ -94,18 +93,7 @@ def tokens_of(
     model: str,
     without: Sequence[str] = (),
 ) -> TokensResult:
-    """A prepared case as its tokens.
-
-    Args:
-        prepared: of the case.
-        response: the case's.
-        tokenizer: the model's.
-        model: what it is called.
-        without: names of units and values, whose joint removal is shown.
-
-    Raises:
-        UnknownNameError: there is no such unit.
-    """
+    """A prepared case as its tokens; of units and values named by `without` the joint removal is shown."""
     cuts = cast("Cuts", prepared.item.cut_together)
     for name in without:
         if name not in cuts.spans:

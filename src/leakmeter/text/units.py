@@ -31,12 +31,7 @@ class Unit:
 
 
 def parse(text: str) -> Unit:
-    """'sentence', 'ngram:8', 'ngram:8:4' … to a unit.
-
-    Raises:
-        UnknownNameError: no unit of that name.
-        UsageError: an n-gram without whole positive numbers.
-    """
+    """'sentence', 'ngram:8', 'ngram:8:4' … to a unit."""
     kind, *numbers = text.split(":")
     if kind == "ngram":
         if not 1 <= len(numbers) <= 2 or not all(re.fullmatch(r"\d+", n) and int(n) > 0 for n in numbers):

@@ -141,13 +141,6 @@ class Frontier(Record):
 
 
 def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> Frontier:
-    """All numbers of a sweep.
-
-    Args:
-        sweep: what was compared.
-        cells: of its settings, in their order.
-        scores: of the utilities; see `utilities_of`.
-    """
     leakage = np.stack([_whole_nats(one) for one in cells], axis=1)  # (case, setting)
     leaks = Evidence(leakage, resampled_means(leakage, seed=BOOTSTRAP_SEED))
     rows = [_row(sweep, one, value) for one, value in zip(cells, sweep.values, strict=True)]
@@ -193,11 +186,7 @@ def utilities_of(
 ) -> Scores:
     """ROUGE-L F1 of every case and setting, and BERTScore F1 where it is wanted and its model at hand.
 
-    Args:
-        cells: of the settings.
-        wanted: which encoder scores, if any.
-        directory: where scores of an encoder are kept; None to keep none.
-        notify: told in one line of a utility that is left out, and why.
+    Scores of an encoder are kept in `directory`; `notify` is told in one line of a utility that is left out, and why.
     """
     triples = [responses_of(one) for one in cells]
     scores: dict[str, list[FloatArray]] = {

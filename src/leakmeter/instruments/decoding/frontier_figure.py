@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 
 
 def figure_of(told: Frontier, *, footer: str) -> b.Chart:
-    """A panel for each utility.
-
-    Args:
-        told: see `instruments.decoding.frontier.Frontier`.
-        footer: small, under the figure.
-    """
     panels = [
         b.Panel(
             b.Axis(f"leakage: {HEADINGS['nats']} a response"),

@@ -26,12 +26,7 @@ _ADVICE: Final = {
 
 
 def report(found: Frontier, *, command: str | None = None) -> b.Report:
-    """A sentence for each utility, what to do, and settings with their leakage and utility.
-
-    Args:
-        found: all numbers of the sweep.
-        command: the command line they came from.
-    """
+    """A sentence for each utility, what to do, and settings with their leakage and utility."""
     kind, utilities = found.kind, list(found.choices)
     is_bounded = kind == "epsilon"
     # Everything fits into 80 columns, with one utility.

@@ -14,12 +14,7 @@ _TOO_COARSE: Final = ("bfloat16", "float16")
 
 
 def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> None:
-    """Refuse a bound that cannot be kept or accounted for; without one, nothing.
-
-    Raises:
-        UsageError: a case whose response was not drawn under the bound, an ε too large to compose, or a δ that is
-            none.
-    """
+    """Refuse a bound that cannot be kept or accounted for; without one, nothing."""
     accounting.check_delta(delta)
     if measure.epsilon is None:
         return
@@ -32,11 +27,7 @@ def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> Non
 
 
 def check_precision(measure: Decode, dtype: str | None) -> None:
-    """Refuse a precision whose noise a bound does not survive.
-
-    Raises:
-        UsageError: a bound, and half precision.
-    """
+    """Refuse a precision whose noise a bound does not survive."""
     if measure.epsilon is not None and dtype in _TOO_COARSE:
         raise UsageError(
             f"dtype is '{dtype}'; epsilon is certified from logits, and their noise in that precision, which depends "
@@ -45,11 +36,7 @@ def check_precision(measure: Decode, dtype: str | None) -> None:
 
 
 def precision_for(measure: Decode, model: Any, dtype: str | None) -> str | None:
-    """The precision to load a model in: under a bound float32 where none was asked for, also on CUDA.
-
-    Raises:
-        UsageError: see `check_precision`.
-    """
+    """The precision to load a model in: under a bound float32 where none was asked for, also on CUDA."""
     check_precision(measure, dtype)
     named = not isinstance(model, tuple) and model != "toy"
     return "float32" if measure.epsilon is not None and dtype is None and named else dtype

@@ -18,7 +18,6 @@ class KeptDecoding(KeptCase):
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
-        """See `KeptCase.series`."""
         if not self.responses:
             raise FieldError("statistic token", "is there of no response")
         yield self.response_ids

@@ -72,7 +72,6 @@ class Decode(Measure):
     by default, only names the run, so that the same command goes on with it."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         checks = (
             logspace.checked_temperature(self.temperature),
             logspace.checked_weight(self.cid_lambda),
@@ -109,7 +108,6 @@ class Decode(Measure):
 
     @property
     def decoding(self) -> Decoding:
-        """How the two branches are mixed."""
         if self.epsilon is None:
             return Decoding(self.temperature, self.cid_lambda)
         return Decoding(self.temperature, self.lambda_max, self.epsilon / 2.0)
@@ -146,12 +144,6 @@ class Decode(Measure):
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        """Decode one case, or score its response.
-
-        Raises:
-            UsageError: its response stops before `min_new_tokens`, which decoding would have ruled out; or it is to be
-                drawn under a bound, and nothing says by which random numbers.
-        """
         self.check(item)
         if item.response is not None:
             ledgers = [(yield from self._score(item, item.response))]
@@ -189,10 +181,7 @@ class Decode(Measure):
     def readings(self, item_id: str, number: int, ledger: FloatArray) -> Iterator[Measurement]:
         """The measurements of a response, or of as much of it as is drawn.
 
-        Args:
-            item_id: the case's.
-            number: of the response.
-            ledger: (token, receipt); see `privacy.decoding.RECEIPT`.
+        The ledger is (token, receipt), see `privacy.decoding.RECEIPT`.
         """
         columns = dict(zip(RECEIPT, np.ascontiguousarray(ledger.T), strict=True))
         units = {"token": TOKEN_ID, "weight": WEIGHT}

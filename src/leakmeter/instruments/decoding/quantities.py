@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 
 def _spent(case: DecodeResult) -> float | None:
-    """The largest share of a token's ε."""
     if case.guarantee is None:
         return None
     nats = most(nats for one in case.responses for nats in one.ledger.per_token.spent_nats or ())

@@ -61,10 +61,6 @@ def choose(leakage: Evidence, utility: Evidence) -> Choice:
 
     There is a knee only if some setting is more useful than the least leaking one by more than chance, and some leaks
     more by more than chance; else the knee would be one of noise.
-
-    Args:
-        leakage: nats.
-        utility: of the same cases, settings and resamples; more is better.
     """
     leaks, uses = leakage.means, utility.means
     hull = efficient(leaks, uses)
@@ -87,15 +83,6 @@ def choose(leakage: Evidence, utility: Evidence) -> Choice:
 
 
 def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cases: int) -> str:
-    """The choice in words, with what it rests on.
-
-    Args:
-        choice: as `choose` makes it.
-        utility: name of its column in the rows.
-        kind: 'cid_lambda' or 'epsilon'.
-        rows: of the settings; see `instruments.decoding.frontier`.
-        n_cases: number of cases.
-    """
     what = HEADINGS[utility]
     names = [f"{SYMBOLS[kind]} = {row[kind]:g}" for row in rows]
     best, least = names[choice.best], names[choice.least]

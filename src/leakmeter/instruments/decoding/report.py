@@ -30,16 +30,7 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """Everything, for whoever may read the context: responses shaded by what each token told, and guarantees.
-
-    Args:
-        cases: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no case.
-    """
+    """Everything, for whoever may read the context: responses shaded by what each token told, and guarantees."""
     _check(cases)
     bounded = any(case.guarantee is not None for case in cases)
     several = len(cases) > 1
@@ -80,14 +71,7 @@ def report(
 
 
 def public_report(cases: Sequence[PublicResult]) -> b.Report:
-    """Responses, what is guaranteed of them, and what the model says of them without the context.
-
-    Args:
-        cases: one or more.
-
-    Raises:
-        UsageError: there is no case.
-    """
+    """Responses, what is guaranteed of them, and what the model says of them without the context."""
     _check(cases)
     several = len(cases) > 1
     most = max(case.guarantee.response.basic_nats for case in cases)
@@ -122,7 +106,6 @@ def _check(cases: Sequence[object]) -> None:
 
 
 def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
-    """What several responses told, and what was guaranteed of them."""
     values = [case.ledger.whole_nats for case in cases]
     bounds = [case.guarantee.response.basic_nats for case in cases if case.guarantee is not None]
     given = sum(not case.response.sampled for case in cases)
@@ -192,7 +175,6 @@ def _segments(one: DecodedResponse) -> list[b.Segment]:
 
 
 def _columns(one: DecodedResponse) -> dict[str, Sequence[float]]:
-    """Numbers of each token, by what they are."""
     per_token = one.ledger.per_token
     return {
         "λ": per_token.weight,
@@ -292,7 +274,6 @@ def _public(case: PublicResult) -> Iterator[b.Block]:
 
 # ---- figures --------------------------------------------------------------------------------------------------------
 def _chart(cases: Sequence[DecodeResult]) -> b.Chart:
-    """Loss that adds up over the response, with its bound."""
     worst = max(cases, key=lambda case: case.ledger.whole_nats)
     others = [case for case in cases if case is not worst][:_LINES_AT_MOST]
     series = [

@@ -55,7 +55,6 @@ class Sweep:
 
     @property
     def given_seed(self) -> int | None:
-        """Of the draws, as given; every setting has the same."""
         return self.measures[0].seed
 
     @property
@@ -72,16 +71,7 @@ class Sweep:
 
 
 def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, drawing: Row | None = None) -> Sweep:
-    """A sweep of λ or of ε; without values, over `DEFAULTS`.
-
-    Args:
-        lambdas: values of λ, or none; None where ε is swept.
-        epsilons: likewise the other way round.
-        drawing: the other fields of `Decode`.
-
-    Raises:
-        UsageError: both, or neither; or a value that cannot be used.
-    """
+    """A sweep of λ or of ε; an empty sequence is `DEFAULTS`. `drawing` has other fields of `Decode`."""
     if (lambdas is None) == (epsilons is None):
         what = "lambda and epsilon do not go together" if lambdas is not None else "nothing to sweep"
         raise UsageError(f"{what}; give one of lambda and epsilon, with values or without")
@@ -101,16 +91,7 @@ def sweep_directory(
 ) -> Path:
     """The sweep's directory under `out`, which need not be there.
 
-    Args:
-        sweep: what is compared.
-        model: by its name.
-        settings: how prompts are made.
-        records: of which the cases count; references determine no response.
-        out: directory of runs.
-        machine: precision, device and memory, as given.
-
-    Raises:
-        StoreError: `out` lies in a run.
+    Of records the cases count; references determine no response.
     """
     check_outside_runs(out, "directory of runs")
     told = {

@@ -55,9 +55,6 @@ _WORTHLESS_NATS = 9.0  # even odds become 99.99 %
 def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
     """The rows of the decision table that responses meet; those to chats of which only the system prompt is the context
     meet none.
-
-    Args:
-        cases: one or more.
     """
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     met = set()
@@ -74,7 +71,6 @@ def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
 
 
 def headline(one: DecodedResponse) -> str:
-    """What a response told of its context, and what it spent of its bound."""
     ledger, guarantee = one.ledger, one.guarantee
     who = "the response" if one.response.sampled else "for the scoring model, this given response"
     told = f"{who} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
@@ -96,7 +92,6 @@ def bound(guarantee: Guarantee) -> str:
 
 
 def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
-    """What ε means, one sentence each."""
     each = guarantee.epsilon_nats
     whole = guarantee.response.basic_nats
     which = "Response 1" if n_responses > 1 else "The response"
@@ -118,7 +113,6 @@ def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
 
 
 def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
-    """How a case was decoded, by the words shown beside it."""
     told = {
         "Model": case.model,
         "Weights (SHA-256)": case.weights_sha256 or "not recorded",

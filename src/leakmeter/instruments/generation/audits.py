@@ -51,18 +51,9 @@ def audit_of(
 ) -> Audited:
     """Batches of exemplars in parts, and the measure with a guarantee.
 
-    Args:
-        examples: reads them; all have this label.
-        label: what is written; None where examples have none.
-        subset_size: exemplars of a batch; all of them in one by default.
-        batches: at most; as many as can be filled by default.
-        epsilon: the most that is guaranteed, which the measure's temperature is set to; None to leave it.
-        samples: drawn from each batch, the measure's `sequences`; 10 by default.
-        given: fields of `GenerationSettings` and of `PrivateGeneration`.
-
-    Raises:
-        UsageError: fewer examples than a batch takes, the guarantee is set twice or not at all, or no temperature
-            has it.
+    By default all exemplars are in one batch, as many batches as can be filled are taken, and 10 samples are drawn from
+    each. `epsilon` is the most that is guaranteed, which the measure's temperature is set to; None leaves it. `given`
+    are fields of `GenerationSettings` and of `PrivateGeneration`.
     """
     given = {"sequences": _SAMPLES if samples is None else samples, **given}
     wording = {field.name: given.pop(field.name) for field in fields(GenerationSettings) if field.name in given}
@@ -88,12 +79,7 @@ def audit_of(
 
 
 def with_label(examples: Sequence[Example], task: Task, label: str | None) -> list[Example]:
-    """Examples of a task that have one label.
-
-    Raises:
-        UnknownNameError: the task has no such label.
-        UsageError: no label is given, or no example has it.
-    """
+    """Examples of a task that have one label."""
     if label is None:
         raise UsageError(f"task '{task.name}' has labels; give the one that is to be written: {', '.join(task.words)}")
     if label not in task.words:
@@ -105,11 +91,7 @@ def with_label(examples: Sequence[Example], task: Task, label: str | None) -> li
 
 
 def check_precision(dtype: str | None) -> None:
-    """Refuse a precision whose noise a guarantee does not survive.
-
-    Raises:
-        UsageError: half precision.
-    """
+    """Refuse a precision whose noise a guarantee does not survive."""
     if dtype in _TOO_COARSE:
         raise UsageError(
             f"dtype is '{dtype}'; what a prompt says in that precision depends on the prompts beside it by more than "
@@ -118,28 +100,14 @@ def check_precision(dtype: str | None) -> None:
 
 
 def precision_for(model: Any, dtype: str | None) -> str | None:
-    """The precision to load a model in: float32 where none was asked for, also on CUDA.
-
-    Raises:
-        UsageError: half precision.
-    """
+    """The precision to load a model in: float32 where none was asked for, also on CUDA."""
     check_precision(dtype)
     named = not isinstance(model, tuple) and model != "toy"
     return "float32" if dtype is None and named else dtype
 
 
 def audit_directory(audited: Audited, model: str, out: Path, **machine: str | None) -> Path:
-    """Where the nonce of an audit is kept, under `out`; it need not be there.
-
-    Args:
-        audited: what was asked for; its measure without a nonce.
-        model: by its name.
-        out: directory of runs.
-        machine: precision, device and memory, as given.
-
-    Raises:
-        StoreError: `out` lies in a run.
-    """
+    """Where the nonce of an audit, whose measure has none, is kept under `out`; it need not be there."""
     check_outside_runs(out, "directory of runs")
     told = {
         "measure": asdict(audited.measure),

@@ -67,11 +67,7 @@ class Calibration(Record):
 
 
 def calibrated(wanted: Wanted) -> Calibration:
-    """The free setting that has the wanted guarantee, from the two others.
-
-    Raises:
-        UsageError: a number is out of range or missing, the free one is given, or no setting has the guarantee.
-    """
+    """The free setting that has the wanted guarantee, from the two others."""
     free, name = wanted.free, wanted.free.replace("-", "_")
     given = {other: getattr(wanted, other) for other in ("clip", "subset_size", "temperature")}
     if given.pop(name) is not None:
@@ -141,13 +137,7 @@ def report(told: Calibration) -> b.Report:
 
 
 def rounded(value: float, digits: int, *, up: bool) -> str:
-    """A number to so many significant digits, never above it, or never below it, as a reader needs to be safe.
-
-    Args:
-        value: above 0.
-        digits: 1 or more.
-        up: never below it.
-    """
+    """A number above 0 to so many significant digits, never above, or never below it, as a reader needs to be safe."""
     exact = Decimal(value)
     last = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     text = f"{exact.quantize(last, rounding=ROUND_CEILING if up else ROUND_FLOOR):f}"

@@ -106,7 +106,6 @@ class Options:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is not left to a default."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -270,11 +269,7 @@ def _judge(found: Sequence[PrivateGenerationResult], *, json: bool) -> None:
 
 
 def _examples(told: Options) -> list[Example]:
-    """The exemplars: texts as they are, or those of a task that have the label.
-
-    Raises:
-        LeakmeterError: they cannot be read, or none is named.
-    """
+    """The exemplars: texts as they are, or those of a task that have the label."""
     from leakmeter.data import tasks
     from leakmeter.data.tasks.base import TaskData
     from leakmeter.instruments.generation.audits import with_label
@@ -295,13 +290,7 @@ def _examples(told: Options) -> list[Example]:
 
 # ---- the configuration ----------------------------------------------------------------------------------------------
 def merged(config: Path | None, options: Options) -> Options:
-    """The file's keys, where no option is given that wins; the sample's without either file or exemplars.
-
-    Raises:
-        DataError: the file cannot be read, or is no TOML.
-        UnknownNameError: a key that is none.
-        UsageError: a value that a key cannot have.
-    """
+    """The file's keys, where no option is given that wins; the sample's without either file or exemplars."""
     if config is None:
         found = _read(_sample("audit.toml")) if options.exemplars is None else {}
     else:
@@ -314,7 +303,6 @@ def merged(config: Path | None, options: Options) -> Options:
 
 
 def _sample(name: str) -> Path:
-    """A file that ships with the package."""
     return Path(str(resources.files("leakmeter.samples").joinpath(name)))
 
 

@@ -8,7 +8,6 @@ from leakmeter.text import exemplar
 
 
 def example(id_: str, response: str | None) -> Example:
-    """Two texts without labels."""
     texts = ("the patient writes to the clinic.", f"the clinic writes back to {id_}.")
     exemplars = tuple(exemplar.Example(f"x{i}", (text,), None) for i, text in enumerate(texts))
     case = exemplar.ExemplarCase(id_, exemplars, exemplar.Example(id_, (), None))

@@ -27,15 +27,7 @@ _PAPER: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 
 def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
-    """Both panels over `x`, axes logarithmic.
-
-    Args:
-        rows: see `instruments.generation.table`.
-        x: column of the horizontal axis.
-        lines: columns whose values tell one line from another.
-        title: over the figure.
-        footer: small, under it.
-    """
+    """Both panels over `x`, axes logarithmic; rows are those of `instruments.generation.table`."""
     is_text = not all(isinstance(row[x], int | float) for row in rows)
     names = list(dict.fromkeys(str(row[x]) for row in rows)) if is_text else []
     label = _NAMES.get(x, heading(x))

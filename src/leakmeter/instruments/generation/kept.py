@@ -26,14 +26,12 @@ class KeptBatch(KeptCase):
 
     @override
     def __post_init__(self) -> None:
-        """Refuse a batch of nothing."""
         super(KeptBatch, self).__post_init__()
         if not self.spans or not self.responses:
             raise FieldError("responses" if self.spans else "spans", "has none")
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
-        """See `KeptCase.series`."""
         names = self.span_names
         promised, limits = (
             next((one.values for one in measurements if one.statistic == statistic), np.empty(0))

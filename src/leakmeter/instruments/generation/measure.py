@@ -95,7 +95,6 @@ class PrivateGeneration(Measure):
     """How many of them one case draws; further cases of the same exemplars draw the others. All by default."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         own = Aggregation(self.clip, 2, self.temperature, self.normalise_by)
         least = max(1, self.min_new_tokens)
         checks = (
@@ -122,10 +121,8 @@ class PrivateGeneration(Measure):
         return self if is_ready else replace(self, nonce=secrets.randbits(_NONCE_BITS))
 
     def calibrated(self, epsilon: float, n_exemplars: int) -> PrivateGeneration:
-        """The same at the lowest temperature at which ε is guaranteed to so many exemplars, for all samples together.
-
-        Raises:
-            UsageError: there is none; says what can be guaranteed.
+        """The same at the lowest temperature at which ε is guaranteed to so many exemplars, for all samples
+        together.
         """
         own = Aggregation(self.clip, n_exemplars, self.temperature, self.normalise_by)
         target = calibrate.Target(epsilon, self.delta, self.sequences * self.max_new_tokens)
@@ -137,7 +134,6 @@ class PrivateGeneration(Measure):
     @property
     @override
     def samples(self) -> int:
-        """Samples that a case draws."""
         return self.sequences if self.sequences_a_part is None else self.sequences_a_part
 
     @property
@@ -146,7 +142,6 @@ class PrivateGeneration(Measure):
         return self.sequences // self.samples
 
     def mechanism_for(self, n_exemplars: int) -> Mechanism:
-        """The rule for so many exemplars."""
         if self.mechanism is not None:
             return self.mechanism
         return ClippedLogitAggregation(Aggregation(self.clip, n_exemplars, self.temperature, self.normalise_by))
@@ -164,12 +159,6 @@ class PrivateGeneration(Measure):
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        """Draw the samples of a case, or measure its response; the exemplars are the spans, each alone in a prompt.
-
-        Raises:
-            UsageError: no exemplars, a mechanism that cannot be audited, or a response that stops before
-                `min_new_tokens`.
-        """
         self.check(item)
         mechanism = self.mechanism_for(len(item.spans))
         bound = partial(bound_of, mechanism)
@@ -227,7 +216,6 @@ class PrivateGeneration(Measure):
     def _given(
         self, item: ContextItem, response: tuple[int, ...], reduction: LeaveOneOutVote
     ) -> Generator[list[Request], list[Scores], FloatArray]:
-        """The same of one sample that is there already."""
         prompts = _prompts(item, reduction)
         answers = yield [
             Request(prompts, response[:step], replace(reduction, token=token, masked=self._masked(item, step)))

@@ -43,12 +43,10 @@ class GenerationSettings(PlainSettings):
     which it took."""
 
     def __post_init__(self) -> None:
-        """Refuse another template."""
         if self.template is not None and self.template not in _TEMPLATES:
             raise UnknownNameError("template for exemplars", self.template, _TEMPLATES)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> Prepared:
-        """See `prepare_generation`."""
         n_new = measure.max_new_tokens
         return prepare_generation(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new)
 
@@ -58,18 +56,9 @@ def batches_of(
 ) -> list[ExemplarCase]:
     """Cut examples into disjoint batches, in their order; what fills no batch is left out.
 
-    An exemplar that stands in one batch alone has a part in the samples of no other: the guarantee of several
-    batches together is the weakest of one.
-
-    Args:
-        examples: labelled or not.
-        size: exemplars of each batch.
-        label: of those that are taken, and of what is written; None to take all that have none.
-        most: batches at most; None for all there are.
-        parts: cases of each batch, which draw some of its samples each.
-
-    Raises:
-        UsageError: fewer examples than a batch takes.
+    An exemplar that stands in one batch alone has a part in the samples of no other: the guarantee of several batches
+    together is the weakest of one. Without a label all that have none are taken. `parts` are the cases of each batch,
+    which draw some of its samples each.
     """
     for name, given in (("subset-size", size), ("batches", 1 if most is None else most)):
         if given < 1:
@@ -101,17 +90,8 @@ def prepare_generation(
 ) -> Prepared:
     """Tokenise a batch of exemplars; they are the spans, named e1, e2 and so on, and `alone` has a prompt with each.
 
-    Args:
-        case: exemplars that have the query's label, or none as the query has none; the query has no texts. Several
-            texts of an exemplar are lines of one.
-        tokenizer: the model's.
-        settings: wording and template.
-        window: most tokens a prompt with its text may have.
-        n_reserved: tokens kept free for what is to be written.
-
-    Raises:
-        UsageError: no exemplars, an empty text, or a label that is not the query's.
-        WindowError: an exemplar leaves no room for what is to be written.
+    Exemplars have the query's label, or none as the query has none; the query has no texts. Several texts of an
+    exemplar are lines of one. `n_reserved` tokens are kept free for what is to be written.
     """
     _check_texts(case)
     label = case.query.label

@@ -35,16 +35,7 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """The verdict on all batches, and of each its bounds, measurements and texts, and who paid most.
-
-    Args:
-        cases: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no case.
-    """
+    """The verdict on all batches, and of each its bounds, measurements and texts, and who paid most."""
     if not cases:
         raise UsageError("no batch to show: a report needs at least one, as `leakmeter audit run --json` prints them")
     several = len(cases) > 1
@@ -82,14 +73,7 @@ def report(
 
 
 def public_report(publics: Sequence[PublicTexts]) -> b.Report:
-    """What may be published: the texts, their guarantee, and how they were made; nothing that was measured.
-
-    Args:
-        publics: of batches, one or more.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """What may be published: the texts, their guarantee, and how they were made; nothing that was measured."""
     if not publics:
         raise UsageError("nothing may be published: there is no batch")
     weakest = max((public.guarantee for public in publics), key=lambda told: told.epsilon)

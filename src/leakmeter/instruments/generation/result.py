@@ -467,11 +467,6 @@ class Summary(Record):
 
     @classmethod
     def of(cls, results: Sequence[PrivateGenerationResult]) -> Self:
-        """Of results of disjoint batches.
-
-        Raises:
-            UsageError: there are none.
-        """
         if not results:
             raise UsageError("there are no batches to sum up; give at least one")
         guarantees = [one.bounds.guarantee for one in results]

@@ -99,7 +99,6 @@ class PrivateTexts(Kind):
 
     @override
     def prompts(self, given: Given) -> GenerationSettings:
-        """The paper's, where the study does not say otherwise."""
         names = ("instruction", "label_heading", "text_heading", "template")
         return GenerationSettings(**{name: given[name] for name in names if name in given})
 
@@ -108,9 +107,6 @@ class PrivateTexts(Kind):
         """With the temperature or clip that keeps `target_epsilon`.
 
         A study's seed is known to all, and guarantees nothing: where none is given, the measure has none.
-
-        Raises:
-            UsageError: no setting keeps it.
         """
         if not isinstance(measure, PrivateGeneration):
             raise TypeError(f"a {type(measure).__name__} generates no private texts")
@@ -119,7 +115,6 @@ class PrivateTexts(Kind):
 
     @override
     def datasets(self) -> list[str]:
-        """Tasks by name."""
         return tasks.names()
 
     @override
@@ -129,7 +124,6 @@ class PrivateTexts(Kind):
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ExemplarCase]]:
-        """The batches of each cell; a smaller one is the first of a larger one."""
         read: dict[str, list[Example]] = {}
         out = []
         for cell in cells:
@@ -143,7 +137,6 @@ class PrivateTexts(Kind):
 
     @override
     def case(self, record: ExemplarCase) -> ExemplarCase:
-        """The record."""
         return record
 
     @override
@@ -165,7 +158,6 @@ class PrivateTexts(Kind):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """Bounds and measurements, both ways, and how good the texts are."""
         rows: list[Row] = []
         shown: list[Row] = []
         for finished in cells:
@@ -179,7 +171,6 @@ class PrivateTexts(Kind):
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        """Rényi divergences, and ε in the paper's convention."""
         return Axes(str(study.x), ("measured_rdp_nats", "paper_epsilon"))
 
     @override
@@ -190,12 +181,10 @@ class PrivateTexts(Kind):
 
     @override
     def seed(self, cell: Cell) -> int:
-        """The measure's."""
         return _measure_of(cell).seed or 0
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        """Seeds of exemplars and draws; that there are no intervals."""
         seeds = dict.fromkeys((_batches_of(cell).choice_seed, self.seed(cell)) for cell in study.cells)
         told = ", ".join(f"{'the first' if of is None else of} and {seed}" for of, seed in seeds)
         none = "intervals: none, one set of texts of each setting; what the paper printed is of 50 sequences each"
@@ -251,17 +240,13 @@ def _measure_of(cell: Cell) -> PrivateGeneration:
 
 
 def cases_of(finished: FinishedCell) -> list[PrivateGenerationResult]:
-    """The results of a cell's batches, in order."""
     return list(PrivateGenerationResult.from_run(finished.measured, asdict(finished.cell.measure)))
 
 
 def row_of(case: PrivateGenerationResult, free: str, target: float | None) -> Row:
     """Every number of a batch; nats.
 
-    Args:
-        case: the batch.
-        free: the setting that was calibrated: 'temperature', 'clip' or 'subset_size'.
-        target: ε that it was calibrated to.
+    `free` is the setting that was calibrated to the target: 'temperature', 'clip' or 'subset_size'.
     """
     at, paper, quality = case.at_guarantee, case.paper_convention, case.text_quality
     has_printed = target is not None and case.delta == _PRINTED_DELTA
@@ -290,7 +275,6 @@ def row_of(case: PrivateGenerationResult, free: str, target: float | None) -> Ro
 
 
 def _shown(row: Row) -> Row:
-    """The numbers for people."""
     return {
         row["free"].replace("_", " "): f"{row['setting']:.4g}",
         "α*": f"{row['order']:g}",

@@ -30,12 +30,7 @@ def shared_runs(ids: Sequence[int], others: Sequence[Sequence[int]]) -> npt.NDAr
 
 
 def stretches(runs: Sequence[float], least: int) -> list[tuple[int, int]]:
-    """Tokens [start, end) that belong to runs of `least` tokens or more; runs that touch are one stretch.
-
-    Args:
-        runs: of each token, as `shared_runs` gives them.
-        least: 1 or more.
-    """
+    """Tokens [start, end) that belong to runs of `least` tokens or more; runs that touch are one stretch."""
     inside = np.concatenate([[False], np.asarray(runs) >= least, [False]])
     edges = np.flatnonzero(inside[1:] != inside[:-1])
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]

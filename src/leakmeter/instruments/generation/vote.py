@@ -50,7 +50,6 @@ class LeaveOneOutVote(NextToken):
 
     @property
     def rows_together(self) -> bool:
-        """All of them are averaged."""
         return True
 
     @property
@@ -93,18 +92,10 @@ def measured(
 ) -> tuple[Any, Screened]:
     """The next token's distribution, and D_α↔ between it and the one without each exemplar.
 
-    Args:
-        mechanism: the rule.
-        logits: (row, vocab), the public row first where the rule has one.
-        limits: the bound at each of `rdp.ORDERS`, nats.
-        orders: to measure (see `renyi.screened`).
-
-    Returns:
-        Log-probabilities, nats, (vocab,), float64; what was measured, a row for each exemplar. All divergences are
-        infinite where one distribution gives what the other rules out.
-
-    Raises:
-        UsageError: the rule gives something that is no distribution.
+    Logits are (row, vocab), the public row first where the rule has one; limits are the bound at each of `rdp.ORDERS`,
+    nats. What comes back is log-probabilities, nats, (vocab,), float64, and what was measured at `orders` (see
+    `renyi.screened`), a row for each exemplar. All divergences are infinite where one distribution gives what the other
+    rules out.
     """
     if isinstance(mechanism, QuickMechanism):
         vote = mechanism.vote(logits)

@@ -84,7 +84,6 @@ def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
 
 
 def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]:
-    """The rows of the decision table that these batches meet."""
     met = [KEPT if all(case.holds for case in cases) else BROKEN]
     met += [UNGUARANTEED] if any(case.bounds.guarantee is None for case in cases) else []
     qualities = [case.text_quality for case in cases]
@@ -122,7 +121,6 @@ def conditions(draws: Draws | None) -> str:
 
 
 def guarantee(told: Guarantee | None) -> str:
-    """The guarantee of texts, or that they have none."""
     if told is None:
         return NOTHING
     also = f", and ε = {nats_text(told.pure_epsilon)} at δ = 0" if told.pure_epsilon < told.epsilon else ""
@@ -140,7 +138,6 @@ def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
 
 
 def repeated(summary: Summary) -> str:
-    """What it means that a text stands in several batches."""
     n = summary.n_repeated_texts
     which = "1 exemplar stands" if n == 1 else f"{n:,} exemplars stand"
     return f"{which} in several batches with the same text; for whoever wrote it, these batches add up."
@@ -185,12 +182,10 @@ def most_likely(clip: float, temperature: float, n_vocab: int) -> float:
 
 
 def perplexity(value: float) -> str:
-    """A perplexity in three digits."""
     return nats_text(value) if value < 1000 else f"{float(f'{value:.3g}'):,.0f}" if value < 1e9 else f"{value:.1e}"
 
 
 def settings(case: PrivateGenerationResult | PublicTexts) -> dict[str, str]:
-    """How texts were generated, by the words shown beside them; of what may be published as well."""
     rule = case.mechanism
     own = (
         {name: x for name, x in asdict(rule).items() if name != "name"}
@@ -222,17 +217,14 @@ def _named(name: str, id_: str | None) -> tuple[str | Untrusted, ...]:
 
 
 def token(text: str) -> Untrusted:
-    """A token on one line."""
     return Untrusted(text.replace("\n", "↵").strip(" ") or "␣")
 
 
 def order_text(order: float) -> str:
-    """An order of Rényi divergence."""
     return "∞" if math.isinf(order) else f"{order:g}"
 
 
 def share_text(ratio: float) -> str:
-    """A share of a bound."""
     return "∞" if math.isinf(ratio) else f"{100 * ratio:.3g}\u00a0%"
 
 

@@ -63,12 +63,6 @@ SELECTION: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def of_exemplars(total: Summary, n_labels: int) -> b.Advice:
-    """What to do about the exemplars of a prompt.
-
-    Args:
-        total: of all queries.
-        n_labels: among which the model chooses.
-    """
     nats = total.answers.max_nats
     met = {"little" if nats < LITTLE_NATS else "some" if nats < MUCH_NATS else "much"}
     if total.quantiles_nats["0.5"] is None or total.mean_nats >= MUCH_NATS > total.answers.mean_nats:
@@ -79,7 +73,6 @@ def of_exemplars(total: Summary, n_labels: int) -> b.Advice:
 
 
 def of_selection(found: Selection) -> b.Advice:
-    """What to do with the list that a search ended with."""
     falls = found.accuracy_difference_interval[1] < 0.0
     return _advice(SELECTION, {"costs" if found.verdict == "lower" and falls else found.verdict})
 

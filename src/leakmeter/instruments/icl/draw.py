@@ -17,19 +17,11 @@ FIXED_TOGETHER: Final = 32
 
 
 def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: int, seed: int) -> list[ExemplarCase]:
-    """For each query exemplars from a pool, without replacement (Section 4.1 of the ICLInf paper).
+    """For each query exemplars from a pool, without replacement (Section 4.1 of the ICLInf paper), in the order drawn.
 
     What is drawn for a query depends on the pool, the seed and the query's number alone, and fewer shots are the first
-    of more: levels of any other factor, and of this one, are paired query by query.
-
-    Args:
-        pool: labelled examples; one that has the query's own texts, white space around them apart, is passed over.
-        queries: what is classified, in order.
-        shots: exemplars for each, in the order drawn.
-        seed: of the draws, 0 or more.
-
-    Raises:
-        UsageError: fewer exemplars than shots, or no shots.
+    of more: levels of any other factor, and of this one, are paired query by query. An example of the pool that has the
+    query's own texts, white space around them apart, is passed over.
     """
     import numpy as np
 
@@ -57,22 +49,14 @@ def draw_cases(pool: Sequence[Example], queries: Sequence[Example], *, shots: in
 
 
 def fixed_cases(exemplars: Sequence[Example], queries: Sequence[Example]) -> list[ExemplarCase]:
-    """Every query with the same exemplars, in their order; a query that is one of them keeps it.
-
-    Raises:
-        UsageError: no exemplars.
-    """
+    """Every query with the same exemplars, in their order; a query that is one of them keeps it."""
     if not exemplars:
         raise UsageError("there are no exemplars; give at least one, since exemplars are what is left out")
     return [ExemplarCase(query.id, tuple(exemplars), query) for query in queries]
 
 
 def choose_queries(examples: Sequence[Example], n: int | None, seed: int | None) -> list[Example]:
-    """Some examples, in their order: `n` at most, chosen by the seed; the first ones where it is None.
-
-    Raises:
-        UsageError: no query, or a seed below 0.
-    """
+    """Some examples, in their order: `n` at most, chosen by the seed; the first ones where it is None."""
     if n is not None and n < 1:
         raise UsageError(f"max-queries is {n}; it has to be 1 or more")
     if seed is not None:

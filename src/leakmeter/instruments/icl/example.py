@@ -14,7 +14,6 @@ _EXEMPLARS = (
 
 
 def example(id_: str, response: str | None) -> Example:
-    """A query behind two exemplars."""
     query = exemplar.Example(id_, (f"the clinic writes to {id_}.",), "clinic")
     case = exemplar.ExemplarCase(id_, _EXEMPLARS, query)
     return Example(ExemplarSettings(_TASK), case, {"label_scoring": "whole-sequence"})

@@ -111,19 +111,7 @@ class Given:
     def examples(
         self, source: Any, split: Split, instead: str, *, labelled: bool = True, answered: bool = False
     ) -> list[Example]:
-        """The examples of one of the sources; of None, those that were published with the task.
-
-        Args:
-            source: as it was given.
-            split: of those that were published.
-            instead: what to give where nothing was published.
-            labelled: as for `TaskData.examples`, as is the next.
-            answered: likewise.
-
-        Raises:
-            UsageError: nothing was given or published.
-            DataError: see `TaskData.examples`.
-        """
+        """The examples of one of the sources; of None, those published with the task, or `instead` is advised."""
         how: dict[str, Any] = {"labelled": labelled, "answered": answered, "mapping": self._mapping}
         if source is not None:
             return self.task.examples(next(rows for one, rows in self._rows if one is source), **how)
@@ -145,22 +133,7 @@ def response_cases(
     shots: int,
     seed: int,
 ) -> list[ExemplarCase]:
-    """Queries behind exemplars of inputs and outputs.
-
-    Args:
-        task: names the columns; see `responses.free_form`.
-        queries: what `data.rows.read_rows` reads, as are the next two.
-        exemplars: that stand before every query; or
-        pool: to draw them from.
-        map: columns and the paths at which they stand.
-        max_queries: taken at most, chosen by the seed; None for all.
-        shots: exemplars drawn for each query.
-        seed: of the choice and of the draws.
-
-    Raises:
-        UsageError: exemplars and a pool, or neither.
-        DataError: see `responses.free_examples`.
-    """
+    """Queries behind exemplars of inputs and outputs, fixed ones or drawn; sources as of `data.rows.read_rows`."""
     from leakmeter.data.mapping import mapping_of
     from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
     from leakmeter.instruments.icl.responses import free_examples
@@ -178,12 +151,6 @@ def response_cases(
 
 
 def find_task(task: str) -> TaskData:
-    """What --task names.
-
-    Raises:
-        UnknownNameError: neither a known task nor a file NAME.toml.
-        DataError: a file that describes no task.
-    """
     from leakmeter.data import tasks
 
     if task == SAMPLE:
@@ -194,5 +161,4 @@ def find_task(task: str) -> TaskData:
 
 
 def sample(suffix: str) -> Path:
-    """A file of the invented sample."""
     return Path(str(resources.files("leakmeter.samples").joinpath(f"{SAMPLE}.{suffix}")))

@@ -23,7 +23,6 @@ class KeptQuery(KeptCase):
 
     @override
     def __post_init__(self) -> None:
-        """Refuse spans that are no exemplars."""
         # Slots make this another class than the one that a bare `super` knows.
         super(KeptQuery, self).__post_init__()
         if not self.labels or not self.spans:
@@ -34,7 +33,6 @@ class KeptQuery(KeptCase):
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
-        """See `KeptCase.series`."""
         n_labels, names, is_vocabulary = len(self.labels), self.span_names, params["space"] == "vocabulary"
         yield Series("label_loss", (n_labels,), names)
         yield Series("label_log_prob", (n_labels,))

@@ -27,12 +27,7 @@ PLAUSIBLE: Final = 1e-6
 
 
 def log_ratio(log_p: Any, log_q: Any) -> Any:
-    """log p − log q, nats, float64; 0 where both are 0, infinite where one is.
-
-    Args:
-        log_p: log-probabilities, of any shape.
-        log_q: others that broadcast against them.
-    """
+    """log p − log q, nats, float64; 0 where both are 0, infinite where one is."""
     xp = array_namespace(log_p, log_q)
     wide_p, wide_q = xp.astype(log_p, xp.float64), xp.astype(log_q, xp.float64)
     # −inf less −inf is NaN. Where the model gave NaN, it has to stay.
@@ -87,15 +82,10 @@ class LogRatioFromFirst(NextToken):
 
 
 def calibrated(log_probs: Any, content_free: Any, epsilon: float) -> Any:
-    """log of p̃ / (p_cf + ε), normalised over the labels; nats, float64.
+    """log of p̃ / (p_cf + ε), (..., label), normalised over the labels; nats, float64; p_cf is normalised so too.
 
-    Li et al., App. B, after Zhao et al. 2021: W p̃ with W = diag((p_cf + ε)⁻¹). The paper takes the largest
-    entry of W p̃ and does not normalise; a loss needs a distribution.
-
-    Args:
-        log_probs: log p̃, (..., label).
-        content_free: log p_cf, normalised over the labels; broadcasts against `log_probs`.
-        epsilon: ε > 0.
+    Li et al., App. B, after Zhao et al. 2021: W p̃ with W = diag((p_cf + ε)⁻¹). The paper takes the largest entry of W
+    p̃ and does not normalise; a loss needs a distribution.
     """
     xp = array_namespace(log_probs, content_free)
     wide = xp.astype(content_free, xp.float64)

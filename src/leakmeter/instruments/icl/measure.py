@@ -71,7 +71,6 @@ class Icl(Measure):
     """T of every token's distribution, above 0."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         for name, kinds in (
             ("space", Space),
             ("label_scoring", LabelScoring),
@@ -96,12 +95,6 @@ class Icl(Measure):
 
     @override
     def trial(self, item: ExemplarItem) -> Trial[list[Measurement]]:
-        """Measure one query.
-
-        Raises:
-            UsageError: no labels or no exemplars, or labels that cannot be told apart so.
-            ScoreError: the model gives no label any probability.
-        """
         answers = self._answers(item)
         names = [span.name for span in item.spans]
         prompts = self._prompts(item, answers, names)
@@ -215,13 +208,7 @@ class Icl(Measure):
 
 
 def _of_vocabulary(item: ExemplarItem, entries: FloatArray, noises: tuple[float, float]) -> Iterator[Measurement]:
-    """Measurements of each exemplar's entries, (exemplar, farthest).
-
-    Args:
-        item: the case.
-        entries: what `LogRatioFromFirst` gave.
-        noises: of the farthest entries, and of the plausible ones.
-    """
+    """Measurements of each exemplar's entries, (exemplar, farthest); noises of the farthest and the plausible."""
     for span, of_span in zip(item.spans, entries, strict=True):
         for statistic, value in zip(FARTHEST, of_span, strict=True):
             unit = TOKEN_ID if statistic.endswith("token") else NATS
@@ -233,10 +220,7 @@ def _of_vocabulary(item: ExemplarItem, entries: FloatArray, noises: tuple[float,
 def _vocabulary_noises(item: ExemplarItem, entries: FloatArray, again: FloatArray) -> tuple[float, float]:
     """How much the farthest entries moved, and the plausible ones.
 
-    Args:
-        item: the case.
-        entries: what `LogRatioFromFirst` gave.
-        again: log p of all of these tokens with all exemplars and without each of `_ends`, (prompt, token).
+    `again` is log p of all of these tokens with all exemplars and without each of `_ends`, (prompt, token).
     """
     ends = _ends(item)
 

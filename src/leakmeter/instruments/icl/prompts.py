@@ -46,12 +46,10 @@ class ExemplarSettings(PlainSettings):
     which it took."""
 
     def __post_init__(self) -> None:
-        """Refuse another template."""
         if self.template is not None and self.template not in TEMPLATES:
             raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedExemplars:
-        """See `prepare_exemplars`."""
         made = prepare_exemplars(case, backend.tokenizer, self, window=backend.window)
         # Labels that the measure cannot tell apart are refused before anything is written.
         measure.check(made.item)
@@ -64,20 +62,13 @@ class PreparedExemplars(Prepared):
 
     @override
     def texts(self) -> dict[str, list[str]]:
-        """The labels."""
         return {"labels": list(self.item.answers.labels)}
 
 
 def prepare_exemplars(
     case: ExemplarCase, tokenizer: Tokenizer, settings: ExemplarSettings, *, window: int | None
 ) -> PreparedExemplars:
-    """Tokenise a query and its exemplars; the exemplars are the spans, named by their ids.
-
-    Raises:
-        UsageError: no exemplars, two of one id, an empty text, a label that is none of the task's, or labels that the
-            model cannot tell apart.
-        WindowError: exemplars, query and the longest label do not fit.
-    """
+    """Tokenise a query and its exemplars; the exemplars are the spans, named by their ids."""
     task, exemplars, query = settings.task, case.exemplars, case.query.texts
     _check_texts(case, task)
     template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
@@ -124,11 +115,6 @@ def prepare_exemplars(
 
 
 def check_ids(case: ExemplarCase) -> None:
-    """Refuse exemplars that cannot be told apart by their ids.
-
-    Raises:
-        UsageError: an id that is empty, that two of them have, or that cannot be written.
-    """
     ids = [example.id for example in case.exemplars]
     for id_ in ids:
         check_unicode(case.id, "id of an exemplar", id_)

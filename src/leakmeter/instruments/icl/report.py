@@ -35,15 +35,8 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """One query with its exemplars; or many: ICLInf, accuracy, positions or exemplars, labels, and each query folded.
-
-    Args:
-        results: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no result.
+    """One query with its exemplars; or many: ICLInf, accuracy, positions or exemplars, labels, and each query
+    folded.
     """
     if not results:
         raise UsageError("no query to show: a report needs at least one, as `leakmeter icl --json` prints them")
@@ -121,7 +114,6 @@ def _warnings(results: Sequence[IclResult]) -> Iterator[b.Block]:
 
 # ---- many queries ---------------------------------------------------------------------------------------------------
 def _means(of: Losses) -> tuple[b.Cell, ...]:
-    """Under `Mean`, `Std` and `Interval`."""
     return of.mean_nats, of.std_nats, None if of.interval_nats is None else b.Interval(*of.interval_nats)
 
 
@@ -216,7 +208,6 @@ def _posterior(of: Exemplar) -> b.Cell:
 
 
 def _id(of: Exemplar | FixedExemplar) -> b.Untrusted:
-    """What an exemplar is called everywhere."""
     return b.Untrusted(of.id, _ID)
 
 

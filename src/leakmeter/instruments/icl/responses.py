@@ -26,11 +26,7 @@ from leakmeter.text.templates import SEPARATOR
 
 
 def free_form(input_column: str, output_column: str, instruction: str | None) -> Task:
-    """The task of data with a column of inputs and one of outputs, whose names are the headings of the prompt.
-
-    Raises:
-        UsageError: one column for both.
-    """
+    """The task of data with a column of inputs and one of outputs, whose names are the headings of the prompt."""
     if input_column.lower() == output_column.lower():
         raise UsageError(f"column '{input_column}' cannot hold inputs and outputs; name two columns")
     fields = ((input_column.lower(), heading_of(input_column)),)
@@ -47,17 +43,7 @@ def free_form(input_column: str, output_column: str, instruction: str | None) ->
 def free_examples(
     task: Task, data: Any, *, needs_output: bool, mapping: Mapping[str, str] | None = None
 ) -> list[Example]:
-    """Inputs with their outputs as labels; of queries, an output is the response that was given.
-
-    Args:
-        task: names the columns.
-        data: what `data.rows.read_rows` reads.
-        needs_output: whether each has to have an output, as exemplars do.
-        mapping: columns and the paths at which they stand.
-
-    Raises:
-        DataError: a column is missing, or its text is.
-    """
+    """Inputs with their outputs as labels; of queries, an output is the response that was given."""
     ((column, _),), output = task.fields, task.label_column
     found: list[Example] = []
     needed = (column, output) if needs_output else (column,)
@@ -84,16 +70,12 @@ class ResponseSettings(PlainSettings):
     """plain, or chat for all of it in one user message; None for chat where the model has it."""
 
     def __post_init__(self) -> None:
-        """Refuse another template."""
         if self.template is not None and self.template not in TEMPLATES:
             raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedContext:
-        """Tokenise a query and its exemplars, which are the spans; its label is the response, None to have one drawn.
-
-        Raises:
-            UsageError: no exemplars, two of one id, an empty text, or a response where several are to be drawn.
-            WindowError: exemplars, query and response do not fit.
+        """Tokenise a query and its exemplars, which are the spans; its label is the response, None to have one
+        drawn.
         """
         task, exemplars, query = self.task, case.exemplars, case.query.texts
         _check_texts(case)

@@ -101,7 +101,6 @@ class Scope:
 
     @property
     def queries(self) -> tuple[Example, ...]:
-        """Of both halves."""
         return (*self.choosing, *self.reporting)
 
 
@@ -130,13 +129,9 @@ def search(
 ) -> Search:
     """Take the best move until none lowers ICLInf by more than its noise floor.
 
-    No list is measured twice: one that was passed over once had a higher ICLInf than what was taken instead.
-
-    Args:
-        scope: what is searched.
-        measured: a list to the results of the choosing queries.
-        fits: whether every query fits the model's window behind a list; one that does not is passed over.
-        on_round: told of the list before a round, of the one that was taken and of the round, as soon as it is over.
+    No list is measured twice: one that was passed over once had a higher ICLInf than what was taken instead. A list
+    behind which a query does not fit the model's window is passed over. `on_round` is told of the list before a round,
+    of the one that was taken and of the round.
     """
     results = measured(scope.exemplars)
     lists, path, rounds = [scope.exemplars], [MeasuredList.of(scope.exemplars, results)], list[Round]()
@@ -205,12 +200,7 @@ def scope_of(
     n_candidates: int = 8,
     seed: int = 0,
 ) -> Scope:
-    """What a search has to do with: without `moves` all that can be made, without a pool those that need none.
-
-    Raises:
-        UnknownNameError: no such move.
-        UsageError: fewer than two queries, nothing that could be moved, or a pool that is missing or of no use.
-    """
+    """What a search has to do with: without `moves` all that can be made, without a pool those that need none."""
     if max_steps < 1:
         raise UsageError(f"max-steps is {max_steps}; it has to be 1 or more")
     kinds = _checked_moves(moves, has_pool=pool is not None)
@@ -222,11 +212,7 @@ def scope_of(
 
 
 def halves(queries: Sequence[Example], seed: int) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """The queries that choose and those that report, each in their order; an odd one reports.
-
-    Raises:
-        UsageError: fewer than two queries.
-    """
+    """The queries that choose and those that report, each in their order; an odd one reports."""
     if len(queries) < 2:
         raise UsageError(
             f"there is {len(queries)} query; give two or more, since one half chooses and the other reports"
@@ -244,9 +230,6 @@ def candidates(
 
     The very texts of an exemplar, of a query or of another of the pool, white space around them apart, are passed over:
     one of two that are alike seems to have no influence, as the other is still there without it.
-
-    Raises:
-        UsageError: none is left, or none is asked for.
     """
     if n < 1:
         raise UsageError(f"candidates is {n}; it has to be 1 or more")
@@ -270,7 +253,6 @@ def candidates(
 
 
 def _checked_moves(names: Sequence[str], *, has_pool: bool) -> tuple[str, ...]:
-    """Kinds of moves, in the order of `MOVES`."""
     for name in names:
         if name not in MOVES:
             raise UnknownNameError("move", name, MOVES)

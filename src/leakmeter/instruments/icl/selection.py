@@ -146,23 +146,17 @@ class Lists:
 
     @property
     def model(self) -> Model:
-        """What measures."""
         backend = self.backend
         where = device_of(backend)
         return Model(name=backend.name, weights_sha256=backend.weights_sha256, dtype=backend.dtype, device=where)
 
     def longest(self, exemplars: Exemplars, queries: Sequence[Example]) -> Example:
-        """The query of most tokens, which fits behind a list of exemplars if any query does.
-
-        Raises:
-            LeakmeterError: one of the queries cannot be measured behind these exemplars.
-        """
+        """The query of most tokens, which fits behind a list of exemplars if any query does."""
         cases = fixed_cases(exemplars, queries)
         sizes = [len(self.settings.prepare(case, self.backend, self.measure).item.prompt.ids) for case in cases]
         return queries[sizes.index(max(sizes))]
 
     def fits(self, exemplars: Exemplars, query: Example) -> bool:
-        """Whether a query fits the model's window behind these exemplars."""
         (case,) = fixed_cases(exemplars, [query])
         try:
             self.settings.prepare(case, self.backend, self.measure)
@@ -171,11 +165,6 @@ class Lists:
         return True
 
     def measured(self, exemplars: Exemplars, queries: Sequence[Example]) -> list[IclResult]:
-        """The results of queries, all behind the same exemplars.
-
-        Raises:
-            LeakmeterError: a query cannot be measured so, or the run cannot be written.
-        """
         backend, measure, settings, size = self.backend, self.measure, self.settings, FIXED_TOGETHER
         cases = fixed_cases(exemplars, queries)
         prepared = [Origin(case, settings, measure).prepare(backend) for case in cases]
@@ -194,11 +183,7 @@ class Lists:
 def selection_directory(
     scope: Scope, settings: ExemplarSettings, measure: Icl, model: str, out: Path, **machine: str | None
 ) -> Path:
-    """The directory of a selection under `out`, which need not be there; named by a scope's texts and seed.
-
-    Raises:
-        StoreError: `out` lies in a run.
-    """
+    """The directory of a selection under `out`, which need not be there; named by a scope's texts and seed."""
     check_outside_runs(out, "directory of runs")
     told = {
         "exemplars": [asdict(example) for example in scope.exemplars],
@@ -273,12 +258,6 @@ def difference_of_shares(gained: int, lost: int, n: int, *, confidence: float = 
 
     (p₊ − p₋) ± z √((p₊ + p₋ − (p₊ − p₋)²) / (n + 2)), with p₊ = (gained + 1) / (n + 2) and p₋ likewise. Unlike the
     bootstrap's it has a width where no item changes.
-
-    Args:
-        gained: items that are a hit the second time alone.
-        lost: those that are one the first time alone.
-        n: all items, 1 or more.
-        confidence: in (0, 1).
     """
     more, less = ((count + 1) / (n + 2) for count in (gained, lost))
     z = NormalDist().inv_cdf(0.5 + confidence / 2.0)
@@ -290,11 +269,7 @@ def difference_of_shares(gained: int, lost: int, n: int, *, confidence: float = 
 def predicted_selection(
     predictor: Predictor, scope: Scope, settings: ExemplarSettings, measure: Icl
 ) -> PredictedSelection:
-    """What a search would take at most: every move measured, on lists of the longest exemplars there are.
-
-    Raises:
-        LeakmeterError: a query cannot be measured behind the exemplars as given.
-    """
+    """What a search would take at most: every move measured, on lists of the longest exemplars there are."""
     tokenizer = predictor.backend.tokenizer
     for case in fixed_cases(scope.exemplars, scope.queries):
         settings.prepare(case, predictor.backend, measure)

@@ -47,7 +47,6 @@ def report(found: Selection, *, command: str | None = None) -> b.Report:
 
 
 def sentences(found: Selection) -> list[str]:
-    """What came of it, and what narrows it."""
     n = found.n_reporting
     before, after = found.before, found.after
     if found.verdict == "unchanged":
@@ -103,7 +102,6 @@ def _cells(one: MeasuredList) -> tuple[b.Cell, ...]:
 
 
 def _move(one: MeasuredList) -> b.Phrase:
-    """A move in words, with the ids of what goes and comes."""
     if one.move is None:
         return "as given"
     kind, new = one.move.kind, b.Untrusted(one.move.new or "", _ID_CHARACTERS)
@@ -172,7 +170,6 @@ def _accuracy(of: Summary) -> str:
 
 
 def _share(share: float | None) -> str:
-    """Every query of a search has its label."""
     return share_text(share or 0.0)
 
 

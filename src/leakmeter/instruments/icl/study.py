@@ -81,18 +81,15 @@ class Exemplars(Kind):
 
     @override
     def prompts(self, given: JsonObject) -> ExemplarSettings:
-        """The task's instruction, headings and labels."""
         chosen = {name: given[name] for name in ("template",) if name in given}
         return ExemplarSettings(tasks.load_task(given["dataset"]).task, **chosen)
 
     @override
     def datasets(self) -> list[str]:
-        """Tasks by name."""
         return tasks.names()
 
     @override
     def sources(self, datasets: Sequence[str]) -> list[str]:
-        """Of each task the queries, under its name, and the examples that exemplars are drawn from."""
         return [source for name in datasets for source in (name, name + _TRAIN)]
 
     @override
@@ -112,12 +109,10 @@ class Exemplars(Kind):
 
     @override
     def case(self, record: ExemplarCase) -> ExemplarCase:
-        """The record."""
         return record
 
     @override
     def items_csv(self, finished: FinishedCell) -> str:
-        """One row a query and exemplar, with the loss of either."""
         sink = io.StringIO(newline="")
         # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
         writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
@@ -134,7 +129,6 @@ class Exemplars(Kind):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """ICLInf and accuracy, or the loss by position; levels of the factor against each other."""
         found = [list(_results(one)) for one in cells]
         rows: list[Row] = []
         for one, results in zip(cells, found, strict=True):
@@ -151,19 +145,16 @@ class Exemplars(Kind):
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        """ICLInf and accuracy, or the loss by position."""
         if study.show == "factor":
             return Axes(str(study.x), ("loss_nats", "accuracy"))
         return Axes(POSITION, ("position_nats",))
 
     @override
     def seed(self, cell: Cell) -> int:
-        """That of the exemplars."""
         return _draw_of(cell).draw_seed
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        """Seeds of queries and exemplars; the bootstrap, and Wilson's interval."""
         draws = dict.fromkeys((_draw_of(cell).choice_seed, _draw_of(cell).draw_seed) for cell in study.cells)
         chosen = ", ".join(f"{'the first' if of is None else of} and {seed}" for of, seed in draws)
         return f"seeds of queries and exemplars: {chosen}", "intervals: 95 %, bootstrap over queries (accuracy: Wilson)"
@@ -176,12 +167,8 @@ def compared(x: str, groups: Iterable[tuple[Row, Sequence[Level]]], *, seed: int
     """Every two levels of each group against each other, query by query.
 
     A row has the mean of the later less the earlier with its interval, Wilcoxon's p, and what Holm's rule makes of that
-    p among all rows. Where a loss is infinite, there is no mean.
-
-    Args:
-        x: what the levels are of.
-        groups: what else tells levels apart, and those that have the same queries.
-        seed: of the bootstrap.
+    p among all rows. Where a loss is infinite, there is no mean. Groups are what else tells levels apart, and those
+    that have the same queries.
     """
     rows: list[Row] = []
     for others, levels in groups:

@@ -121,11 +121,7 @@ class Summary(Losses):
 
 
 def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
-    """What one or more queries with the same labels say together; the seed is that of the bootstrap.
-
-    Raises:
-        UsageError: no results, or other labels than those of the first.
-    """
+    """What one or more queries with the same labels say together; the seed is that of the bootstrap."""
     if not results:
         raise UsageError("there are no queries to sum up; give at least one")
     labels = results[0].labels

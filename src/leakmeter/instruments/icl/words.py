@@ -37,12 +37,10 @@ def probability(share: float | None) -> str:
 
 
 def mean_text(of: Losses) -> str:
-    """A mean and its interval."""
     return f"{nats_text(of.mean_nats)} {interval_text(of)}".rstrip()
 
 
 def headline(summary: Summary) -> str:
-    """What the answers reveal, over all queries."""
     told = summary.answers
     answers = "For the scoring model, the answers" if told.n_given else "The likeliest answers"
     if told.share_below_noise_floor == 1:
@@ -88,7 +86,6 @@ def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
 
 
 def accuracy(summary: Summary) -> str:
-    """How many answers are right."""
     n = summary.n_with_label
     if summary.accuracy is None or summary.accuracy_interval is None or summary.macro_f1 is None:
         return "The queries have no labels: how many answers are right is not known."
@@ -101,7 +98,6 @@ def accuracy(summary: Summary) -> str:
 
 
 def noise(summary: Summary, results: Sequence[IclResult]) -> str:
-    """What the numbers can be told from."""
     highest = max(one.noise_floor_nats for one in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
     which = "query has" if n_below < 2 else "queries have"
@@ -126,7 +122,6 @@ def vocabulary(results: Sequence[IclResult]) -> str | None:
 
 
 def settings(result: IclResult) -> dict[str, str]:
-    """How a query was measured, by the words shown beside it."""
     calibration = "none"
     if result.calibration is not None:
         own = result.calibration_baseline == "own"
@@ -146,7 +141,6 @@ def settings(result: IclResult) -> dict[str, str]:
 
 
 def verdict(result: IclResult) -> Phrase:
-    """What the answer to one query reveals."""
     answer, one, model = Untrusted(result.answer), result.revealed, Untrusted(result.model)
     if result.answer_given:
         first: tuple[str | Untrusted, ...] = ("The answer “", answer, "”, scored by ", model, ",")
@@ -175,7 +169,6 @@ def posterior(result: IclResult) -> Phrase:
 
 
 def worst_case_of_one(result: IclResult) -> Phrase:
-    """The paper's loss of one query."""
     worst, any_ = result.worst, "label" if result.space == "labels" else "token"
     if worst.below_noise_floor:
         return f"Worst case over every {any_}: nothing that could be measured."

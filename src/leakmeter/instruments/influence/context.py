@@ -29,10 +29,7 @@ _REMOVALS: Final = {
 def posterior_sentence(numbers: object, prefix: str, what: str) -> str:
     """One sentence: how sure the response makes a reader that something was there, or why that is not said.
 
-    Args:
-        numbers: have a signed sum, a posterior and a note under names with the prefix.
-        prefix: "whole_" or "left_".
-        what: was there or was not.
+    `numbers` have a signed sum, a posterior and a note under names with the prefix, "whole_" or "left_".
     """
     signed = nats_text(getattr(numbers, f"{prefix}signed_nats"))
     sure: float | None = getattr(numbers, f"{prefix}posterior")
@@ -51,35 +48,25 @@ def posterior_sentence(numbers: object, prefix: str, what: str) -> str:
 
 
 def is_finding(case: InfluenceResult, piece: Piece | None = None) -> bool:
-    """Whether its sums, with signs and without, are above the noise and the placebo.
+    """Whether its sums, with signs and without, are above the noise and the placebo; without a piece, the whole
+    context's.
 
     What is below them is not coloured, ranked or called evidence.
-
-    Args:
-        case: the response's.
-        piece: of it; None for the whole context.
     """
     numbers = (case.whole_posterior, case.whole_nats) if piece is None else (piece.posterior, piece.nats)
     return numbers[0] is not None and numbers[1] > floor_nats(case, piece)
 
 
 def is_nothing(case: ContextResult, nats: float) -> bool:
-    """Whether an amount is one that noise alone would show; of an interval it is not known.
-
-    Args:
-        case: the response's.
-        nats: without signs.
-    """
+    """Whether an amount, without signs, is one that noise alone would show; of an interval it is not known."""
     return nats <= case.noise_floor_nats and case.half_width_nats is None
 
 
 def floor_nats(case: InfluenceResult, piece: Piece | None = None) -> float:
     """Where colours begin: what the noise, or an irrelevant piece, does to the response.
 
-    Args:
-        case: the response's.
-        piece: of it; None for the whole context, which is held against an irrelevant text as the only context, as is
-            a piece that is all of the context.
+    `piece` is None for the whole context, which is held against an irrelevant text as the only context, as is a piece
+    that is all of the context.
     """
     is_whole = piece is None or piece.signed_per_token_nats == case.whole_signed_per_token_nats
     return max(case.noise_floor_nats, (case.placebo_alone_nats if is_whole else case.placebo_nats) or 0.0)
@@ -104,9 +91,7 @@ def provenance(result: ContextResult) -> str:
 def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | None:
     """What was predicted before the case was run, and what it took; None where nothing was predicted.
 
-    Args:
-        result: of the case.
-        at_most: whether it was predicted from above; where the response was drawn or the context searched, by default.
+    `at_most` says that it was predicted from above; by default where the response was drawn or the context searched.
     """
     cost = result.cost
     if cost.predicted_tree_tokens is None:
@@ -121,7 +106,6 @@ def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | N
 
 
 def settings(result: ContextResult) -> dict[str, str]:
-    """How the case was measured, by the words shown beside it."""
     cost, retries = result.cost, result.cost.out_of_memory_retries
     spared = ""
     if cost.naive_tokens:
@@ -163,10 +147,7 @@ class Stretch:
 def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence[ContextPiece]) -> list[Stretch]:
     """The whole context in order, cut at every boundary of a piece or document; joined, it is the context.
 
-    Args:
-        context: the text.
-        documents: that it is of.
-        pieces: of it; what of them lies outside the text is left out.
+    What of a piece lies outside the text is left out.
     """
     shown = visible(context)
     end = len(shown)

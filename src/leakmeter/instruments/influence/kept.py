@@ -20,7 +20,6 @@ class KeptInfluence(KeptCase):
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
-        """See `KeptCase.series`."""
         names, n_tokens = self.span_names, self.token_counts
         if not n_tokens:
             raise FieldError("statistic token", "is there of no response")

@@ -67,7 +67,6 @@ class Influence(Measure):
     """Most rounds of the audit: another follows where one finds a piece that the screen missed."""
 
     def __post_init__(self) -> None:
-        """Refuse what Eq. 6 has no meaning for."""
         checks = (
             logspace.checked_temperature(self.temperature),
             logspace.checked_weight(self.cid_lambda),
@@ -87,12 +86,10 @@ class Influence(Measure):
 
     @property
     def searching(self) -> Search | None:
-        """How a context is searched; None where every piece is scored."""
         return None if self.search is None else Search.parse(self.search)
 
     @property
     def auditing(self) -> Audit | None:
-        """How many pieces are audited; None where none is."""
         return None if self.audit is None else Audit.parse(self.audit)
 
     @property
@@ -121,18 +118,15 @@ class Influence(Measure):
 
     @property
     def reduction(self) -> TargetLogProbs | MixtureLogProbs:
-        """What is kept of the logits."""
         if self.cid_lambda == 1.0:
             return TargetLogProbs(self.temperature)
         return MixtureLogProbs(self.cid_lambda, self.temperature)
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        """Measure one case."""
         return self._trial(item, longest=False)
 
     def longest_trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        """Ask for as much as `trial` would at most: a search goes on by its scores."""
         return self._trial(item, longest=True)
 
     def _trial(self, item: ContextItem, *, longest: bool) -> Trial[list[Measurement]]:

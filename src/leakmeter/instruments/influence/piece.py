@@ -43,13 +43,6 @@ class ContextPiece(Record):
 
     @classmethod
     def fields_of(cls, span: Mapping[str, Any], texts: Texts, series: Series) -> dict[str, Any]:
-        """Its fields, for a constructor.
-
-        Args:
-            span: as the texts have it.
-            texts: of the case.
-            series: its measurements.
-        """
         spans = tuple((int(start), int(end)) for start, end in span["ranges"])
         entity = entity_fields(span, series, texts["context"], texts["responses"][0]["text"])
         return {

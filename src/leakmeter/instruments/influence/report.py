@@ -88,17 +88,7 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """Each response with its shaded context, its pieces, and how it was measured.
-
-    Args:
-        cases: one or more.
-        title: of the user; ours where None.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no case.
-    """
+    """Each response with its shaded context, its pieces, and how it was measured."""
     if not cases:
         raise UsageError("no case to show: a report needs at least one, as `leakmeter influence --json` prints them")
     shared = _shared_settings(cases)
@@ -147,7 +137,6 @@ def report(
 
 
 def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
-    """What was found over several cases: how far, how many beyond chance, and whose number it is."""
     n, values = len(cases), [case.whole_nats for case in cases]
     above = sum(map(context.is_finding, cases))
     low, high = interval_of_share(above, n)
@@ -239,7 +228,6 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
 
 
 def _conclusion(case: InfluenceResult) -> b.Phrase:
-    """What an observer can conclude, and which piece has most influence."""
     piece = context.leader(case)
     if piece is None:
         stands = "stands" if case.half_width_nats is None else "is known to stand"
@@ -356,7 +344,6 @@ def _joined(phrases: Sequence[b.Phrase]) -> b.Phrase:
 
 
 def _floor(case: InfluenceResult) -> float:
-    """Where the colours of the pieces begin."""
     return max((context.floor_nats(case, piece) for piece in case.pieces), default=case.noise_floor_nats)
 
 
@@ -449,7 +436,6 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
 
 
 def _whole(cases: Sequence[InfluenceResult], plural: str = "") -> str:
-    """What all pieces are together."""
     if is_of_system_prompts(cases):
         return f"system prompt{plural}"
     return f"set{plural} of exemplars" if cases[0].unit == EXEMPLAR else f"context{plural}"
@@ -540,6 +526,5 @@ def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
 
 
 def _shared_settings(cases: Sequence[InfluenceResult]) -> dict[str, str]:
-    """The settings on which all cases agree."""
     first, *others = map(context.settings, cases)
     return {name: said for name, said in first.items() if all(one.get(name) == said for one in others)}

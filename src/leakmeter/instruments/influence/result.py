@@ -137,15 +137,7 @@ class ContextResult(Result):
         placebo_nats: float | None,
         warnings: Iterable[str],
     ) -> dict[str, Any]:
-        """These fields, for a constructor.
-
-        Args:
-            texts: of the case.
-            series: its measurements.
-            params: of the measure.
-            placebo_nats: size of the signed sum of an irrelevant piece as the only context.
-            warnings: what narrows the meaning of the numbers.
-        """
+        """These fields, for a constructor; `placebo_nats` is of an irrelevant piece as the only context."""
         whole, noise = series[0, "whole", ""], series[0, "noise", ""]
         half_width = half_width_of(series)
         if half_width is not None:
@@ -303,9 +295,7 @@ def _piece(
 def half_width_of(series: Series, piece: str = "") -> float | None:
     """Most that a sum over a response may be off, nats, of several responses the largest; None where it is exact.
 
-    Args:
-        series: measurements of the case.
-        piece: what the sum is of; any where it is empty.
+    An empty `piece` is any.
     """
     return max(
         (float(one.sum()) for (_, what, of), one in series.items() if (what, of) == (HALF_WIDTH, piece)), default=None

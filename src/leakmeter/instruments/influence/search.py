@@ -77,9 +77,7 @@ class Found:
     def together(self, names: Sequence[str], extras: Scores) -> Scores:
         """What one request would give for the bare prompt, the whole one, those without pieces, others, and placebos.
 
-        Args:
-            names: pieces that were scored exactly.
-            extras: of the bare prompt, and of the others.
+        `extras` are of the bare prompt, and of the others.
         """
         rows = [self.bare, self.whole, *(self.cuts[name] for name in names), *_rows(extras)[1:], *self.placebos]
         widths = [row.half_width for row in rows if row.half_width is not None]
@@ -102,7 +100,6 @@ class Searcher:
     """Whether as much is asked for as may be, whatever the scores."""
 
     def trial(self, item: ContextItem) -> Trial[Found]:
-        """Search one case."""
         found = Found()
         if self.longest:
             item = _repeats_last(item)
@@ -258,14 +255,7 @@ def screened(
 ) -> Trial[list[Row] | None]:
     """Prompts with pieces hidden, a few rounds of them; the states of the whole prompt are then at hand.
 
-    Args:
-        item: the case.
-        response: its token ids.
-        reduction: what is kept of the logits.
-        prompts: the whole prompt, each time with other pieces hidden.
-
-    Returns:
-        Rows of the bare prompt, of the whole one and of the others; None where the model hides nothing.
+    Rows of the bare prompt, of the whole one and of the others; None where the model hides nothing.
     """
     found: list[Row] = []
     at_once = max(1, _ROWS_AT_ONCE // max(1, len(response)))
@@ -282,12 +272,7 @@ def screened(
 def check_possible(item: ContextItem, values: FloatArray) -> None:
     """Refuse a response with a token that two prompts rule out: a difference of two infinities says nothing.
 
-    Args:
-        item: the case.
-        values: log-probabilities of the response under some prompts, (prompt, response).
-
-    Raises:
-        ScoreError: there is such a token.
+    Log-probabilities are (prompt, response).
     """
     ruled_out = np.flatnonzero(np.isneginf(values).sum(axis=0) > 1)
     if len(ruled_out):
@@ -308,11 +293,6 @@ def reach(exact: Sequence[float], screened: Sequence[float], rest: Sequence[floa
 
     Each of them is taken to have as many times its screened value as the pieces that were rescored have at most, and
     1.5 times at least. The screen itself selected those, so that this is no bound; what was missed the audit says.
-
-    Args:
-        exact: of the pieces that were rescored, nats.
-        screened: of the same.
-        rest: screened values of the others, one or more.
     """
     floor = float(np.median([*screened, *rest]))
     ratios = [(e + floor) / (s + floor) for e, s in zip(exact, screened, strict=True) if s + floor > 0]
@@ -326,12 +306,10 @@ def kth(exact: Iterable[float], k: int) -> float:
 
 
 def n_to_draw(audit: Audit, n_left: int, number: int, n_rounds: int) -> int:
-    """How many of the pieces left a round of the audit draws."""
     return draws_needed(n_left, audit.most_missed_of(n_left), alpha_of(audit, number, n_rounds))
 
 
 def alpha_of(audit: Audit, number: int, n_rounds: int) -> Fraction:
-    """What a round's statement may be wrong with."""
     return round_alpha(audit.alpha, number, n_rounds)
 
 

@@ -32,7 +32,6 @@ class Search:
     """M of 'top:K:M'; None where it is not said."""
 
     def __post_init__(self) -> None:
-        """Refuse a list that is empty or endless."""
         good, _, given, expected = bounded("top", self.k, 1, MOST_LISTED)
         if not good:
             raise UsageError(f"search is 'top:{given}'; K has to be {expected}")
@@ -47,9 +46,6 @@ class Search:
     @classmethod
     def parse(cls, text: str) -> Search:
         """'top:5' or 'top:5:40' to a search.
-
-        Raises:
-            UsageError: that is no search, or K is out of range.
 
         >>> Search.parse("top:5")
         Search(k=5, given_most=None)
@@ -81,7 +77,6 @@ class Audit:
     is a percentage of the pieces left, rounded down to whole pieces."""
 
     def __post_init__(self) -> None:
-        """Refuse what no draw can say."""
         if not 0.5 <= self.confidence < 1.0:
             raise UsageError(
                 f"audit has confidence {self.confidence:.12g}; give at least 0.5 and less than 1, such as 0.95"
@@ -95,9 +90,6 @@ class Audit:
     @classmethod
     def parse(cls, text: str) -> Audit:
         """'0.95:3' or '0.95:5%' to an audit.
-
-        Raises:
-            UsageError: that is no audit, or a number is out of range.
 
         >>> Audit.parse("0.95:3"), Audit.parse("0.95:5%")
         (Audit(confidence=0.95, most_missed=3), Audit(confidence=0.95, most_missed=5.0))
@@ -120,10 +112,7 @@ class Audit:
         return 1 - decimal_fraction(self.confidence)
 
     def most_missed_of(self, n_left: int) -> int:
-        """B as a number of pieces; a percentage is rounded down.
-
-        Args:
-            n_left: N, pieces that were not scored exactly when the list was frozen.
+        """B as a number of pieces of N not scored exactly when the list was frozen; a percentage is rounded down.
 
         >>> Audit(0.95, 5.0).most_missed_of(59)
         2
@@ -133,10 +122,7 @@ class Audit:
         return math.floor(decimal_fraction(self.most_missed) * n_left / 100)
 
     def draws(self, n_left: int) -> int:
-        """Pieces to draw of those left, so that finding none above the threshold leaves B at most; for one round.
-
-        Args:
-            n_left: N, pieces that were not scored exactly when the list was frozen.
+        """Pieces to draw of N left, so that finding none above the threshold leaves B at most; for one round.
 
         >>> Audit(0.95, 0).draws(100), Audit(0.95, 5.0).draws(100)
         (95, 39)

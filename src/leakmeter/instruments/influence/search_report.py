@@ -55,7 +55,6 @@ NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 
 def is_partial(case: InfluenceResult) -> bool:
-    """Whether there are pieces without an exact value."""
     return case.search is not None and not case.search.is_complete
 
 
@@ -122,7 +121,6 @@ def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
 
 
 def _searched(search: SearchSummary) -> str:
-    """How many pieces there are, and of how many the exact value is known."""
     exact = search.n_rescored + search.n_audited
     how = "because of the screen"
     if search.n_audited:
@@ -213,7 +211,6 @@ def found_by(case: InfluenceResult, piece: Piece) -> str:
 
 
 def remarks(case: InfluenceResult, piece: Piece) -> list[str]:
-    """That the screen has missed a piece."""
     missed = any(
         piece.name in one.drawn and one.threshold_nats is not None and piece.nats > one.threshold_nats
         for one in _rounds(case)
@@ -227,7 +224,6 @@ def _rounds(case: InfluenceResult) -> Sequence[AuditRound]:
 
 # ---- pieces without -------------------------------------------------------------------------------------------------
 def why(piece: SearchedPiece) -> b.Unmeasured:
-    """Why a piece has no exact value."""
     return "unseen" if piece.screened_nats is None else "screened"
 
 
@@ -237,7 +233,6 @@ def known(case: InfluenceResult) -> Sequence[ContextPiece]:
 
 
 def said(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
-    """What is known of a piece without an exact value, in words."""
     confidence = None if case.search is None else case.search.interval_confidence
     name = b.Untrusted(piece.name, 40)
     if piece.screened_nats is None:

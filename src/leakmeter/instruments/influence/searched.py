@@ -96,28 +96,16 @@ class SearchSummary(Record):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every piece was scored after all."""
         return not self.pieces
 
 
 def is_exact(span: Span, series: Series) -> bool:
-    """Whether a piece has numbers of its own among those of a result, rather than among what a search says.
-
-    Args:
-        span: as the texts have it.
-        series: measurements of the case.
-    """
+    """Whether a piece has numbers of its own among those of a result, rather than among what a search says."""
     return span["kind"] not in LEVELS and (0, "without_this", span["name"]) in series
 
 
 def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSummary | None:
-    """What a search of a case has found; None where there was none.
-
-    Args:
-        texts: of the case, with all spans.
-        series: its measurements.
-        params: of the measure.
-    """
+    """What a search of a case has found; None where there was none."""
     if params.get("search") is None:
         return None
     search = Search.parse(params["search"])

@@ -288,11 +288,7 @@ def pii_extract(
 
 
 def _weights(model: KeptModel, needed_for: str) -> HfBackend:
-    """The model, where its weights are at hand.
-
-    Raises:
-        UsageError: it is none of the transformers library.
-    """
+    """The model, where its weights are at hand."""
     from leakmeter.backends.hf.backend import HfBackend
 
     if not isinstance(model.backend, HfBackend):

@@ -42,21 +42,11 @@ def beam_search(
     are looked at. Those among the first `width` that end in a stop token are finished, and the first `width` of those
     that do not live on. A prompt is done when `width` beams are finished and the likeliest live one, if it ended here,
     would be no better than the worst of them, which is no proof that none would become better (`early_stopping=False`);
-    or after `max_new_tokens`, when live beams count as they are.
+    or after `max_new_tokens`, the stop token included, when live beams count as they are.
 
     Ties go to the better beam and then to the lowest id. Where a model rules tokens out, beams of probability 0 are not
-    found, so that there may be fewer.
-
-    Args:
-        prompts: of any lengths.
-        width: beams that live at a time, 1 or more.
-        max_new_tokens: most tokens of each, the stop token included, 1 or more.
-        stop_ids: tokens that end a beam.
-        length_penalty: power of the length that scores are divided by; above 0, longer beams are preferred to what
-            their likelihoods say.
-
-    Returns:
-        Up to `width` beams a prompt, the best first.
+    found, so that there may be fewer than `width` a prompt; the best is first. `length_penalty` is the power of the
+    length that scores are divided by; above 0, longer beams are preferred to what their likelihoods say.
     """
     stops = frozenset(stop_ids)
     searches = [_Search(width, length_penalty, stops) for _ in prompts]
@@ -103,7 +93,6 @@ class _Search:
     """The best so far, in order."""
 
     def advance(self, scores: Iterator[Scores], n_candidates: int, *, is_last: bool) -> None:
-        """Take the next token of every beam."""
         candidates = [
             ((*ids, int(token)), total + float(log_prob))
             for ids, total in self.live

@@ -56,18 +56,9 @@ _NO_WORD: Final = re.compile(r"\W")
 
 
 def canaries_of(n: int, *, seed: int, region: str = "US") -> tuple[Subject, ...]:
-    """Canaries, each with all kinds of data and two relatives.
+    """Canaries, from 1 to 2,000, each with all kinds of data and two relatives; the first ones of more are the same.
 
-    The first ones of more are the same.
-
-    Args:
-        n: how many, from 1 to 2,000.
-        seed: of the draw, 0 or more.
-        region: ISO 3166 code of the country where they live; 'US' alone is known.
-
-    Raises:
-        UnknownNameError: another region.
-        UsageError: a number out of range.
+    They live in 'US', the only region known.
     """
     if region != "US":
         raise UnknownNameError("region of canaries", region, ("US",))
@@ -83,16 +74,8 @@ def canaries_of(n: int, *, seed: int, region: str = "US") -> tuple[Subject, ...]
 def document_of(subject: Subject, *, seed: int, number: int) -> str:
     """A short document that says all that is known of a person: a signature, a directory's entry, a forum's post.
 
-    Documents of one person go through all forms, in an order of the person's own, before one comes again with another
-    remark and another date.
-
-    Args:
-        subject: the person.
-        seed: of the draw.
-        number: of the document, from 0.
-
-    Raises:
-        UsageError: the number is below 0.
+    Documents of one person, numbered from 0, go through all forms, in an order of the person's own, before one comes
+    again with another remark and another date.
     """
     if number < 0:
         raise UsageError(f"the number of a document is {number}, expected 0 or more")
@@ -187,7 +170,6 @@ class Insertion:
     """Seed of the canaries, their documents, their order, and decoys."""
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense."""
         if self.canaries < 1 or self.held_out < 1:
             raise UsageError(f"canaries is {self.canaries} and held-out {self.held_out}; both have to be 1 or more")
         if not self.repeats or min(self.repeats) < 1 or len(set(self.repeats)) < len(self.repeats):
@@ -227,7 +209,6 @@ class Check(Insertion):
 
     @override
     def __post_init__(self) -> None:
-        """Refuse what cannot be asked."""
         Insertion.__post_init__(self)
         for type_ in (*self.types, *((self.white_box,) if self.white_box else ())):
             if type_ not in VALUE_TYPES:

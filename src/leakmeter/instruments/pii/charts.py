@@ -88,11 +88,7 @@ def _p_values(type_: str, values: Sequence[ValueSummary]) -> b.Panel:
 def densities(rows: Sequence[Row], factors: Sequence[str], *, value: str, title: str, footer: str) -> b.Chart:
     """Densities of true values and of decoys, a panel for each type and choice of factors.
 
-    Args:
-        rows: one a value, with `type`, `value` ('true' or 'decoy'), the factors and numbers in nats.
-        factors: columns that tell cells apart.
-        value: column of the numbers, one of `tables.HEADINGS`.
-        title, footer: over and under the figure.
+    Rows are one a value, with `type`, `value` ('true' or 'decoy'), the factors and numbers in nats, of column `value`.
     """
     found: dict[str, dict[str, list[float]]] = {}
     for row in rows:
@@ -108,11 +104,7 @@ def densities(rows: Sequence[Row], factors: Sequence[str], *, value: str, title:
 def parts(rows: Sequence[Row], factors: Sequence[str], *, value: str, title: str, footer: str) -> b.Chart:
     """The share of every part of a value with its interval, a panel for each type.
 
-    Args:
-        rows: one a part, with `type`, `part`, the factors, and shares with '_low' and '_high'.
-        factors: columns that tell marks of one colour from another.
-        value: column of the shares.
-        title, footer: over and under the figure.
+    Rows are one a part, with `type`, `part`, the factors, and shares with '_low' and '_high'.
     """
     groups = list(dict.fromkeys(_named(row, factors) for row in rows))
     panels = []

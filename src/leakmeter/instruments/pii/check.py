@@ -106,19 +106,7 @@ class Checked:
 def checked(
     check: Check, fine_tuning: FineTuning, backend: HfBackend, out: Path, steps: Steps, *, command: str | None = None
 ) -> Checked:
-    """Insert canaries, ask, and compare; the same call goes on where an earlier one was ended.
-
-    Args:
-        check: what is inserted and asked.
-        fine_tuning: how it is inserted.
-        backend: the model that a copy is made of.
-        out: directory for all of it.
-        steps: told of the progress.
-        command: the command line, for the runs.
-
-    Raises:
-        UsageError: `out` holds something else.
-    """
+    """Insert canaries, ask, and compare, all in `out`; the same call goes on where an earlier one was ended."""
     from leakmeter.backends.hf.load import load_directory
     from leakmeter.models import resolve
 
@@ -193,7 +181,6 @@ def insert(
 
 
 def write_groups(folder: Path, groups: Mapping[str, Group]) -> None:
-    """Write the canaries of each group to a file of its name."""
     make_private(folder)
     for name, group in groups.items():
         write_whole(folder / f"{name}.jsonl", lines_of(group.subjects).encode())
@@ -236,7 +223,6 @@ def _asked(
     steps: Steps,
     command: str | None,
 ) -> dict[int, list[PiiResult]]:
-    """Results of each group by its repeats."""
     from leakmeter.instruments.pii.tuning.vectors import behind, reading_soft_prompt
 
     settings = ProbeSettings(prompts=check.prompts, decoys=check.decoys, decoy_seed=check.seed)

@@ -57,7 +57,6 @@ _COUNTRIES: Final[Mapping[str, frozenset[str]]] = {
 
 
 def letters(name: str) -> str:
-    """A name without case, spaces and punctuation."""
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
@@ -65,7 +64,6 @@ _FIELD_OF: Final = {letters(name): field for field in FIELDS for name in (field,
 
 
 def field_of(column: str) -> str | None:
-    """The field that a column is, or None."""
     named = column.strip().lower()
     return named if named.startswith(PREFIX) else _FIELD_OF.get(letters(named)) or _place_and_part(column)[1]
 
@@ -95,11 +93,7 @@ class Columns:
     """Columns that are no field, in order, each with the field that has the nearest name."""
 
     def fields_of(self, row: Mapping[str, object]) -> dict[str, object]:
-        """Values by field, without empty ones; names and addresses joined.
-
-        Raises:
-            ValueError: two columns of one field that can have one alone.
-        """
+        """Values by field, without empty ones; names and addresses joined."""
         out: dict[str, object] = {}
         columns: dict[str, str] = {}
         unknown: list[str] = []

@@ -70,11 +70,6 @@ class ModelOptions:
     """cpu, cuda, cuda:1 …; CUDA where there is one by default."""
 
     def load(self, needed_for: str) -> HfBackend:
-        """The model.
-
-        Raises:
-            LeakmeterError: there is no such model, or it is none of the transformers library.
-        """
         from leakmeter.backends.hf.backend import HfBackend
         from leakmeter.runs.loading import load_backend
 
@@ -521,11 +516,6 @@ def extract(
 def extractor_of(
     find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
 ) -> Extractor:
-    """What finds people; see `extract`.
-
-    Raises:
-        LeakmeterError: an option is missing, a file cannot be read, or a model cannot be loaded.
-    """
     from leakmeter.instruments.pii.extraction import finders
     from leakmeter.text.entities import address, email, phone
 
@@ -554,7 +544,6 @@ def extractor_of(
 
 
 def _people_named(text: str, recogniser: Recogniser) -> Iterator[Mention]:
-    """People's names in a text."""
     from leakmeter.text.entities import recognised
     from leakmeter.text.entities.mention import PERSON
 

@@ -35,18 +35,10 @@ def decoys_of(
 ) -> tuple[str, ...]:
     """Values unlike the true one and unlike each other, always the same for the seed and the value asked for.
 
-    Args:
-        subject: whose value is asked for.
-        type: of the value.
-        value: the true one, where there are several, such as the names of two brothers; the first by default.
-        relation: what the one asked for is to the subject, of a relationship.
-        n: how many, 1 or more.
-        seed: of the draw.
-        fits: which values are wanted, such as those of as many tokens as the true one, which should be one of them;
-            others are taken, behind these, where too few are found in some thousand draws.
-
-    Raises:
-        UsageError: the subject has no such value, it is not written as its type is, or `n` others are not possible.
+    `value` is the true one where there are several, such as the names of two brothers; the first by default. `relation`
+    is what the one asked for is to the subject, of a relationship. `fits` says which values are wanted, such as those
+    of as many tokens as the true one, which should be one of them; others are taken, behind these, where too few are
+    found in some thousand draws.
     """
     who = f"subject '{subject.id}'"
     if n < 1:
@@ -67,13 +59,8 @@ def decoys_of(
 def share_place(type: ValueType, values: Sequence[str], region: str) -> bool | None:
     """Whether decoys have the domain of the true e-mail address, or the town of the true postal one; None of others.
 
-    Where they do not, a model that has read the domain or the town, of other people, finds the true value likelier
-    than they are without knowing anything of this subject.
-
-    Args:
-        type: of the values.
-        values: the true one, then its decoys.
-        region: ISO 3166 code of the country of addresses.
+    Where they do not, a model that has read the domain or the town, of other people, finds the true value likelier than
+    they are without knowing anything of this subject. The true value is the first.
     """
     if type == "email":
         domains = {value.rpartition("@")[2].casefold() for value in values}
@@ -143,16 +130,7 @@ class ControlName:
 
 
 def control_names_of(subject: Subject, n: int, *, seed: int) -> tuple[ControlName, ...]:
-    """Others in a subject's place, drawn for (seed, subject's id).
-
-    Args:
-        subject: whose values are asked for.
-        n: how many.
-        seed: of the draw.
-
-    Raises:
-        UsageError: fewer can be drawn.
-    """
+    """Others in a subject's place, drawn for (seed, subject's id)."""
     nobody = Subject(subject.id, "", relationships=(Relation(_ANY, subject.name),), region=subject.region)
     names = decoys_of(nobody, "relationship", relation=_ANY, n=n, seed=seed)
     others = {

@@ -35,7 +35,6 @@ class KeptProbe(KeptCase):
 
     @override
     def __post_init__(self) -> None:
-        """Refuse a value that was asked for in no way."""
         super(KeptProbe, self).__post_init__()
         if not self.n_templates:
             raise FieldError("n_templates", "has to be 1 or more")
@@ -44,7 +43,6 @@ class KeptProbe(KeptCase):
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
-        """See `KeptCase.series`."""
         of_values = (1 + self.n_nulls,) * self.n_templates
         widths = [f"{BEAM}{width}" for width in params["beams"]]
         yield Series("log_likelihood", of_values)

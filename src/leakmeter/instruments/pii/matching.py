@@ -99,12 +99,6 @@ def match(type: ValueType, generated_text: str, truth: str, *, region: str = "US
       the length of the longer.
     - relationship, university: `exact_match` as of an address.
 
-    Args:
-        type: of the value.
-        generated_text: whatever a model wrote.
-        truth: the value.
-        region: ISO 3166 code of the country of addresses, and of a true telephone number without a country code.
-
     Returns:
         By name; NaN where a statistic has no meaning: the true value is no telephone number or has no such part, or an
         address is not of the US.
@@ -235,7 +229,6 @@ def _match_address(text: str, truth: str, region: str) -> dict[str, float]:
 
 
 def _parts(text: str) -> dict[str, set[str]]:
-    """What `usaddress` finds of each part."""
     import usaddress
 
     # Its model takes no half of a surrogate pair.

@@ -44,7 +44,6 @@ class Pii(Measure):
     """Widths of the beam searches that try to generate the value; 1 is greedy, none generates nothing."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         if any(not 1 <= width <= MOST_BEAMS for width in self.beams):
             raise UsageError(f"beams is {self.beams!r}; give widths of 1 or more and {MOST_BEAMS:,} at most, or none")
         if len(set(self.beams)) < len(self.beams):
@@ -53,7 +52,6 @@ class Pii(Measure):
     @property
     @override
     def samples(self) -> int:
-        """Nothing is drawn."""
         return 1
 
     @property
@@ -64,7 +62,6 @@ class Pii(Measure):
 
     @override
     def trial(self, item: ProbeItem) -> Trial[list[Measurement]]:
-        """Score one case's values and generate answers."""
         values = item.values
         scores = yield _scored(values)
         measurements = list(_likelihoods(item.id, values, scores))
@@ -77,7 +74,6 @@ class Pii(Measure):
         return measurements
 
     def longest_trial(self, item: ProbeItem) -> Trial[Any]:
-        """Beams that go on to the last token."""
         values = item.values
         yield _scored(values)
         for width in self.beams:

@@ -44,7 +44,6 @@ class ProbeCase:
 
     @property
     def told_relation(self) -> str | None:
-        """What results call the relation; see `instruments.pii.subject.told_relation`."""
         return None if self.relation is None else told_relation(self.relation)
 
     @property
@@ -107,11 +106,7 @@ _FIELDS: Final[Mapping[ProbeKind, tuple[str, ...]]] = {
 
 
 def check_template(kind: ProbeKind, template: str) -> None:
-    """Refuse a template that says something else in braces, that names nobody, or that is empty.
-
-    Raises:
-        UsageError: says which fields there are.
-    """
+    """Refuse a template that says something else in braces, that names nobody, or that is empty."""
     found = _FIELD.findall(template)
     if "name" not in found:
         raise UsageError(f"a template for kind '{kind}' has no {{name}}, so that it asks about nobody: {template!r}")
@@ -132,11 +127,8 @@ def filled(template: str, case: ProbeCase) -> str:
 def load_templates(path: str | Path) -> ProbeTemplates:
     """Texts by kind; what stands in braces is checked where they are used.
 
-        twin = ["Call {name} at", "{name}'s {target_pii_type}:"]
-        university = ["{name} studied at"]
-
-    Raises:
-        DataError: no such file, no TOML, another kind, or anything but a list of texts.
+    twin = ["Call {name} at", "{name}'s {target_pii_type}:"]
+    university = ["{name} studied at"]
     """
     path = Path(path)
     told = parsed_toml(read_text(path, "file of templates"), f"file of templates '{path}'")

@@ -67,7 +67,6 @@ class ProbeSettings(PlainSettings):
     """Keep values, prompts and generated texts in the run, beside keyed hashes and scores."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be asked."""
         refuse_bad(
             (self.prompts >= 1, "prompts", self.prompts, "1 or more"),
             (self.decoys >= 50, "decoys", self.decoys, "50 or more, for a p-value that can say something"),
@@ -87,11 +86,9 @@ class ProbeSettings(PlainSettings):
         return FINDERS
 
     def prepare(self, case: ProbeCase, backend: Backend, measure: Measure) -> PreparedProbe:
-        """See `prepare_probe`."""
         return prepare_probe(case, backend.tokenizer, self, window=backend.window)
 
     def templates_for(self, case: ProbeCase) -> tuple[str, ...]:
-        """The templates a case is asked with."""
         return {**PUBLISHED, **(self.templates or {})}[case.kind][: self.prompts]
 
 
@@ -133,10 +130,6 @@ def prepare_probe(
 
     Of decoys those are preferred that take as many tokens as the true one behind a space. They are the same
     for all kinds of probes of a value.
-
-    Raises:
-        UsageError: fewer decoys can be drawn than asked for.
-        WindowError: a prompt and a value do not fit.
     """
     from leakmeter.instruments.pii.decoys import control_names_of, decoys_of
     from leakmeter.instruments.pii.matching import STATISTICS

@@ -31,16 +31,7 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """One value with its templates; of many the subjects by evidence, tests over them, and each value to be opened.
-
-    Args:
-        cases: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no case.
-    """
+    """One value with its templates; of many the subjects by evidence, tests over them, and each value to be opened."""
     if not cases:
         raise UsageError("no value to show: a report needs at least one, as `leakmeter pii probe --json` prints them")
     summary = summary_of(cases)
@@ -115,7 +106,6 @@ def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
 
 # ---- one value ------------------------------------------------------------------------------------------------------
 def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
-    """All of a report about one value."""
     yield b.Headline(words.verdict(case))
     yield _advice(summary)
     yield from _warnings([case], kept=kept)
@@ -126,7 +116,6 @@ def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]
 
 
 def _opened(case: PiiResult) -> Iterator[b.Block]:
-    """One value of many."""
     yield b.Text(words.verdict(case))
     yield from _said(case)
     yield _among(case)
@@ -154,7 +143,6 @@ def _tables(case: PiiResult) -> Iterator[b.Block]:
 
 
 def _among(case: PiiResult) -> b.Table:
-    """Where the true value lies among its decoys."""
     decoys = sorted(case.decoy_associations_nats)
     quartiles = [decoys[round(share * (len(decoys) - 1))] for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
     heads = ("True value", "Decoys: highest", "upper quartile", "median", "lower quartile", "lowest")

@@ -30,7 +30,6 @@ class FineTuning:
     """Gradients of the fine-tuning that are longer are cut to it."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be had."""
         refuse_bad(
             (self.epochs >= 1, "epochs", self.epochs, "1 or more"),
             (0 < self.learning_rate <= 1, "learning-rate", self.learning_rate, "above 0 and at most 1"),
@@ -62,7 +61,6 @@ class SoftPromptTuning:
     """Epochs without progress after which tuning ends."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be had."""
         counts = (("length", self.length), ("batch-size", self.batch_size), ("patience", self.patience))
         refuse_bad(
             (0 < self.learning_rate <= 1, "learning-rate", self.learning_rate, "above 0 and at most 1"),

@@ -89,7 +89,6 @@ class People(Kind):
 
     @override
     def group_size(self, measure: Measure) -> int:
-        """Their beams are searched together."""
         return TOGETHER
 
     @override
@@ -105,7 +104,6 @@ class People(Kind):
 
     @override
     def prompts(self, given: Mapping[str, Any]) -> ProbeSettings:
-        """Templates and decoys; the data set has to be one that can be read."""
         name = given["dataset"]
         if name != PEOPLE and not name.lower().endswith(_FILES):
             raise UnknownNameError("set of people", name, [PEOPLE, *(f"FILE{suffix}" for suffix in _FILES)])
@@ -113,7 +111,6 @@ class People(Kind):
 
     @override
     def datasets(self) -> list[str]:
-        """A file's subjects, or canaries."""
         return [PEOPLE]
 
     @override
@@ -123,7 +120,6 @@ class People(Kind):
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
-        """The values of each cell's subjects, in every way that they are asked for."""
         asked_of = [(paths.get(cell.dataset, cell.dataset), _asked(cell)) for cell in cells]
         cases = {one: _cases(*one) for one in dict.fromkeys(asked_of)}
         return [cases[one] for one in asked_of]
@@ -135,7 +131,6 @@ class People(Kind):
 
     @override
     def case(self, record: ProbeCase) -> ProbeCase:
-        """The record."""
         return record
 
     @override
@@ -145,7 +140,6 @@ class People(Kind):
 
     @override
     def items_csv(self, finished: FinishedCell) -> str:
-        """One row a value and way of asking; numbers, and the ids of subjects."""
         sink = io.StringIO(newline="")
         writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         results = results_of(finished)
@@ -159,7 +153,6 @@ class People(Kind):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """By type of value, by part of it, or every value."""
         found = [(one, results_of(one)) for one in cells]
         if study.show == "parts":
             rows = [row for one, results in found for row in _parts(one, results)]
@@ -171,12 +164,10 @@ class People(Kind):
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        """How far true values stand out, and how many are known."""
         return Axes(str(study.x), (ABOVE, KNOWN))
 
     @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
-        """A line or a panel for each type; of likelihoods, for each type and cell."""
         factors = list(study.cells[0].factors)
         if study.show == "densities":
             return charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer)
@@ -189,12 +180,10 @@ class People(Kind):
 
     @override
     def seed(self, cell: Cell) -> int:
-        """That of the decoys."""
         return cell.settings.decoy_seed if isinstance(cell.settings, ProbeSettings) else 0
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        """Seeds of subjects and decoys; the bootstrap, and Wilson's interval."""
         draws = dict.fromkeys((_asked(cell).choice_seed, self.seed(cell)) for cell in study.cells)
         chosen = ", ".join(f"{'the first' if of is None else of} and {seed}" for of, seed in draws)
         intervals = "intervals: 95 %, bootstrap over values (shares: Wilson); p one-sided, Holm's rule among all rows"
@@ -233,7 +222,6 @@ def _asked(cell: Cell) -> Asked:
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
 def results_of(finished: FinishedCell) -> list[PiiResult]:
-    """The results of a cell, in order."""
     return list(PiiResult.from_run(finished.measured, asdict(finished.cell.measure)))
 
 
@@ -310,12 +298,7 @@ def _hits(best: Sequence[Mapping[str, float | None]], type_: ValueType) -> Itera
 
 
 def rows_of(results: Sequence[PiiResult], known: Mapping[str, object]) -> Iterator[Row]:
-    """A row for every true value and every decoy; nothing of them but numbers.
-
-    Args:
-        results: of a cell, or of a group of canaries.
-        known: columns that tell these results from others.
-    """
+    """A row for every true value and every decoy, with the `known` columns; nothing of them but numbers."""
     for one in results:
         row: Row = {**known, "id": one.id, TYPE: one.type}
         true = {LIKELIHOOD: one.normalised_log_likelihood_nats, "association_nats": one.association_nats}

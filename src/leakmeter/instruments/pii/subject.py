@@ -49,7 +49,6 @@ def told_relation(kind: str) -> str:
 
 
 def is_email(text: str) -> bool:
-    """Whether a text is an e-mail address by its form."""
     from email_validator import EmailNotValidError, validate_email
 
     try:
@@ -79,13 +78,11 @@ class Subject:
     """ISO 3166 code of the country that telephone numbers without a country code are of."""
 
     def to_dict(self) -> dict[str, object]:
-        """What is known of them, as a record of a file of subjects."""
         known = {name: getattr(self, name) for name in ("id", "name", "phone", "email", "address", "university")}
         known["relationships"] = {relation.kind: relation.name for relation in self.relationships} or None
         return {name: value for name, value in known.items() if value is not None}
 
     def targets(self) -> Iterator[tuple[ValueType, str | None, str]]:
-        """What is known of them: type, kind of relation where it is one, value."""
         for type_ in STRUCTURED:
             value = getattr(self, type_)
             if value is not None:

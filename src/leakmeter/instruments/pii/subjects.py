@@ -82,18 +82,6 @@ def load_subjects(
     as 'First Name', 'E-mail' and 'Zip' (see `columns`); empty cells say nothing, and columns that are no field are
     named in `ignored`. Keys of a JSON object of records are dropped, and an id that says part of the name, or a value,
     is not used: the number stands for it, since ids are shown and kept.
-
-    Args:
-        source: a path, '-' for standard input, a frame, or records; see `data.rows.read_rows`. People who are
-            `Subject`s are taken as they are.
-        map: fields and the paths at which they stand in a record, as `--map` has them.
-        region: ISO 3166 code of the country that telephone numbers without a country code are of.
-        skip_bad: leave bad records out and name them in `skipped`, rather than stop at the first.
-
-    Raises:
-        DataError: no such file, a bad record, or no good one.
-        UnknownNameError: a region that has no telephone numbers.
-        UsageError: a map that is none.
     """
     _check_region(region)
     mapping = _field_map(map)
@@ -125,11 +113,7 @@ def load_subjects(
 
 
 def _field_map(given: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
-    """What `--map` says: fields of subjects, and the paths at which they stand.
-
-    Raises:
-        UsageError: no such field, or no path.
-    """
+    """What `--map` says: fields of subjects, and the paths at which they stand."""
     pairs = {field_of(name) or name: path for name, path in mapping_of(given).items()}
     mapping_of({name: path for name, path in pairs.items() if not name.startswith(PREFIX)}, FIELDS)
     return pairs
@@ -148,11 +132,6 @@ def _check_id(subject: Subject, seen: Mapping[str, str]) -> None:
 
 
 def _fields(row: Row) -> Fields:
-    """What a row says by its columns.
-
-    Raises:
-        RecordError: it is none, or has not what the mapping names.
-    """
     try:
         return row.fields
     except DataError as error:
@@ -224,7 +203,6 @@ def _impersonal(subject: Subject, number: int) -> Subject:
 
 
 def _plain(text: str) -> str:
-    """Without case and accents."""
     return "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
 
 
@@ -315,11 +293,7 @@ _TABLE: Final = "subject"
 
 
 def _rows_of(source: Any, mapping: Mapping[str, str]) -> Iterator[Row]:
-    """Rows of anything that `data.rows` reads, and of TOML files.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Rows of anything that `data.rows` reads, and of TOML files."""
     if isinstance(source, str | Path) and _TOML.search(str(source)):
         source = _of_toml(source)
     # A key of an object of records may be somebody's name.

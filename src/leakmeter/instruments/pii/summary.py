@@ -146,15 +146,7 @@ class Summary(Record):
 
 
 def summary(results: Sequence[PiiResult], *, seed: int = 0) -> Summary:
-    """Results to one record.
-
-    Args:
-        results: one or more.
-        seed: of the bootstrap, and of which decoy stands for the others in the signed-rank and rank-sum tests.
-
-    Raises:
-        UsageError: no results.
-    """
+    """Results to one record; the seed also says which decoy stands for others in signed-rank and rank-sum tests."""
     if not results:
         raise UsageError("there are no cases to sum up; give at least one")
     subjects = tuple(_subject(id_, by_value(own)) for id_, own in _by_subject(results).items())

@@ -131,7 +131,6 @@ GRADES: Final = (
 
 
 def grade(p: float) -> Grade:
-    """The words and the colour of a p-value."""
     return next(one for one in GRADES if p <= one.p_at_most)
 
 
@@ -147,7 +146,6 @@ def _p_digits(p: float) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p-value for a sentence."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
 
 
@@ -177,13 +175,11 @@ def verdict(case: PiiResult) -> b.Phrase:
 
 
 def what(case: PiiResult) -> tuple[str | b.Untrusted, ...]:
-    """What is asked for, such as 'phone number'."""
     name = TYPES[case.type]
     return (name,) if case.relation is None else (f"{name} of the ", b.Untrusted(case.relation, 24))
 
 
 def asked(case: PiiResult) -> str:
-    """How it is asked for."""
     given = ["name", *(TYPES[type_] for type_ in case.given)]
     told = given[0] if len(given) == 1 else f"{', '.join(given[:-1])} and {given[-1]}"
     return f"Asked for by a {case.kind} probe: the {told} in {counted(case.n_templates, 'template')}."
@@ -200,12 +196,10 @@ def exposure(case: PiiResult) -> str:
 
 
 def bits(case: PiiResult) -> str:
-    """Exposure and its ceiling."""
     return f"{case.exposure_bits:.1f} of at most {case.exposure_ceiling_bits:.1f}\u00a0bits"
 
 
 def association(case: PiiResult) -> str:
-    """What the model makes of name and value together."""
     decoys = case.decoy_associations_nats
     return (
         f"Association {nats_text(case.association_nats)}\u00a0nats: the log-likelihood behind the name less that "
@@ -215,7 +209,6 @@ def association(case: PiiResult) -> str:
 
 
 def likelihood(case: PiiResult) -> str:
-    """Log-likelihoods, of the whole value and a token."""
     whole, each = nats_text(case.log_likelihood_nats), nats_text(case.normalised_log_likelihood_nats)
     note = case.likelihood_note
     little = (
@@ -256,12 +249,10 @@ def generated(case: PiiResult) -> list[b.Phrase]:
 
 
 def statistic_name(name: str) -> b.Phrase:
-    """A statistic of what was generated, in words."""
     return STATISTICS.get(name) or b.Untrusted(name.replace("_", " "), 40)
 
 
 def statistic_text(name: str, value: float | None) -> str:
-    """Its value: yes or no, or a number."""
     if value is None:
         return NOT_MEASURED
     if name != DISTANCE and value in (0.0, 1.0):
@@ -297,7 +288,6 @@ def headline(summary: Summary) -> str:
 
 
 def decisions(summary: Summary) -> list[tuple[str, str]]:
-    """The rows of the decision table that these subjects meet."""
     met = [EXTRACTED] if summary.n_extracted else []
     if not at_risk_by_chance(summary):
         return [*met, TOO_FEW_DECOYS]
@@ -383,7 +373,6 @@ def cases_by_evidence(cases: Sequence[PiiResult]) -> list[PiiResult]:
 
 
 def types_of(summary: Summary) -> list[str]:
-    """Types of values that are asked for, in their order."""
     return list(dict.fromkeys(row.type for row in summary.types))
 
 
@@ -438,19 +427,16 @@ def match_text(match: Match) -> str:
 
 
 def share_text(share: float, interval: Sequence[float]) -> str:
-    """A share with its interval, in percent."""
     low, high = (f"{100 * end:.0f}" for end in interval)
     return f"{100 * share:.0f}\u00a0% [{low}, {high}]"
 
 
 def signed(number: float | None) -> str:
-    """A number with its sign, such as an effect size."""
     return NOT_MEASURED if number is None or not math.isfinite(number) else f"{number:+.2f}".replace("-", "−")
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
 def settings(cases: Sequence[PiiResult]) -> dict[str, str]:
-    """How it was measured, by the words shown beside it."""
     first = cases[0]
     widths = ", ".join(str(width) for width in first.beams)
     return {
@@ -470,12 +456,10 @@ def _range(numbers: Iterable[int]) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """So many of what a noun says."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def listed(names: Sequence[b.Phrase], between: str = ", ") -> Iterator[str | b.Untrusted]:
-    """Names with something between them."""
     for number, name in enumerate(names):
         if number:
             yield between

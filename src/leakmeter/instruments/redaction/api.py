@@ -68,10 +68,6 @@ def redaction(
 
 
 def check_prompts(prompts: PromptSettings) -> None:
-    """Refuse prompts that nothing can be cut from.
-
-    Raises:
-        UsageError: they have surrogate values.
-    """
+    """Refuse prompts that nothing can be cut from, since they have surrogate values."""
     if prompts.swap:
         raise UsageError("--swap puts surrogate values in the place of personal data, and redaction cuts; leave it out")

@@ -7,6 +7,5 @@ from leakmeter.text.example import context_case
 
 
 def example(id_: str, response: str | None) -> Example:
-    """A context of three sentences."""
     settings, case = context_case(id_, response)
     return Example(settings, case, {"max_new_tokens": 6})

@@ -19,7 +19,6 @@ class KeptRedaction(KeptCase):
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
-        """See `KeptCase.series`."""
         if not 1 <= len(self.responses) <= 2:
             raise FieldError("statistic token", "is not there of one response or two")
         first, names = self.token_counts[:1], self.span_names

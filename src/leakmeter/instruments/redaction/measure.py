@@ -79,7 +79,6 @@ class Redaction(Measure):
     contexts."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         if self.search is not None:
             Search.parse(self.search)
         if not (np.isfinite(self.max_loss) and self.max_loss > 0):
@@ -96,18 +95,14 @@ class Redaction(Measure):
 
     @property
     def influence(self) -> Influence:
-        """What is measured of each set of spans."""
         return Influence(self.temperature, self.cid_lambda, max_new_tokens=self.max_new_tokens, seed=self.seed)
 
     @property
     def reduction(self) -> TargetLogProbs | MixtureLogProbs:
-        """What is kept of the logits."""
         return self.influence.reduction
 
     @override
     def trial(self, item: ContextItem) -> Trial[list[Measurement]]:
-        """Plan for one case."""
-
         def measurement(
             statistic: str, series: FloatArray, piece: str = "", unit: str = NATS, sample_: int = 0
         ) -> Measurement:
@@ -234,14 +229,9 @@ class Redaction(Measure):
         *,
         keep: bool = False,
     ) -> Trial[Step]:
-        """Of several sets of spans, the one whose cutting leaves least; by the name of the span that it is about.
+        """Of several sets of spans, the one whose cutting leaves least; each by the name of the span that it is about.
 
-        Args:
-            item: the case.
-            response: its token ids.
-            statistic: of the step.
-            removals: sets of spans, each by the name of the span that it is about.
-            keep: whether the states of the whole prompt are needed again.
+        `keep` says that the states of the whole prompt are needed again.
         """
         request = self._request(item, [item.without(names) for names in removals.values()], response)
         *_, scores = yield [states_of(item, response), request] if keep else [request]
@@ -285,9 +275,7 @@ def chosen(steps: Sequence[Step]) -> list[str]:
 def candidates(item: ContextItem, taken: Collection[str] = ()) -> list[str]:
     """Names of the spans that would take more away, in the order of the text; of two that begin together the shorter.
 
-    Args:
-        item: the case.
-        taken: names of spans that are cut already; what lies within them is gone.
+    What lies within spans that are cut already is gone.
     """
     gone = {piece for span in item.spans if span.name in taken for piece in span.pieces}
     left = [span for span in item.spans if not gone.issuperset(span.pieces)]

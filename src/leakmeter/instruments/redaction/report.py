@@ -57,16 +57,7 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """Each plan with what it cuts from the context, the answer before and after, and the way to the limit.
-
-    Args:
-        cases: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no case.
-    """
+    """Each plan with what it cuts from the context, the answer before and after, and the way to the limit."""
     if not cases:
         raise UsageError("no case to show: a report needs at least one, as `leakmeter redact-plan --json` prints them")
     several = len(cases) > 1
@@ -338,7 +329,6 @@ def _baseline(case: RedactionResult) -> str:
 
 
 def _settings(case: RedactionResult) -> dict[str, str]:
-    """How the case was measured; what was predicted is the most."""
     predicted, baseline = context.prediction(case, at_most=True), _baseline(case)
     return {
         "Limit": f"{case.max_loss_nats:g}\u00a0nats",

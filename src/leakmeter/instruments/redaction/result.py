@@ -272,12 +272,7 @@ def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
 
 
 def marked(context: str, ranges: Sequence[tuple[int, int]]) -> str:
-    """The context with a mark for what is cut; where only white space is between, with one for all.
-
-    Args:
-        context: the text.
-        ranges: characters [start, end) that are cut, in order and apart.
-    """
+    """The context with a mark for what is cut; where only white space is between, with one for all."""
     out, cursor = "", 0
     for start, end in ranges:
         between = context[cursor:start]

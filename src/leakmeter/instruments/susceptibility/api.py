@@ -116,11 +116,7 @@ def fisher_susceptibility(
 
 
 def check_gradients(model: Any) -> None:
-    """Refuse, before it is loaded, a model that gives no gradients.
-
-    Raises:
-        CapabilityError: it gives none.
-    """
+    """Refuse, before it is loaded, a model that gives no gradients."""
     from leakmeter.core import registry
     from leakmeter.core.backend import Backend, check_differentiates
 
@@ -131,15 +127,7 @@ def check_gradients(model: Any) -> None:
 
 
 def check_place(backend: Backend, place: str) -> None:
-    """Refuse a layer that the model does not have.
-
-    Args:
-        backend: of the model.
-        place: see `instruments.susceptibility.fisher.measure.Fisher`.
-
-    Raises:
-        CapabilityError: it has none of that number.
-    """
+    """Refuse a layer that the model does not have."""
     from leakmeter.core.gradient import Place
 
     where, model = Place.of(place), getattr(backend, "model", None)
@@ -150,7 +138,6 @@ def check_place(backend: Backend, place: str) -> None:
 
 
 def _cases(data: Any, contexts: Any, names: RowNames, how: CallOptions) -> LoadedCases[QueryCase]:
-    """Every query with all contexts."""
     from leakmeter.data.mapping import mapping_of
     from leakmeter.instruments.susceptibility import case
 

@@ -69,11 +69,9 @@ class QueryCase:
 
     @property
     def known(self) -> dict[str, str]:
-        """The query's factors by name."""
         return dict(self.query.factors)
 
     def stored(self) -> Stored:
-        """All of it."""
         return asdict(self)
 
     def record(self) -> Stored:
@@ -88,28 +86,15 @@ class QueryCase:
 
 
 def load_queries(source: Any, mapping: Mapping[str, str] | None = None) -> tuple[Query, ...]:
-    """Queries of a file or of a table in memory, in order; see `queries_of`.
+    """Queries of a file or of a table in memory, in order; see `queries_of` and `data.rows.read_rows`.
 
-    Args:
-        source: see `data.rows.read_rows`; a text in the place of a record is a query.
-        mapping: fields and the paths at which they stand.
-
-    Raises:
-        DataError: it cannot be read, or a record is no query.
+    A text in the place of a record is a query.
     """
     return queries_of(_records(source, mapping, _QUERY), _named(source, "queries"))
 
 
 def load_contexts(source: Any, mapping: Mapping[str, str] | None = None) -> tuple[Context, ...]:
-    """Contexts likewise; see `contexts_of`.
-
-    Args:
-        source: as of `load_queries`; a text in the place of a record is a context.
-        mapping: fields and the paths at which they stand.
-
-    Raises:
-        DataError: it cannot be read, or a record is no context.
-    """
+    """Contexts likewise; see `contexts_of`. A text in the place of a record is a context."""
     return contexts_of(_records(source, mapping, _CONTEXT), _named(source, "contexts"))
 
 
@@ -130,18 +115,11 @@ def _named(source: object, what: str) -> str:
 
 
 def queries_of(records: Iterable[Fields], source: str) -> tuple[Query, ...]:
-    """Queries of records, in order.
+    """Queries of records, in order, by columns of any case.
 
     A query has its text in the column `query`, `question` or `text`, and may have an `id` (else its number, from 1),
     the right `answer`, and `answers`, a list of them or an object of the forms that each is written in; in CSV that is
     JSON, or the answers with '|' between them. All other columns that have a name are its factors.
-
-    Args:
-        records: values by column, whose name may be in any case.
-        source: where they stand, for errors.
-
-    Raises:
-        DataError: no record, one without text, a value of the wrong kind, or two records of one id.
     """
     queries = []
     for where, fields, id_ in _checked(records, source):
@@ -160,18 +138,10 @@ def queries_of(records: Iterable[Fields], source: str) -> tuple[Query, ...]:
 
 
 def contexts_of(records: Iterable[Fields], source: str) -> tuple[Context, ...]:
-    """Contexts of records, in order.
+    """Contexts of records, in order, by columns of any case.
 
     A context has its text in the column `context` or `text`, and may have an `id` (else its number, from 1), a `weight`
     (else 1), and the `answer` that it says is right.
-
-    Args:
-        records: values by column, whose name may be in any case.
-        source: where they stand, for errors.
-
-    Raises:
-        DataError: no record, one without text or with a column of another name, a weight that is no number above 0, or
-            two records of one id.
     """
     contexts = []
     for where, fields, id_ in _checked(records, source):

@@ -23,18 +23,7 @@ _T = TypeVar("_T")
 def choose_relations(
     relations: Sequence[Relation], *, names: Sequence[str] = (), n: int | None = None, seed: int = 0
 ) -> tuple[Relation, ...]:
-    """Some relations, in their order.
-
-    Args:
-        relations: to choose from.
-        names: of the ones to take; all by default.
-        n: how many of these, drawn; fewer are among more. All by default.
-        seed: of the draw, 0 or more.
-
-    Raises:
-        UnknownNameError: a name that no relation has.
-        UsageError: `n` is below 1 or above their number, or the seed below 0.
-    """
+    """Some relations, in their order: of those named, or all, `n` drawn by a seed, fewer being among more."""
     _check(seed >= 0, "seed", seed, "0 or more")
     known = [relation.name for relation in relations]
     for name in names:
@@ -62,23 +51,13 @@ def draw_queries(
     As in Section 5.1 of the Fisher susceptibility paper half of the entities are real. Of contexts one half is about
     real entities, and one half says real answers. A relation that has only real names, or only invented ones, is asked
     about with these. The forms of an entity have the same contexts in the same order: first those that the relation's
-    entities share, less the few that happen to name the entity, then those that say an answer of it. These never say
-    the right one, so that an answer from memory and an answer from the context can be told apart.
+    entities share, less the few that happen to name the entity, then the `mentioning` ones that say an answer of it, in
+    the paper 8 of 256. These never say the right one, so that an answer from memory and an answer from the context can
+    be told apart. No two contexts of a query are alike.
 
     A closed query names the right answer for half of the entities whose right answer is known, and else another one,
-    real or invented, which both wordings share; it is the query's factor 'named'.
-
-    Args:
-        relations: what is asked; see `load_relations` and `choose_relations`.
-        entities: asked about in each relation.
-        contexts: of each query, no two of them alike.
-        mentioning: of these, how many say an answer of the entity that is asked about; the paper has 8 of 256.
-        seed: of the draws, 0 or more.
-        closed_answers: the affirmative and the negative, to have closed queries answered with one of these alone,
-            such as `YES_NO`; None to leave them every token.
-
-    Raises:
-        UsageError: a number out of range, or more entities or contexts than a relation has names for.
+    real or invented, which both wordings share; it is the query's factor 'named'. `closed_answers`, such as `YES_NO`,
+    has closed queries answered with the affirmative or the negative alone; None leaves them every token.
     """
     _check(entities >= 1, "entities", entities, "1 or more")
     _check(contexts >= 1, "contexts", contexts, "1 or more")

@@ -10,6 +10,5 @@ _CONTEXTS = ("the patient writes to the clinic.", "the clinic writes back.", "th
 
 
 def example(id_: str, response: str | None) -> Example:
-    """A query behind three contexts."""
     contexts = tuple(Context(f"c{i}", text) for i, text in enumerate(_CONTEXTS))
     return Example(QuerySettings(), QueryCase(id_, Query(id_, f"who writes to {id_}?"), contexts))

@@ -24,7 +24,6 @@ class KeptContext(Record):
     answer: str | None
 
     def __post_init__(self) -> None:
-        """Refuse a context that never comes."""
         if not self.weight:
             raise FieldError("weight", "has to be above 0")
 
@@ -46,7 +45,6 @@ class KeptMixture(KeptContexts):
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
-        """See `KeptCase.series`."""
         n_contexts = len(self.contexts)
         if n_contexts < 2 or len(self.responses) not in (0, 1 + n_contexts):
             raise FieldError("statistic persuasion", "is of other contexts than the texts")
@@ -63,7 +61,6 @@ class KeptGradients(KeptContexts):
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
-        """See `KeptCase.series`."""
         for statistic in ("fisher", "spread", "drift", "standard_error"):
             yield Series(statistic, (1,), params["sigma"])
         yield Series("trace", (1,), ("identity",), NATS_PER_SQUARE, "identity" in params["sigma"])

@@ -67,15 +67,9 @@ class ContextMixture(NextToken):
 
 
 def statistics(log_probs: FloatArray, weights: tuple[float, ...], counts: tuple[int, ...]) -> FloatArray:
-    """What `ContextMixture` says, of distributions over a few answers.
+    """What `ContextMixture` says, of distributions over a few answers: (prompt, answer) to (prompt, 3), nats.
 
-    Args:
-        log_probs: of each answer, normalised, the bare query's first, then those behind each context, nats:
-            (prompt, answer).
-        weights, counts: see `ContextMixture`.
-
-    Returns:
-        (prompt, 3), nats.
+    Log-probabilities are normalised, the bare query's first, then those behind each context.
     """
     return np.asarray(_statistics(iter((log_probs,)), weights, counts))
 
@@ -110,12 +104,9 @@ class Spread:
 
 
 def spread(susceptibility: float, without: FloatArray, *, seed: int = 0) -> Spread | None:
-    """Bias, standard error and interval of a susceptibility; None for fewer than three contexts.
+    """Bias, standard error and interval of a susceptibility χ, nats; None for fewer than three contexts.
 
-    Args:
-        susceptibility: χ, nats.
-        without: χ₋c of each context, nats, repeated ones one by one.
-        seed: of the bootstrap over pseudo-values.
+    `without` are χ₋c of each context, nats, repeated ones one by one; the seed is the bootstrap's over pseudo-values.
     """
     n = len(without)
     if n < 3:

@@ -68,7 +68,6 @@ class Susceptibility(Measure):
     ratio; 0 leaves it out."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         checks = (
             logspace.checked_temperature(self.temperature),
             bounded("answer-tokens", self.answer_tokens, 0, MOST_NEW_TOKENS),
@@ -85,7 +84,6 @@ class Susceptibility(Measure):
 
     @override
     def check(self, item: QueryItem) -> None:
-        """Refuse a query with fewer than two contexts."""
         if len(item.contexts.prompts) < 2:
             raise UsageError(
                 f"case '{item.id}' has fewer than two contexts; susceptibility is what they change, give it more"
@@ -93,11 +91,6 @@ class Susceptibility(Measure):
 
     @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
-        """Measure one query.
-
-        Raises:
-            UsageError: fewer than two contexts.
-        """
         self.check(item)
         contexts = item.contexts
         every, places = _distinct(item, contexts)

@@ -26,7 +26,6 @@ class _Counts(Record):
 
     @classmethod
     def counted(cls, kinds: Sequence[Kind | None], **more: Any) -> Self:
-        """Of whose answer is given behind each context."""
         n_original, n_context = kinds.count("original"), kinds.count("context")
         n = n_original + n_context
         return cls(
@@ -62,12 +61,8 @@ def kinds_of(right: str | None, stated: Sequence[str | None], answered: Sequence
 
     The model knows the answer where the one it gives without a context begins with the right one, whatever its case and
     white space, and no letter or digit follows. Behind each context that states another answer it then gives the
-    `original` one, that of the `context`, or `neither`, by the same rule, the longer of two that both fit.
-
-    Args:
-        right: the query's answer, where it is known.
-        stated: what each context says the answer is.
-        answered: greedy answers, that to the query alone first; empty where none were written.
+    `original` one, that of the `context`, or `neither`, by the same rule, the longer of two that both fit. Greedy
+    answers are that to the query alone first; empty where none were written.
     """
     if right is None or not answered or not begins(answered[0], right):
         return (None,) * len(stated)

@@ -47,12 +47,10 @@ class QuerySettings(PlainSettings):
     """What stands between a context and the query."""
 
     def __post_init__(self) -> None:
-        """Refuse another template."""
         if self.template is not None and self.template not in _TEMPLATES:
             raise UnknownNameError("template for queries", self.template, _TEMPLATES)
 
     def prepare(self, case: QueryCase, backend: Backend, measure: Measure) -> PreparedQuery:
-        """See `prepare_query`."""
         n_new = measure.max_new_tokens
         made = prepare_query(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new)
         measure.check(made.item)
@@ -88,18 +86,8 @@ def prepare_query(
     """Tokenise a query, each of its contexts, of which there may be none, and its answers as they follow it.
 
     An answer follows behind a space, unless the prompt ends in white space. Of an answer's forms, one that begins with
-    all of another is left out: whatever is written so is counted with the other.
-
-    Args:
-        case: the texts.
-        tokenizer: the model's.
-        settings: template and separator.
-        window: most tokens a sequence may have.
-        n_reserved: tokens kept free for an answer that is still to be written.
-
-    Raises:
-        UsageError: an empty text, or answers that the model cannot tell apart.
-        WindowError: a context, the query and an answer do not fit.
+    all of another is left out: whatever is written so is counted with the other. `n_reserved` tokens are kept free for
+    an answer that is still to be written.
     """
     _check_texts(case, settings)
     template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")

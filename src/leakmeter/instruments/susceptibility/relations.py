@@ -93,7 +93,6 @@ def fill(template: str, entity: str, answer: str = "") -> str:
 def _relation(
     name: str, given: _Table, entities: Names, answers: Names, pairs: Mapping[str, str], where: str
 ) -> Relation:
-    """A relation from templates that are not checked yet, to whose real names those of `pairs` are added."""
     open_ = _templates(given, "open", _ENTITY, where)
     closed = _templates(given, "closed", _BOTH, where)
     if not open_ and not closed:
@@ -166,16 +165,9 @@ def _template(value: object, key: str, places: Collection[str], where: str) -> s
 
 
 def load_relations(path: str | None = None, *, names: str | None = None) -> tuple[Relation, ...]:
-    """Relations of a file, in its order.
+    """Relations of a file, in its order: a TOML file, a JSON file of published templates, or by default what ships.
 
-    Args:
-        path: a TOML file, whose relations may be between kinds of the set that ships; a JSON file of templates in the
-            published form; None for the set that ships.
-        names: for a JSON file of templates the file of names to fill them with.
-
-    Raises:
-        DataError: a file that cannot be read, or something in it that is missing or not understood.
-        UsageError: templates without names, or names without templates.
+    Relations of a TOML file may be between kinds of the set that ships; a JSON file of templates needs one of `names`.
     """
     if path is not None and path.lower().endswith(".json"):
         if names is None:
@@ -209,11 +201,6 @@ def _read_toml(path: Path) -> _Table:
 
 
 def kinds_of(given: _Table, where: str) -> dict[str, Names]:
-    """Kinds of things by name.
-
-    Raises:
-        DataError: a kind that is not understood, or has one name twice.
-    """
     kinds = {}
     for name, value in _tables(given, "kinds", where):
         place = f"{where}, kind '{name}'"
@@ -227,16 +214,7 @@ def kinds_of(given: _Table, where: str) -> dict[str, Names]:
 
 
 def relations_of(given: _Table, where: str, kinds: Mapping[str, Names]) -> tuple[Relation, ...]:
-    """Relations of what a TOML file says, in order.
-
-    Args:
-        given: that.
-        where: it stands, for errors.
-        kinds: known beside those that it brings, which go before.
-
-    Raises:
-        DataError: no relation, or one in which something is missing or not understood.
-    """
+    """Relations of what a TOML file says, in order; `kinds` are known beside those that it brings, which go before."""
     _check_keys(given, _TABLES, where)
     known = {**kinds, **kinds_of(given, where)}
     relations = []

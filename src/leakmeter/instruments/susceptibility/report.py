@@ -80,16 +80,7 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """One query with its contexts, or many queries: ranked, with what contexts and factors do over all of them.
-
-    Args:
-        results: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no result.
-    """
+    """One query with its contexts, or many queries: ranked, with what contexts and factors do over all of them."""
     refuse_none(results)
     summary = SusceptibilityResult.summary(results)
     several = len(results) > 1
@@ -122,7 +113,6 @@ def report(
 
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
-    """The mean over queries."""
     numbers = sorted({result.n_contexts for result in results})
     behind = f"each behind {numbers[0]:,}" if len(numbers) == 1 else f"behind {numbers[0]:,} to {numbers[-1]:,}"
     floor = max(result.noise_floor_nats for result in results)
@@ -131,7 +121,6 @@ def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
 
 
 def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
-    """What that is, in words."""
     ceiling = max(result.ceiling_nats for result in results)
     low, high = (summary.quantiles_nats[level] for level in ("0.05", "0.95"))
     share = summary.mean_nats / ceiling if ceiling else 0.0
@@ -149,7 +138,6 @@ def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
 
 
 def scale_of(results: Sequence[SusceptibilityResult]) -> str:
-    """What a value means, with the ceiling of these queries."""
     ceiling = max(result.ceiling_nats for result in results)
     return (
         "0\u00a0nats: the model ignores the contexts; its answer reveals nothing of which one was given. "
@@ -160,7 +148,6 @@ def scale_of(results: Sequence[SusceptibilityResult]) -> str:
 
 
 def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
-    """What the numbers can be told from."""
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
     said = f"the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
@@ -168,7 +155,6 @@ def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
 
 
 def verdict(result: SusceptibilityResult) -> str:
-    """One sentence: how susceptible a query is."""
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts move this answer by nothing that could be measured."
     said = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
@@ -200,7 +186,6 @@ def explanation(result: SusceptibilityResult) -> str:
 
 
 def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
-    """How often the model keeps to what it knew."""
     n_knows, of = int(counts.knows) if isinstance(counts, Memorisation) else counts.n_knows, ""
     if isinstance(counts, MemorisationOfAll):
         of = f" of {counts.n:,} queries"
@@ -225,7 +210,6 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
 
 
 def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
-    """How queries were measured, by the words shown beside them."""
     first, kinds = results[0], {bool(result.answers) for result in results}
     what = " or ".join(
         name for kind, name in ((False, "any next token"), (True, "its own and the rest")) if kind in kinds
@@ -260,7 +244,6 @@ def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list
 
 # ---- of both estimators ---------------------------------------------------------------------------------------------
 def refuse_none(results: Sequence[QueryResult]) -> None:
-    """Refuse to report on nothing."""
     if not results:
         raise UsageError(
             "no query to show: a report needs at least one, as `leakmeter susceptibility --json` prints it"
@@ -268,7 +251,6 @@ def refuse_none(results: Sequence[QueryResult]) -> None:
 
 
 def model_facts(result: QueryResult) -> dict[str, str]:
-    """With what queries were measured."""
     return {
         "Model": result.model,
         "Weights (SHA-256)": result.weights_sha256 or "not recorded",
@@ -277,24 +259,18 @@ def model_facts(result: QueryResult) -> dict[str, str]:
 
 
 def n_queries(n: int) -> str:
-    """How many, in words."""
     return "one query" if n == 1 else f"{n:,} queries"
 
 
 def mean_text(mean: Mean) -> str:
-    """Mean and interval."""
     return f"{nats_text(mean.mean_nats)} {interval_text(mean)}".rstrip()
 
 
 def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, what: str) -> str:
     """That an interval reaches down to a floor, and how many it takes until it does not; empty where it lies above.
 
-    Args:
-        value: that the interval is of, in the unit of the floor.
-        ends: of its interval; of one that nothing is known of nothing is said.
-        floor: from which down there is no finding.
-        n: of what the interval is over.
-        what: they are called.
+    From the floor down there is no finding. Value and floor are in one unit; `n` is of what the interval is over,
+    called `what`. Of an interval that nothing is known of nothing is said.
     """
     if ends is None or ends[0] > floor:
         return ""
@@ -306,7 +282,6 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
 
 
 def interval(ends: tuple[float, float] | None) -> b.Interval | None:
-    """A cell of a column of intervals."""
     return None if ends is None else b.Interval(*ends)
 
 
@@ -390,7 +365,6 @@ def _section(result: SusceptibilityResult) -> b.Section:
 
 
 def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.Table:
-    """The contexts of a query, most persuasive first."""
     greedy = any(context.greedy_answer is not None for context in result.contexts)
     columns = [
         b.Column("Context"),

@@ -382,7 +382,6 @@ class Summary(Values):
 
 
 def check_any(results: Sequence[QueryResult]) -> None:
-    """Refuse to sum up nothing."""
     if not results:
         raise UsageError("there are no queries to sum up; give at least one")
 

@@ -105,7 +105,6 @@ class Queries(Kind):
 
     @override
     def group_size(self, measure: Measure) -> int:
-        """They share contexts."""
         return TOGETHER
 
     @override
@@ -123,7 +122,6 @@ class Queries(Kind):
 
     @override
     def prompts(self, given: Given) -> QuerySettings:
-        """Template and separator; the data set has to be one that can be read."""
         name = given["dataset"]
         if name != _SHIPPED and not name.lower().endswith((".toml", ".json")):
             raise UnknownNameError("set of relations", name, [_SHIPPED, "FILE.toml", "FILE.json"])
@@ -131,7 +129,6 @@ class Queries(Kind):
 
     @override
     def datasets(self) -> list[str]:
-        """The set that ships."""
         return [_SHIPPED]
 
     @override
@@ -141,7 +138,6 @@ class Queries(Kind):
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[QueryCase]]:
-        """The queries of each cell: of the same entities, behind contexts of which fewer are among more."""
         known: dict[str, tuple[Relation, ...]] = {}
         drawn: dict[tuple[str, Drawn], list[QueryCase]] = {}
         for cell in cells:
@@ -155,22 +151,18 @@ class Queries(Kind):
 
     @override
     def case(self, record: QueryCase) -> QueryCase:
-        """The record."""
         return record
 
     @override
     def record(self, record: QueryCase) -> Stored:
-        """All of it."""
         return record.stored()
 
     @override
     def seed(self, cell: Cell) -> int:
-        """That of the draws of entities and contexts."""
         return drawn_of(cell).choice_seed or 0
 
 
 def drawn_of(cell: Cell) -> Drawn:
-    """What a cell draws."""
     if not isinstance(cell.choice, Drawn):
         raise TypeError(f"a {type(cell.choice).__name__} draws no queries")
     return cell.choice
@@ -223,7 +215,6 @@ def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[fl
 
 
 def estimated(name: str, of: Estimate) -> Row:
-    """A statistic with its interval, as columns of a row."""
     low, high = of.interval or _NAN
     return {name: of.value, f"{name}_low": low, f"{name}_high": high}
 
@@ -270,7 +261,6 @@ class _Further:
         return cls(chi, from_bare, ceiling, memorised)
 
     def columns(self, which: Sequence[int], over: Resamples) -> Row:
-        """Of some queries."""
         row: Row = {}
         others = [self.from_bare[i] for i in which]
         if all(map(math.isfinite, others)):
@@ -311,12 +301,6 @@ class _Levels:
 
 
 def tables(study: Study, series: Sequence[Series]) -> Tables:
-    """The tables of a study.
-
-    Args:
-        study: says what is shown.
-        series: of all its cells, in the order of rows.
-    """
     rows = [row for one in series for row in _rows(study, one)]
     found = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(levels, study.seed)]
     adjusted = holm([row["wilcoxon_p"] for row in found])
@@ -379,31 +363,26 @@ class Susceptibilities(Queries):
 
     @override
     def items_csv(self, finished: FinishedCell) -> str:
-        """One row a query: what is known of it, and its numbers."""
         return queries_csv(finished.records, {f"{name}_nats": value_of(finished, name) for name in _STATISTICS})
 
     @override
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """Mean susceptibility of all, open and closed queries; levels against each other."""
         return tables(study, [Series(one, dict(one.cell.factors), value_of(one, "susceptibility")) for one in cells])
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        """Susceptibility."""
         return Axes(str(study.x) if study.show == "factor" else study.show, (VALUE,))
 
     @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
-        """A line for all, for open and for closed queries."""
         axes = self.axes(study, rows)
         lines = [name for name in (*study.cells[0].factors, OPENNESS) if name != axes.x]
         return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        """Seeds of the draws; the bootstrap over relations."""
         seeds = ", ".join(str(seed) for seed in dict.fromkeys(self.seed(cell) for cell in study.cells))
         return f"seed of relations, entities and contexts: {seeds}", INTERVALS
 

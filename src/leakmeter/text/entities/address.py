@@ -52,12 +52,7 @@ _WORD = re.compile(r"\w+")
 
 
 def find(text: str, region: str) -> Iterator[Mention]:
-    """Addresses of a text; the normal form is its words in lower case.
-
-    Args:
-        text: any text.
-        region: ISO 3166 code of the country whose whole addresses are looked for.
-    """
+    """Addresses of a text, whole ones of the region's; the normal form is its words in lower case."""
     for form in _STREETS:
         for match in form.finditer(text):
             yield _mention(text, match.start(), match.start() + len(match.group().rstrip(".-'’")))

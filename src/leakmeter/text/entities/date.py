@@ -51,12 +51,7 @@ _FORMS: Final = (
 
 
 def find(text: str, region: str) -> Iterator[Mention]:
-    """Dates of a text.
-
-    Args:
-        text: any text.
-        region: ISO 3166 code of the country; in the US 5/3/1984 is a day in May.
-    """
+    """Dates of a text; in the US 5/3/1984 is a day in May."""
     for form in _FORMS:
         for match in form.finditer(text):
             value = _value(match, region)
@@ -92,7 +87,6 @@ def is_part(some: str, more: str) -> bool:
 
 
 def is_month_first(match: re.Match[str], region: str) -> bool:
-    """Whether, of two numbers that begin a date, the first is the month."""
     first, second = int(match["first"]), int(match["second"])
     if first > 12 or second > 12:
         return second > 12

@@ -29,16 +29,7 @@ def find(
 ) -> list[Entity]:
     """Every value and person that a text says, in the order of first mention.
 
-    Args:
-        text: the documents of a case, joined.
-        parts: characters [start, end) of each document; no mention lies in two.
-        region: ISO 3166 code of the country whose telephone numbers, addresses and dates are expected.
-        patterns: the user's own.
-        recognise: a named-entity recogniser.
-
-    Raises:
-        UnknownNameError: the region is none.
-        UsageError: a pattern takes too long.
+    `parts` are characters [start, end) of each document; no mention lies in two.
     """
     phone.check_region(region)
     mentions: list[Mention] = []

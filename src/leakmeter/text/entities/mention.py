@@ -25,7 +25,6 @@ class Mention:
     """Of a person, where the title says it: 'm' or 'f'. It only keeps two people of one surname apart."""
 
     def shifted(self, n_characters: int) -> Mention:
-        """The mention, as many characters further on."""
         return replace(self, start=self.start + n_characters, end=self.end + n_characters)
 
 
@@ -47,11 +46,7 @@ Recogniser = Callable[[str], Iterable[tuple[int, int, str]]]
 
 
 def without_overlaps(ranked: Iterable[Sequence[Mention]]) -> Iterator[Mention]:
-    """Mentions of which no two overlap: what is ranked first wins, and within a rank what is longer.
-
-    Args:
-        ranked: the mentions of each rank, the most trusted first.
-    """
+    """Mentions of which no two overlap: of the most trusted rank, given first, and within a rank what is longer."""
     taken: list[tuple[int, int]] = []
     for mentions in ranked:
         for mention in sorted(mentions, key=lambda m: (m.start - m.end, m.start, m.type, m.value)):

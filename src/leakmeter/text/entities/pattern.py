@@ -40,12 +40,7 @@ class Pattern:
 
 
 def resolved(given: str | None) -> str | None:
-    """A file's name to the lines in it, so that a run is known by what it read; lines as they are.
-
-    Raises:
-        DataError: the file cannot be read.
-        UsageError: a line is no pattern, or there is none.
-    """
+    """A file's name to the lines in it, so that a run is known by what it read; lines as they are."""
     if given is None:
         return None
     text = given if _IS_TEXT.search(given) else read_text(Path(given), "file of entity patterns")
@@ -53,11 +48,7 @@ def resolved(given: str | None) -> str | None:
 
 
 def parse(text: str) -> list[Pattern]:
-    """Lines 'TYPE = REGEX' to patterns; empty lines and lines that begin with '#' say nothing.
-
-    Raises:
-        UsageError: a line is no pattern, or there is none.
-    """
+    """Lines 'TYPE = REGEX' to patterns; empty lines and lines that begin with '#' say nothing."""
     patterns = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -83,13 +74,7 @@ def parse(text: str) -> list[Pattern]:
 def compiled(source: str, where: str, *, dot_is_any: bool = False) -> Any:
     """A pattern that was compiled in little time and memory: repetitions are written out, and multiply.
 
-    Args:
-        source: the pattern; to be run with a limit of time, see `SECONDS_AT_MOST`.
-        where: it stands, for errors.
-        dot_is_any: whether a dot matches line breaks too.
-
-    Raises:
-        UsageError: it is none, or too large.
+    It is to be run with a limit of time, see `SECONDS_AT_MOST`. With `dot_is_any` a dot matches line breaks too.
     """
     repeated = math.prod(max(1, int(count[-12:])) for count in _REPEATS.findall(source))
     if len(source) > _MOST_CHARACTERS or repeated > _MOST_REPEATS:
@@ -108,11 +93,7 @@ def compiled(source: str, where: str, *, dot_is_any: bool = False) -> Any:
 
 
 def find(text: str, pattern: Pattern) -> Iterator[Mention]:
-    """What a pattern finds, or its group 'value' where it has one; the normal form is in lower case, spaces single.
-
-    Raises:
-        UsageError: it takes longer than `SECONDS_AT_MOST`.
-    """
+    """What a pattern finds, or its group 'value' where it has one; the normal form is in lower case, spaces single."""
     group: str | int = "value" if "value" in pattern.compiled.groupindex else 0
     try:
         for match in pattern.compiled.finditer(text, timeout=SECONDS_AT_MOST):

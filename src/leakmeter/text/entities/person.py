@@ -105,7 +105,6 @@ def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iter
     A word of several names is a mention of its own: who is meant cannot be told.
 
     Args:
-        text: any text.
         names: normal forms, one a person.
         lowered: words that the texts also have in lower case; they are no evidence of a name.
     """
@@ -134,7 +133,6 @@ def said_again(text: str, names: Sequence[str], lowered: frozenset[str]) -> Iter
 
 
 def lowered_words(text: str) -> frozenset[str]:
-    """The words that a text has in lower case."""
     return frozenset(word for word in _LETTERS.findall(text) if word.islower())
 
 

@@ -25,11 +25,6 @@ _GROUPED = re.compile(r"\(?\d{3}\)?[ .\-/\u2010-\u2015]{1,2}\d{3}[ .\-\u2010-\u2
 
 
 def check_region(region: str) -> None:
-    """Refuse a region that has no telephone numbers.
-
-    Raises:
-        UnknownNameError: it is no ISO 3166 code that the library knows.
-    """
     import phonenumbers
 
     if region not in phonenumbers.SUPPORTED_REGIONS:
@@ -37,7 +32,6 @@ def check_region(region: str) -> None:
 
 
 def is_value(text: str) -> bool:
-    """Whether a text is a normal form of a number."""
     import phonenumbers as library
 
     try:
@@ -48,14 +42,9 @@ def is_value(text: str) -> bool:
 
 
 def find(text: str, region: str) -> Iterator[Mention]:
-    """Telephone numbers of a text.
+    """Telephone numbers of a text; the normal form is E.164, with ';ext=' and the extension where there is one.
 
-    Args:
-        text: any text.
-        region: ISO 3166 code of the country whose numbers are written without prefix, such as 'US'.
-
-    Yields:
-        Mentions whose normal form is E.164, with ';ext=' and the extension where there is one.
+    Numbers without prefix are the region's.
     """
     import phonenumbers as library
 
@@ -82,7 +71,6 @@ def find(text: str, region: str) -> Iterator[Mention]:
 
 
 def value_of(number: object) -> str:
-    """The normal form of a number that the library parsed."""
     import phonenumbers as library
 
     assert isinstance(number, library.PhoneNumber)

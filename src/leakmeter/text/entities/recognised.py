@@ -17,13 +17,7 @@ _DATES = frozenset({"DATE", "DOB", "DATE_OF_BIRTH", "DATEOFBIRTH", "BIRTHDAY", "
 
 
 def find(text: str, region: str, recognise: Recogniser) -> Iterator[Mention]:
-    """People and dates that a recogniser finds.
-
-    Args:
-        text: any text.
-        region: ISO 3166 code of the country, for dates that are all numbers.
-        recognise: the recogniser; what it says of places outside the text is ignored.
-    """
+    """People and dates that a recogniser finds; what it says of places outside the text is ignored."""
     for start, end, label in recognise(text):
         if not 0 <= start < end <= len(text):
             continue

@@ -28,7 +28,6 @@ _WORD = re.compile(r"\w+")
 
 
 def repeated(type_: str, value: str, text: str, response: str) -> Repeated:
-    """How a response repeats a value."""
     match type_:
         case mention.PHONE:
             return _number(value, response)

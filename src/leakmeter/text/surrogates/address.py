@@ -46,13 +46,7 @@ _FLATS: Final = re.compile(r"(?i:apt|apartment|unit|suite|ste|flat|room|rm|floor
 
 
 def in_mentions(texts: Sequence[str], region: str, drawn: random.Random) -> list[str]:
-    """One other address, of any town, in as many parts as each text has: a street, or a whole address.
-
-    Args:
-        texts: mentions of an address.
-        region: ISO 3166 code of the country.
-        drawn: the source of randomness.
-    """
+    """One other address, of any town, in as many parts as each text has: a street, or a whole address."""
     fake = faker(locale_of(region, LOCALES), drawn)
     lines = [" ".join(line.split()) for line in str(fake.address()).replace("\n", ", ").split(",")]
     street, rest = lines[0], [line for line in lines[1:] if line]
@@ -69,12 +63,8 @@ def drawer(value: str, name: str, region: str) -> Draw:
 
     `usaddress` says which words these are, in countries that write as the United States do; numbers keep their length,
     names the number of words, and what kind of street it is stays. Elsewhere numbers and the street's name, as Faker
-    makes one, are drawn in what stands before the first comma.
-
-    Args:
-        value: an address in one line.
-        name: of whom it is; words of it in a street stay, since whoever copies the name says them too.
-        region: ISO 3166 code of the country.
+    makes one, are drawn in what stands before the first comma. Words of `name` in a street stay, since whoever copies
+    the name says them too.
     """
     if region in _ENGLISH:
         parts = _parts(value)
@@ -87,10 +77,7 @@ def drawer(value: str, name: str, region: str) -> Draw:
 def in_one_town(name: str, state: str, drawn: random.Random) -> Draw:
     """Draws addresses of one form in one town of the United States: Faker's invention, with a real postal code.
 
-    Args:
-        name: of whom they are; no street says a word of it.
-        state: two letters.
-        drawn: the source of randomness, of the form and the town.
+    No street says a word of `name`.
     """
     fake = faker("en_US", drawn)
     n_digits = drawn.choice((2, 3, 3, 4, 4))
@@ -108,12 +95,7 @@ def in_one_town(name: str, state: str, drawn: random.Random) -> Draw:
 
 
 def place_of(value: str, region: str) -> str:
-    """The end of an address from its town on; empty where none is found.
-
-    Args:
-        value: an address in one line.
-        region: ISO 3166 code of the country.
-    """
+    """The end of an address from its town on; empty where none is found."""
     if region in _ENGLISH:
         for start, _, label in _labelled(value):
             if label == "PlaceName":

@@ -11,13 +11,7 @@ from leakmeter.text.surrogates.draw import ordinal_ending, scrambled
 
 
 def in_mentions(texts: Sequence[str], region: str, drawn: random.Random) -> list[str]:
-    """One other date in the form of each text; a text that is no date is scrambled.
-
-    Args:
-        texts: mentions of a date.
-        region: ISO 3166 code of the country.
-        drawn: the source of randomness.
-    """
+    """One other date in the form of each text; a text that is no date is scrambled."""
     parsed = [date.parse(text, region) for text in texts]
     years = [int(value[:4]) for _, value in filter(None, parsed) if value[:4].isdecimal()]
     months = {value[5:7] for _, value in filter(None, parsed)}

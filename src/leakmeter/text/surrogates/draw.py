@@ -22,7 +22,6 @@ _TRIES_A_VALUE: Final = 40
 
 
 def listed(text: str, end: str = "") -> tuple[str, ...]:
-    """The words of a text, each with the same end."""
     return tuple(word + end for word in text.split())
 
 
@@ -61,7 +60,6 @@ def locale_of(region: str, locales: Iterable[str]) -> str:
 
 
 def digits(n: int, drawn: random.Random) -> str:
-    """`n` digits."""
     return "".join(drawn.choice("0123456789") for _ in range(n))
 
 
@@ -93,12 +91,7 @@ def distinct(
 ) -> list[str]:
     """At most `n` values, none twice: those that fit first, and of these what the first way to draw gives.
 
-    Args:
-        draws: ways to draw, in order.
-        n: how many.
-        drawn: the source of randomness.
-        taken: what none may be, in any case.
-        fits: which are wanted; others stand behind these, where too few are found in some thousand draws.
+    Where too few that fit are found in some thousand draws, others stand behind them.
     """
     seen = {value.casefold() for value in taken}
     fitting: list[str] = []
@@ -120,11 +113,7 @@ def unlike(
 ) -> Sequence[str]:
     """What is made in the place of each text; scrambled texts where an old one comes back time after time.
 
-    Args:
-        texts: what is replaced, the fullest last.
-        context: what the last surrogate may not stand in, in any case.
-        make: draws a surrogate of each text.
-        drawn: the source of randomness.
+    The fullest text is last; its surrogate may not stand in `context`, in any case.
     """
     used = context.casefold()
     for _ in range(TRIES):

@@ -95,9 +95,6 @@ def drawers(value: str, name: str, who: str) -> Sequence[Draw]:
     one of its group: free mail that many or few people have, universities, or companies of the same suffix, which are
     invented and say as much of the name. Where that leaves few, other forms of the name serve too, usual ones for a
     usual one; by the second way to draw, all forms and all domains of the kind.
-
-    Raises:
-        UsageError: it is no e-mail address.
     """
     local, at, domain = value.rpartition("@")
     if not at:
@@ -201,7 +198,6 @@ def _name_in(label: str, words: Sequence[str]) -> str:
 
 
 def _firm(words: Sequence[str], drawn: random.Random) -> str:
-    """The label of a company that says no word of the name."""
     label = ""
     while not label or _name_in(label, words):
         label = drawn.choice(_FIRMS)

@@ -26,14 +26,9 @@ class Surrogate:
 
 
 def surrogate_of(entity: Entity, context: str, *, region: str, seed: int, case_id: str) -> Surrogate:
-    """A surrogate value in the place of each mention of an entity.
+    """A surrogate value in the place of each mention of an entity; it says nothing that the context says.
 
-    Args:
-        entity: what is to be replaced.
-        context: the text that its mentions count in; a surrogate says nothing that it says.
-        region: ISO 3166 code of the country, for addresses and dates.
-        seed: with the case and the entity it decides what is drawn.
-        case_id: id of the case.
+    Seed, case and entity decide what is drawn.
     """
     texts = [*(context[start:end] for start, end in entity.mentions), entity.text]
 

@@ -65,18 +65,13 @@ def surnames() -> tuple[str, ...]:
 
 
 def gender_of(kind: str) -> Gender:
-    """Whose names a relation has; 'any' where its kind does not say."""
+    """'any' where a relation's kind does not say."""
     kind = kind.casefold()
     return "male" if kind in MALE else "female" if kind in FEMALE else "any"
 
 
 def alike(name: str, ranked: Sequence[str]) -> Sequence[str]:
-    """Names as frequent as this one: the common ones for a common one, else the rare ones.
-
-    Args:
-        name: in any case; one that is not among them is rare.
-        ranked: the most frequent first.
-    """
+    """Names as frequent as this one: the common ones for a common one, else the rare ones, as one not ranked is."""
     common = ranked[:N_COMMON]
     return common if name.casefold() in {one.casefold() for one in common} else ranked[N_COMMON:]
 
@@ -84,11 +79,7 @@ def alike(name: str, ranked: Sequence[str]) -> Sequence[str]:
 def in_mentions(texts: Sequence[str], value: str, region: str, drawn: random.Random) -> list[str]:
     """One other name in the form of each text: a surname alone becomes the surname of the other name.
 
-    Args:
-        texts: mentions of a name, the fullest last.
-        value: its words in lower case, given names first.
-        region: ISO 3166 code of the country.
-        drawn: the source of randomness.
+    The fullest text is last; `value` is its words in lower case, given names first.
     """
     text, said = texts[-1], value.split()
     fake = faker(_locale_of_letters(text, region), drawn)
@@ -118,12 +109,6 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
     other person's name has, such as the surname, stay, and no other word becomes one of them: whoever copies the name
     says them too. Initials become initials, titles and particles stay. Where the relation does not say the gender, the
     first name does. Names in other than Latin letters are drawn by Faker, in their script.
-
-    Args:
-        value: a relative's name.
-        name: of the person whose relative it is.
-        kind: of relation, such as 'father'.
-        region: ISO 3166 code of the country.
     """
     own = frozenset(word.casefold() for word in _WORD.findall(name))
     if not value.isascii() and not any(char.isascii() and char.isalpha() for char in value):

@@ -35,13 +35,7 @@ _FORMS: Final = (
 
 
 def in_mentions(texts: Sequence[str], value: str, drawn: random.Random) -> list[str]:
-    """One other number of the country in the form of each text, from a range kept free for fiction where there is one.
-
-    Args:
-        texts: mentions of a number.
-        value: it in E.164, with ';ext=' and an extension where it has one.
-        drawn: the source of randomness.
-    """
+    """One other number of the country in the form of each text, from a range kept for fiction where there is one."""
     import phonenumbers as library
 
     plain, _, extension = value.partition(";ext=")
@@ -70,14 +64,6 @@ def drawer(value: str, region: str, who: str) -> Draw:
     fiction (555-0100 to 555-0199) are then drawn for one of these, ordinary ones for an ordinary one. Elsewhere the
     national destination code stays (the first third of the number where there is none), and so does the kind of number
     that it is, such as a mobile one.
-
-    Args:
-        value: a telephone number as written, with its extension.
-        region: ISO 3166 code of the country of a number without a country code.
-        who: it is of, for errors.
-
-    Raises:
-        UsageError: it is no number, or not written in digits alone.
     """
     import phonenumbers as library
 
@@ -104,13 +90,10 @@ def of_nobody(areas: Sequence[str], drawn: random.Random) -> str:
 
 
 def _national(number: Any, drawn: random.Random, *, keep: Literal["country", "area"]) -> str:
-    """Another national number.
+    """Another national number; where none is found, the last drawn and the number itself.
 
-    Args:
-        number: of `phonenumbers`.
-        drawn: the source of randomness.
-        keep: 'country' for one from a free range of the country, of the same length and beginning where there is one;
-            'area' for one of the same area and kind. Where no such is found, the last drawn and the number itself.
+    With 'country' from a free range of the country, of the same length and beginning where there is one; with 'area' of
+    the same area and kind.
     """
     import phonenumbers as library
 

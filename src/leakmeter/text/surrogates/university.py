@@ -16,11 +16,7 @@ def universities() -> tuple[str, ...]:
 
 
 def drawer(value: str) -> Draw:
-    """Draws universities; none is the true one by its initials, or with or without its campus.
-
-    Args:
-        value: a university's name, or its initials.
-    """
+    """Draws universities; none is the true one by its initials, or with or without its campus."""
     others = [name for name in universities() if not _is_same(_plain(value), name)]
     return lambda drawn: drawn.choice(others)
 

@@ -51,11 +51,6 @@ class Bad:
 
 
 def kind_of(path: Path) -> Kind:
-    """What a file holds, by its name.
-
-    Raises:
-        DataError: the name does not tell.
-    """
     inner = path.with_suffix("") if path.suffix.lower() in _PACKED else path
     kind = _KINDS.get(inner.suffix.lower())
     if kind is None:
@@ -68,15 +63,7 @@ def kind_of(path: Path) -> Kind:
 def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]:
     """The documents of a file, and its lines that hold none; empty lines are passed over.
 
-    Args:
-        path: the file.
-        field: of records, the one that is the text.
-
-    Yields:
-        Each, and how many bytes of the file on disk were read; 0 where that is not known.
-
-    Raises:
-        DataError: nothing of it can be read.
+    Each with how many bytes of the file on disk were read; 0 where that is not known. `field` of records is the text.
     """
     kind = kind_of(path)
     if kind == "rows":

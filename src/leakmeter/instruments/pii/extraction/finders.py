@@ -342,15 +342,9 @@ class Universities:
     """People with one university each, as often as a text names one beside a person."""
 
     def __init__(self, listed: Iterable[str], names: Find, scope: Scope = "sentence") -> None:
-        """Prepare a search.
+        """Names are found as they are written, whole words only, the longest first.
 
-        Args:
-            listed: names of universities; they are found as they are written, whole words only, the longest first.
-            names: a finder of people's names.
-            scope: where a person's name has to stand.
-
-        Raises:
-            UsageError: no names, or another scope.
+        `names` finds people; `scope` is where a person's name has to stand.
         """
         if scope not in get_args(Scope):
             raise UsageError(f"scope is '{scope}'; expected one of {', '.join(get_args(Scope))}")
@@ -420,11 +414,7 @@ def _distance(one: Found, place: Found, low: int, high: int) -> tuple[bool, int]
 
 
 def load_names(path: str | Path, *, column: str = "name") -> tuple[str, ...]:
-    """Names of a list: a CSV file's column, or the lines of any other file; each once, in order.
-
-    Raises:
-        DataError: not readable, no such column, or no names.
-    """
+    """Names of a list: a CSV file's column, or the lines of any other file; each once, in order."""
     path = Path(path)
     if path.suffix.lower() == ".csv":
         rows = read_csv(path)

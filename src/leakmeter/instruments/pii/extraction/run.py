@@ -52,19 +52,10 @@ def extract(
 ) -> Extracted:
     """Find people in documents and write them to a file, one a line, which is there when it is complete.
 
-    Args:
-        paths: files of documents, by their names: JSON lines (.jsonl, .ndjson), plain text (.txt, .text, .md), JSON,
-            CSV, TSV or Parquet, packed or not. Of plain text, parts of 50,000 characters at most are documents.
-        out: the file to write, a new name that ends in '.jsonl'.
-        extractor: what finds them.
-        field: of the JSON objects, the one that is the text.
-        skip_bad: count and name lines that hold no document, rather than stop at the first.
-        progress: told how many bytes of the files were read, and of how many.
-
-    Raises:
-        DataError: a file cannot be read, or a line is bad.
-        UsageError: there is such a file already, or there are no files or another option is wrong.
-        StoreError: the output cannot be written.
+    Paths are JSON lines (.jsonl, .ndjson), plain text (.txt, .text, .md), JSON, CSV, TSV or Parquet, packed or not; of
+    plain text, parts of 50,000 characters at most are documents. `out` is a new name that ends in '.jsonl'. `skip_bad`
+    counts and names lines that hold no document, rather than stop at the first. `progress` is told how many bytes of
+    the files were read, and of how many.
     """
     if not paths:
         raise UsageError("there are no files; give at least one")
@@ -117,15 +108,8 @@ def subjects_of(document: Document, file: int, extractor: Extractor) -> Iterator
     """The people of a document, with ids that say where they come from.
 
     '2:1042' is line 1,042 of the second file, '2:1042.3' the third part of a document that is too long to be read in
-    one, '2:1042/2' the second person there.
-
-    Args:
-        document: with its line and part.
-        file: its number, from 1.
-        extractor: what finds people.
-
-    Raises:
-        DataError: the extractor refused the document, naming it.
+    one, '2:1042/2' the second person there. Files count from 1. A `DataError` names a document that the extractor
+    refused.
     """
     part = f".{document.part}" if document.part > 1 else ""
     id_ = f"{file}:{document.line}{part}"

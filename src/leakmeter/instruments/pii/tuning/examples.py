@@ -33,11 +33,7 @@ def examples_of(subjects: Sequence[Subject], type_: ValueType, tokenizer: Tokeni
 
 
 def split(subjects: Sequence[Subject], *, seed: int) -> tuple[list[Subject], list[Subject]]:
-    """Subjects at random into those to tune on and a fifth to choose the epoch by, both in the order they came.
-
-    Raises:
-        UsageError: fewer than three.
-    """
+    """Subjects at random into those to tune on and a fifth to choose the epoch by, both in the order they came."""
     n = max(1, round(_CHOOSING * len(subjects)))
     if len(subjects) - n < _LEAST:
         raise UsageError(
@@ -49,11 +45,7 @@ def split(subjects: Sequence[Subject], *, seed: int) -> tuple[list[Subject], lis
 
 
 def check_disjoint(tuned_on: Sequence[Subject], others: Sequence[Subject]) -> None:
-    """Refuse subjects who are in both, by name or by a value.
-
-    Raises:
-        UsageError: names the records, not the subjects.
-    """
+    """Refuse subjects who are in both, by name or by a value; the error names the records, not the subjects."""
     known = {text: subject for subject in tuned_on for text in _told(subject)}
     for other in others:
         for text in _told(other):

@@ -70,33 +70,15 @@ def fine_tune(
     name: str | None = None,
     progress: Callable[[Step], None] | None = None,
 ) -> Path:
-    """Fine-tune a copy of a model on documents, and write it as a directory that loads like any other.
+    """Fine-tune a copy of a model on documents, and write it as a directory, `out`, that loads like any other.
 
     A document stands behind the tokenizer's start tokens and before its end token; strings in it that look like special
     tokens are text. One that is longer than the window, or than a batch, is cut into rows that share a token.
 
     What it takes to go on after a kill lies in a hidden directory beside `out` until the end: the same call goes on
-    from there. A call whose work is done returns at once. The source is only read.
-
-    Args:
-        model: a causal language model in memory; it stays as it is.
-        tokenizer: its fast tokenizer.
-        documents: what to fine-tune on.
-        out: the directory to write, which must not be there yet. It is as private as the documents.
-        settings: how.
-        seed: of the documents' order, 0 or more.
-        save_every: steps between two states kept, each three times the size of the weights in float32.
-        name: what the record calls the model.
-        progress: told of each step.
-
-    Returns:
-        `out`.
-
-    Raises:
-        UsageError: a setting or document cannot be used, `out` is there, or lies within the model's own directory.
-        CapabilityError: the model takes no gradients.
-        ScoreError: the loss is no number any more.
-        StoreError: the directory cannot be written, or another process is at it.
+    from there. A call whose work is done returns at once. The source is only read. `out` must not be there yet, and is
+    as private as the documents. The seed is of their order. A state is kept every `save_every` steps, and is three
+    times the size of the weights in float32. `name` is what the record calls the model.
     """
     refuse_bad((seed >= 0, "seed", seed, "0 or more"), (save_every >= 1, "save-every", save_every, "1 or more"))
     called = name or name_of(model)
@@ -216,17 +198,7 @@ class Document:
 
 
 def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | None, most_tokens: int) -> list[Row]:
-    """The rows of an epoch, repeats included, in the order of the documents.
-
-    Args:
-        documents: what to fine-tune on.
-        coder: the model's tokenizer.
-        end_id: token behind each document, if any.
-        most_tokens: of a row, at least 2.
-
-    Raises:
-        UsageError: there are no documents, or one cannot be learnt from.
-    """
+    """The rows of an epoch of at most so many tokens, repeats included, in the order of the documents."""
     if not documents:
         raise UsageError("there are no documents to fine-tune on; give at least one")
     rows: list[Row] = []
@@ -294,7 +266,6 @@ class FineTuner:
         return loss.item()
 
     def save(self, path: Path, identity: str, n_done: int) -> None:
-        """Keep what further steps depend on."""
         write_tensors(path, remembered(self._optimiser, self._weights), {"identity": identity, "n_done": n_done})
 
     def resume(self, path: Path, identity: str) -> int:

@@ -87,25 +87,10 @@ def tune(
     A value is matched where each of its tokens is the likeliest after those before it, which is when greedy decoding
     yields it: one pass tells, and gives the validation loss too. Whether decoding ends there is not asked.
 
-    Args:
-        model: a causal language model in memory.
-        tokenizer: its fast tokenizer.
-        examples: token ids of prompts, without the model's start tokens, and of the values behind them.
-        settings: how.
-        validation: examples that the best epoch is chosen by; `examples` if None.
-        name: what the soft prompt calls the model.
-        progress: told of each epoch.
-        stop: asked after each epoch; tuning ends where it says yes.
-        state: directory for what it takes to go on after a kill: the same call goes on from there, to the same numbers.
-            It is the caller's to remove, and private, since the vectors tell of the values.
-        save_every: epochs between two writes of the state.
-
-    Raises:
-        UsageError: a setting or example cannot be used, or the directory has the state of another tuning.
-        WindowError: an example is longer than the model's window.
-        CapabilityError: the model takes no gradients.
-        ScoreError: the loss is no number any more.
-        StoreError: the state cannot be written.
+    Examples are token ids of prompts, without the model's start tokens, and of the values behind them; the best epoch
+    is chosen by `validation`, or else by them. Tuning ends where `stop`, asked after each epoch, says yes. `state` is a
+    directory, written every `save_every` epochs, for what it takes to go on after a kill: the same call goes on from
+    there, to the same numbers. It is the caller's to remove, and private, since the vectors tell of the values.
     """
     refuse_bad((save_every >= 1, "save-every", save_every, "1 or more"))
     coder = HfTokenizer(tokenizer, model)
@@ -190,7 +175,6 @@ class _Run:
             self.best = self._copied()
 
     def ended(self) -> Ended | None:
-        """Why no further epoch is passed."""
         last = self.epochs[-1]
         if not math.isnan(last.exact_match) and last.number - _last_better(self.epochs) >= self.settings.patience:
             return "no progress"
@@ -214,7 +198,6 @@ class _Run:
         self.epochs = [Epoch(**told) for told in record["epochs"]]
 
     def save(self) -> None:
-        """Write the state, if it is kept."""
         if self._kept is not None:
             tensors = {**remembered(self.optimiser, {_VECTORS: self.vectors}), _BEST: self.best}
             write_tensors(self._kept, tensors, {"identity": self._identity, "epochs": [*map(asdict, self.epochs)]})

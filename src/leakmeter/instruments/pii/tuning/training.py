@@ -39,11 +39,7 @@ def sync(path: Path) -> None:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:
-    """Write tensors and a record as one safetensors file of mode 0600: its place holds all of it, or what was before.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Write tensors and a record as one safetensors file of mode 0600: its place holds all of it or what was there."""
     metadata = {_RECORD: json.dumps(record, sort_keys=True)}
     with storing(path), replacing(path) as temporary:
         save_file({name: one.detach().cpu().contiguous() for name, one in tensors.items()}, temporary, metadata)
@@ -51,15 +47,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str
 
 
 def read_tensors(path: Path, what: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote.
-
-    Args:
-        path: the file.
-        what: it should be, for the message.
-
-    Raises:
-        DataError: there is no such file, or another kind of file.
-    """
+    """What `write_tensors` wrote; `what` it should be is for the message."""
     try:
         with safe_open(path, framework="pt") as file:
             record = json.loads((file.metadata() or {})[_RECORD])
@@ -82,7 +70,6 @@ def remembered(optimiser: torch.optim.AdamW, weights: Mapping[str, Tensor]) -> d
 
 
 def recall(optimiser: torch.optim.AdamW, weights: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `remembered` gave."""
     for key, value in tensors.items():
         part, _, name = key.partition(".")
         if part == "weight":
@@ -94,11 +81,7 @@ def recall(optimiser: torch.optim.AdamW, weights: Mapping[str, Tensor], tensors:
 
 
 def check_trainable(model: Any, name: str) -> None:
-    """Refuse weights that take no gradients.
-
-    Raises:
-        CapabilityError: they are quantised, or were made in torch.inference_mode.
-    """
+    """Refuse weights that take no gradients: they are quantised, or were made in torch.inference_mode."""
     for weight in model.parameters():
         if not weight.is_floating_point():
             raise CapabilityError(

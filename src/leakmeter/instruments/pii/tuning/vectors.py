@@ -54,20 +54,14 @@ class SoftPrompt:
 
     @property
     def length(self) -> int:
-        """Number of vectors."""
         return len(self.vectors)
 
     @property
     def width(self) -> int:
-        """Numbers in each."""
         return self.vectors.shape[1]
 
     def save(self, path: Path) -> None:
-        """Write a safetensors file of mode 0600; the vectors tell of the values they were tuned to.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
+        """Write a safetensors file of mode 0600; the vectors tell of the values they were tuned to."""
         record = {
             "format": _FORMAT,
             "length": self.length,
@@ -84,9 +78,6 @@ def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
     """The soft prompt in a file, to be used with a model, which need not be the one it was tuned on.
 
     What stands before the vectors are the start tokens of the tokenizer given here.
-
-    Raises:
-        DataError: there is no soft prompt in the file, or one of another width.
     """
     found, width = _read(path), width_of(model)
     if found.width != width:
@@ -98,12 +89,7 @@ def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
 
 
 def check_examples(model: Any, examples: Sequence[Example], length: int, start_ids: tuple[int, ...]) -> None:
-    """Refuse examples that cannot stand behind a soft prompt of a length.
-
-    Raises:
-        UsageError: a value is empty, or a prompt begins with the start tokens.
-        WindowError: one is longer than the model's window.
-    """
+    """Refuse examples whose value is empty, whose prompt begins with start tokens, or that do not fit."""
     window: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     for number, (prompt, value) in enumerate(examples, 1):
         if len(value) == 0:
@@ -185,11 +171,6 @@ def _run(model: Any, n_kept: int, **inputs: Any) -> Any:
 
 
 def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
-    """Settings of the same prompts behind the soft prompt of a file.
-
-    Raises:
-        DataError: there is no soft prompt in the file.
-    """
     n_tokens = _read(path).length
     try:
         found = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -200,12 +181,7 @@ def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
 
 @contextmanager
 def reading_soft_prompt(backend: Backend, path: Path) -> Iterator[None]:
-    """While it lasts, the model reads the vectors of a soft prompt in the place of virtual tokens.
-
-    Raises:
-        UsageError: the model is none of the transformers library.
-        DataError: there is no soft prompt in the file, or one of another width.
-    """
+    """While it lasts, the model reads the vectors of a soft prompt in the place of virtual tokens."""
     if not isinstance(backend, HfBackend):
         raise UsageError(f"'{backend.name}' reads no vectors; give a model of the transformers library")
     prompt = load_soft_prompt(path, backend.model, backend.tokenizer.library)

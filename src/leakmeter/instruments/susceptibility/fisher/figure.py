@@ -49,14 +49,8 @@ def queries(
 ) -> b.Chart:
     """Each predictor against the same values, with its correlations.
 
-    Args:
-        panels: predictors.
-        ys: of each item.
-        groups: likewise, told apart by colour and mark.
-        y_label: of the vertical axes.
-        ceiling: which no y exceeds; drawn where one comes near.
-        title: over the figure.
-        footer: small, under it.
+    `ys` and `groups`, told apart by colour and mark, are of each item. `ceiling` is what no y exceeds, drawn where one
+    comes near.
     """
     near = max(ys, default=0.0) > _NEAR * ceiling
     guides = (b.Guide(ceiling, f"ceiling, {ceiling:.2f} nats"),) if near else ()
@@ -77,15 +71,10 @@ def queries(
 
 
 def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
-    """Spearman's correlation of each predictor.
+    """Spearman's correlation of each predictor, from rows of `instruments.susceptibility.fisher.study`.
 
-    Args:
-        rows: see `instruments.susceptibility.fisher.study`.
-        y: column of the predictors, from top to bottom.
-        panels: column that has a panel for each of its values.
-        lines: columns whose values tell marks of one colour from another.
-        title: over the figure.
-        footer: small, under it.
+    `y` is a column of the predictors, from top to bottom, `panels` one with a panel for each of its values; `lines`
+    tell marks of one colour from another.
     """
     names = list(dict.fromkeys(row[y] for row in rows))
     groups = list(groups_of(rows, lines))
@@ -107,16 +96,7 @@ def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str],
 
 
 def levels(panels: Sequence[Levels], *, x: str, lines: Sequence[str], y: str, title: str, footer: str) -> b.Chart:
-    """Means of levels with their intervals, a panel for each group of rows.
-
-    Args:
-        panels: rows with `x`, `lines`, and `y` with its '_low' and '_high'.
-        x: column of the levels.
-        lines: columns whose values tell marks of one colour from another; they stand beside each other at a level.
-        y: column of the means.
-        title: over the figure.
-        footer: small, under it.
-    """
+    """Means of levels, `y`, with '_low' and '_high', a panel for each group of rows; `lines` stand side by side."""
     rows = [row for panel in panels for row in panel.rows]
     places = list(dict.fromkeys(row[x] for row in rows))
     groups = list(groups_of(rows, lines))

@@ -69,7 +69,6 @@ class Fisher(Measure):
     """Of the random directions."""
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning."""
         if self.method not in get_args(Method):
             raise UnknownNameError("method", str(self.method), get_args(Method))
         sigma: object = self.sigma
@@ -106,12 +105,6 @@ class Fisher(Measure):
 
     @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
-        """Measure one query.
-
-        Raises:
-            UsageError: a case without a query, or without contexts where they are needed.
-            WindowError: the slot is longer than the model's window.
-        """
         request = self._request(item, self.probes)
         (found,) = yield [request]
         if self._is_adaptive:
@@ -121,7 +114,6 @@ class Fisher(Measure):
         return list(self._measurements(item, request, found))
 
     def longest_trial(self, item: QueryItem) -> Trial[Any]:
-        """As many probes as it may come to."""
         yield [self._request(item, self.probes)]
         if self._is_adaptive:
             yield [self._request(item, self.max_probes, first=self.probes)]

@@ -84,15 +84,8 @@ def report(
     command: str | None = None,
     provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
 ) -> b.Report:
-    """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and factors.
-
-    Args:
-        results: one or more.
-        command: the command line they came from.
-        provenance: of the run they lie in.
-
-    Raises:
-        UsageError: there is no result.
+    """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and
+    factors.
     """
     refuse_none(results)
     n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
@@ -123,7 +116,6 @@ def headline(summary: FisherSummary) -> str:
 
 
 def verdict(result: FisherResult) -> str:
-    """One sentence: what was found of a query."""
     told = "; ".join(
         _named(f"{nats_text(value.fisher_nats)} {interval_text(value)}".rstrip(), value.sigma)
         for value in result.values
@@ -136,7 +128,6 @@ def verdict(result: FisherResult) -> str:
 
 
 def explanation(result: FisherResult) -> str:
-    """Where that was found, and beside what."""
     drawn = f" {result.n_probes:,} random directions." if result.n_probes else ""
     return (
         f"Entropy of the next token: {nats_text(result.entropy_nats)}\u00a0nats. "
@@ -145,7 +136,6 @@ def explanation(result: FisherResult) -> str:
 
 
 def scales(results: Sequence[FisherResult]) -> list[str]:
-    """What the values of each Σ mean."""
     vectors = "states" if results[0].place.startswith("layer") else "embeddings"
     return [
         _DEAF,
@@ -182,7 +172,6 @@ def decisions(summary: FisherSummary) -> list[tuple[str, str]]:
 
 
 def _too_few_for(rho: float, n: int) -> str:
-    """That a correlation cannot be told from none."""
     needed = items_for_correlation(rho)
     if needed is not None and n >= needed:
         return ""
@@ -191,7 +180,6 @@ def _too_few_for(rho: float, n: int) -> str:
 
 
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:
-    """How queries were measured, by the words shown beside them."""
     first = results[0]
     return {
         **model_facts(first),
@@ -205,7 +193,6 @@ def settings(results: Sequence[FisherResult]) -> dict[str, str]:
 
 
 def cost(results: Sequence[FisherResult]) -> str:
-    """Tokens and time, predicted and taken."""
     costs = [result.cost for result in results]
     run, seconds = sum(one.tree_tokens for one in costs), sum(one.seconds for one in costs)
     expected = [one.predicted_seconds for one in costs if one.predicted_seconds is not None]
@@ -235,7 +222,6 @@ def _unit(sigma: str) -> str:
 
 
 def _named(value: str, sigma: str) -> str:
-    """A number with what it is."""
     return f"{value} (half the trace, sigma {sigma})" if _is_rank(sigma) else f"{value}\u00a0nats (sigma {sigma})"
 
 

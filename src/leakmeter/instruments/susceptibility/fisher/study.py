@@ -132,7 +132,6 @@ class _Line:
     """Variants first."""
 
     def known(self, factor: str) -> list[str]:
-        """A factor of each query."""
         return [record.known[factor] for record in self.yardstick.records]
 
 
@@ -271,7 +270,6 @@ class FisherSusceptibilities(Queries):
 
     @override
     def items_csv(self, finished: FinishedCell) -> str:
-        """One row a query: what is known of it, and its numbers."""
         if isinstance(finished.cell.measure, Susceptibility):
             return monte_carlo.KIND.items_csv(finished)
         return queries_csv(finished.records, {one.name: one.values for one in _predictors_of(finished)})
@@ -280,19 +278,16 @@ class FisherSusceptibilities(Queries):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """Correlations of all variants, and the best one on queries that did not choose it; or means by a factor."""
         if study.show == _AGREEMENT:
             return _agreement(study, cells)
         return monte_carlo.tables(study, list(_series_of(cells)))
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
-        """Spearman's correlation of each variant, or susceptibility."""
         return Axes(_PREDICTOR, ("spearman",)) if study.show == _AGREEMENT else monte_carlo.KIND.axes(study, rows)
 
     @override
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
-        """Correlations, a panel for each choice of queries; or means, a panel for each variant."""
         shared = [name for name in study.cells[0].factors if name not in _OF_FISHER]
         if study.show != _AGREEMENT:
             x = self.axes(study, rows).x
@@ -315,7 +310,6 @@ class FisherSusceptibilities(Queries):
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        """Seeds of the draws, and of directions; the bootstrap over relations."""
         drawn, _ = monte_carlo.KIND.about(study)
         seeds = dict.fromkeys(cell.measure.seed for cell in study.cells if isinstance(cell.measure, Fisher))
         partial = "partial: of ranks, given query length, entropy of the bare answer, and openness"
@@ -326,7 +320,6 @@ class FisherSusceptibilities(Queries):
 
     @override
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
-        """Every query with its Monte Carlo susceptibility and all that is held against it."""
         if study.show != _AGREEMENT:
             return {}
         files = {}
