@@ -199,10 +199,10 @@ class FullDistribution:
 
 
 def mix_with_first(logits: Any, context_weight: float) -> Any:
-    """λ z + (1 − λ) z_bare, λ ≥ 0, for every prompt but the first, which is z_bare and stays as it is: (prompt, ...,
-    vocab). Context influence decoding, Eq. 6 before the softmax; λ = 1 + β is context-aware decoding with weight β. A
-    token that the bare prompt rules out (−inf) stays ruled out for every prompt, and so does one its own prompt rules
-    out."""
+    """λ z + (1 − λ) z_bare, λ ≥ 0, for every prompt but the first, which is z_bare and stays as it is, of logits
+    (prompt, ..., vocab). Context influence decoding, Eq. 6 before the softmax; λ = 1 + β is context-aware decoding with
+    weight β. A token that the bare prompt rules out (−inf) stays ruled out for every prompt, and so does one its own
+    prompt rules out."""
     xp = array_namespace(logits)
     bare, full = logits[:1, ...], logits[1:, ...]
     impossible = xp.isinf(bare) | xp.isinf(full)
@@ -214,8 +214,8 @@ def mix_with_first(logits: Any, context_weight: float) -> Any:
 
 
 def draw(logits: Any, uniform: float, temperature: float) -> Any:
-    """One token a row from softmax(z / T), T > 0, by inverting the float64 cumulative distribution at `uniform`, in [0,
-    1). Logits (prompt, row, vocab) to (prompt, row, 2): token id and its log-probability in nats, float64."""
+    """One token a row from softmax(z / T), T > 0, by inverting the float64 cumulative distribution at `uniform` in
+    [0, 1). Logits (prompt, row, vocab) to (prompt, row, 2): token id and its log-probability in nats, float64."""
     xp = array_namespace(logits)
     log_probs = logspace.log_softmax(logits, temperature)
     token = invert(log_probs, uniform)

@@ -95,8 +95,8 @@ def fragment(
     blocks: Sequence[b.Block], *, level: int = 2, scripted: bool = True, held_by: str = "the run holds all"
 ) -> Markup:
     """Blocks, other than reports, as a part of a page that has the style sheet and the script of reports, what was
-    found first, under headings of this level. Without the script, which opens long tables, these say by `held_by` where
-    what they leave out is found."""
+    found first, under headings of this level. The script opens long tables; `held_by` says where is found what a table
+    leaves out."""
     order = b.arranged(blocks)
     terms = dict(glossary.placed([*order.found, *order.rest], set()))
     report = b.Report("", "", blocks, held_by=held_by)

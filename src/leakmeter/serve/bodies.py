@@ -53,7 +53,7 @@ def whole(given: Mapping[str, Any], name: str, default: int) -> int:
 
 
 def number(given: Mapping[str, Any], name: str, default: float) -> float:
-    """Refuses one of more digits than a float holds, too."""
+    """A field that is a number, of no more digits than a float holds."""
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise UsageError(f"{name} has to be a number")
