@@ -111,7 +111,6 @@ class ByteTokenizer:
         return Encoded(tuple(byte for byte, _ in pairs), tuple(at for _, at in pairs))
 
     def encode_joined(self, parts: Sequence[tuple[str, bool]]) -> Encoded:
-        """Bytes of the joined text, each with the range of its character."""
         return self.encode_data("".join(text for text, _ in parts), first=True)
 
     def decode(self, ids: Sequence[int]) -> str:

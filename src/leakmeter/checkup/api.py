@@ -54,16 +54,8 @@ def examined(
     on_loaded: Callable[[Subject], None] = lambda subject: None,
     **options: Any,
 ) -> DoctorResult:
-    """What `doctor` finds, for whoever looks on.
-
-    Args:
-        model, against, options: see `doctor`.
-        on_check: told the name of each check before it is made.
-        on_loaded: told the model before the first.
-
-    Raises:
-        LeakmeterError: see `doctor`.
-    """
+    """What `doctor` finds, for whoever looks on: told the name of each check before it is made, and the model before
+    the first."""
     is_named = isinstance(model, str | Path)
     name = str(model) if is_named else getattr(model, "name", type(model).__name__)
     is_served = is_named and names_a_server(name)

@@ -119,12 +119,7 @@ class Examined:
 
 
 def bad(fault: str, said: str = "") -> Found:
-    """A fault by its name.
-
-    Args:
-        fault: see `words.FAULTS`.
-        said: what was seen, beside what the fault is.
-    """
+    """A fault by its name in `words.FAULTS`, and what was seen beside it."""
     what, todo = FAULTS[fault]
     return Found(f"{what} {said}".strip(), "failed", fault, todo)
 
@@ -183,10 +178,8 @@ def places(examined: Examined) -> Found:
 
 
 def _one_by_one(examined: Examined) -> Found | None:
-    """Whether a token scored alone, behind those before it, has another log-probability than in the response.
-
-    Rounding moves it too, with quantised weights by 0.3 nats here and there; a wrong place by several, in every text.
-    """
+    """Whether a token scored alone, behind those before it, has another log-probability than in the response. Rounding
+    moves it too, with quantised weights by 0.3 nats here and there; a wrong place by several, in every text."""
     for group in zip(*examined.one_by_one, strict=True):
 
         def mean(place: Callable[[FloatArray, int, float], float], group: Sequence[tuple[int, float]] = group) -> float:
@@ -289,11 +282,9 @@ def _raw_found(tried: Sequence[str]) -> Found:
 
 
 def _draws(examined: Examined) -> float | None:
-    """Standard deviations that draws of a next token are away from the row that they should come from.
-
-    Compared are the means of a token's log-probability, of which another temperature changes the expectation first;
-    tokens that are not among the likeliest count as the least likely of these.
-    """
+    """Standard deviations that draws of a next token are away from the row that they should come from. Compared are the
+    means of a token's log-probability, of which another temperature changes the expectation first; tokens that are not
+    among the likeliest count as the least likely of these."""
     dialect, prompt = examined.subject.dialect, examined.probes.open
     capabilities = dialect.capabilities()
     if capabilities.most_top == 0:

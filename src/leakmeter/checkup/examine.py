@@ -45,16 +45,8 @@ def examine(
     probes: Probes | None = None,
     on_check: Callable[[str], None] = lambda name: None,
 ) -> DoctorResult:
-    """Make all checks.
-
-    Args:
-        subject: the model.
-        model: as it was given.
-        against: a model in this process to compare with.
-        against_name: as it was given.
-        probes: what is asked about; the doctor's own by default.
-        on_check: told the name of each check before it is made.
-    """
+    """Make all checks, against a model in this process if one is given. `probes` are what is asked about, the doctor's
+    own by default; `on_check` is told the name of each check before it is made."""
     examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
     found: dict[int, Found] = {}
     if not subject.dialect.capabilities().targets:
@@ -83,13 +75,7 @@ def examine(
 
 
 def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
-    """What is said of a server that answers wrongly before it has said what it serves.
-
-    Args:
-        model: as it was given.
-        dialect: of the server.
-        error: what it did.
-    """
+    """What is said of a server that answers wrongly before it has said what it serves."""
     found: dict[int, Found] = {}
     _put(found, _ROWS, error)
     return DoctorResult(

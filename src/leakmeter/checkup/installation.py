@@ -48,7 +48,6 @@ class InstallationResult(Record):
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
         return not self.problems
 
     def to_text(self) -> str:

@@ -73,8 +73,6 @@ class Probes:
 
 
 def probes_of(tokenizer: Tokenizer) -> Probes:
-    """The probes as token ids."""
-
     def ids(text: str, *, first: bool = False) -> tuple[int, ...]:
         return (*(tokenizer.start_ids if first else ()), *tokenizer.encode_data(text, first=first).ids)
 

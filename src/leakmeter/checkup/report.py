@@ -31,13 +31,7 @@ def report(
     command: str | None = None,
     provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
 ) -> Report:
-    """One examination.
-
-    Args:
-        results: one.
-        command: the command line it came from.
-        provenance: unused; there is no run.
-    """
+    """One examination; `provenance` is unused, since there is no run."""
     (result,) = results
     return Report(
         title=("Doctor: ", Untrusted(result.model)),

@@ -40,7 +40,6 @@ class Subject:
 
     @property
     def host(self) -> str:
-        """For messages."""
         return self.connection.host if self.connection else self.name
 
     @property
@@ -54,8 +53,6 @@ class Subject:
 
     @classmethod
     def of(cls, backend: Backend) -> Subject:
-        """A loaded model."""
-
         def together(prompts: Sequence[tuple[int, ...]], response: tuple[int, ...]) -> FloatArray:
             found: FloatArray = _scored(backend, prompts, response, TargetLogProbs())
             return found
@@ -81,15 +78,12 @@ class InProcess:
         self.backend = backend
 
     def describe(self) -> Served:
-        """Name, weights and window."""
         return Served(self.backend.name, self.backend.weights_sha256, None, self.backend.window, None)
 
     def capabilities(self) -> Capabilities:
-        """All of them."""
         return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
-        """The engine's own."""
         found: FloatArray = _scored(self.backend, [scored.prompt], scored.response, TargetLogProbs())[0]
         return found
 
@@ -99,7 +93,6 @@ class InProcess:
         return [TopRow(tuple(top.tolist()), tuple(row[top].tolist())) for row, top in order]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        """The engine's own."""
         found: FloatArray = _scored(self.backend, [scored.prompt], scored.response, FullDistribution())[0]
         return found[rows.start : rows.stop]
 

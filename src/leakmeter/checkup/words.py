@@ -97,17 +97,12 @@ FAULTS: Final[dict[str, tuple[str, str]]] = {
 
 
 def fault_of_status(status: int, did: str) -> str | None:
-    """The fault of a server that does not answer a request as it should; None where it refuses it.
-
-    Args:
-        status: of HTTP; 0 where no answer came.
-        did: what the server did; see `Connection.faults`.
-    """
+    """The fault of a server that does not answer a request as it should, whose status is 0 where no answer came; None
+    where it refuses it. `did` is as of `Connection.faults`."""
     if status == 429 or did.endswith("status 429"):
         return "busy"
     return {CUTS: "cut", SLOW: "slow"}.get(did, None if status else "unreachable")
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of some."""
     return f"{text.split('. ')[0].removesuffix('.')}."

@@ -42,11 +42,7 @@ _GROUPS: Final = ("study", "runs", "ledger", "models", "cache")
 
 
 def program(first: str | None = None) -> App:
-    """The command line.
-
-    Args:
-        first: its first word. A command is imported when it is asked for, and its help is its own then.
-    """
+    """The command line. A command is imported when it is the first word asked for, and its help is its own then."""
     app = App(
         name="leakmeter",
         help="Measure, in nats, how much of its context a language model leaks into its answers.",
@@ -80,11 +76,8 @@ def _shown_default(value: object) -> str | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line.
-
-    Exit code 0, 1 for a broken bound or guarantee, 2 for all that goes wrong, 130 when interrupted. What nobody foresaw
-    is one line too; its traceback goes to a log that is private to the user.
-    """
+    """Run the command line. Exit code 0, 1 for a broken bound or guarantee, 2 for all that goes wrong, 130 when
+    interrupted. What nobody foresaw is one line too; its traceback goes to a log that is private to the user."""
     # Nothing of a run may leave the machine unasked; a download is asked for by naming a model.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

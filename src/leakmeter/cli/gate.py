@@ -117,11 +117,7 @@ def gate(
 
 
 def _found(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
-    """Directories of the runs that are asked for.
-
-    Raises:
-        StoreError: there is no such run, or no finished one.
-    """
+    """Directories of the runs that are asked for."""
     from leakmeter.runs.catalogue import complete_runs, find_run
 
     if names:
@@ -138,11 +134,7 @@ def _found(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
 
 
 def _latest(found: Sequence[Path], roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
-    """The newest run that has the quantities of these names, and is of an instrument that the baseline is of.
-
-    Raises:
-        UsageError: no run has all of them.
-    """
+    """The newest run that has the quantities of these names, and is of an instrument that the baseline is of."""
     from leakmeter.core import registry
     from leakmeter.runs.baseline import read_baseline
     from leakmeter.runs.bounds import unknown_quantity

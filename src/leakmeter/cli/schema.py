@@ -23,14 +23,7 @@ def schema(instrument: str | None = None, /) -> None:
 
 
 def made(instrument: str) -> str:
-    """An instrument's schema as JSON, made of its class of results.
-
-    Args:
-        instrument: its name, or doctor.
-
-    Raises:
-        UnknownNameError: there is none of that name.
-    """
+    """An instrument's schema as JSON, made of its class of results."""
     kind, _ = registry.printed(instrument)
     told = record.schema(kind, kind.schema)
     told["required"] = ["schema", *told["required"]]

@@ -146,11 +146,7 @@ def serve(
 
 
 def _bounded(options: BoundedOptions, dtype: str | None) -> tuple[Sequence[BaseRoute], str | None, bool]:
-    """The routes of other programs, their key, and whether it is new; none without a bound.
-
-    Raises:
-        LeakmeterError: the bound has no meaning, or what was spent cannot be kept.
-    """
+    """The routes of other programs, their key, and whether it is new; none without a bound."""
     if options.epsilon is None:
         if options != BoundedOptions():
             raise UsageError("epsilon-total, lambda-max, max-new-tokens and receipts are for a bound; give --epsilon")
@@ -182,11 +178,7 @@ def _loaded(models: Models) -> None:
 
 
 def _password(host: str, *, allow_remote: bool) -> str:
-    """The password of a server that other machines reach.
-
-    Raises:
-        UsageError: it is not allowed, or there is no password.
-    """
+    """The password of a server that other machines reach."""
     if not allow_remote:
         raise UsageError(
             f"host '{host}' is reached from other machines; give 127.0.0.1, or --allow-remote and a password in "
@@ -201,11 +193,6 @@ def _password(host: str, *, allow_remote: bool) -> str:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket that listens.
-
-    Raises:
-        UsageError: nothing can listen there.
-    """
     if not 0 <= port <= 65535:
         raise UsageError(f"port is {port}; it has to be 0 to 65535")
     try:

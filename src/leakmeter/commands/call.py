@@ -65,16 +65,8 @@ class RowNames:
     """Fields of the data that have other names: {'text': 'ticket.body'}, or 'text=ticket.body,label=team'."""
 
     def rows(self, data: Any, text_field: str, *, known: Collection[str] | None = None) -> list[Row]:
-        """Records of any data, names of their fields in lower case.
-
-        Args:
-            data: see `data.rows.read_rows`.
-            text_field: the field that a bare text stands for.
-            known: fields that there may be.
-
-        Raises:
-            DataError: it cannot be read, or a row is bad.
-        """
+        """Records of any data (see `data.rows.read_rows`), names of their fields in lower case; a bare text stands for
+        `text_field`."""
         from leakmeter.data.mapping import mapping_of
         from leakmeter.data.rows import read_rows
 
@@ -124,7 +116,6 @@ class Some:
         )
 
     def parameters(self) -> Iterator[Parameter]:
-        """The options, with their types and defaults."""
         for field in fields(self.kind):
             if field.name in self.names:
                 has_none = field.default is MISSING and field.default_factory is MISSING
@@ -138,17 +129,10 @@ class Some:
 
 
 def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: type | Some) -> Callable[[F], F]:
-    """What makes a function of the library: of any model, with the fields of dataclasses as options.
-
-    Args:
-        case: parameters of a single case, which go without `data`.
-        takes_model: whether it measures with a model; one that does not takes its data, if any, alone.
-        kinds: the dataclasses by the parameters that take them.
-
-    Returns:
-        The function, with `on`, the same of a `KeptModel` in the place of a model, `parts`, its dataclasses, and
-        `case`.
-    """
+    """What makes a function of the library: of any model, with the fields of dataclasses as options. `case` has the
+    parameters of a single case, which go without `data`; a function that takes no model takes its data, if any, alone;
+    `kinds` are the dataclasses by the parameters that take them. The function has `on`, the same of a `KeptModel` in
+    the place of a model, `parts`, its dataclasses, and `case`."""
     parts = {name: kind if isinstance(kind, Some) else Some(kind) for name, kind in kinds.items()}
 
     def decorated(of: F) -> F:
@@ -210,12 +194,7 @@ def cases_given(
     names: CaseNames,
     how: CallOptions,
 ) -> tuple[LoadedCases[Case], bool]:
-    """The cases of a call, and whether it is a single one that stands in its parameters.
-
-    Raises:
-        UsageError: data, and a case beside it.
-        DataError: data that cannot be read.
-    """
+    """The cases of a call, and whether it is a single one that stands in its parameters."""
     from leakmeter.data.cases import case_of, cases_of
     from leakmeter.traces.presets import PRESETS
 
@@ -245,17 +224,7 @@ def measured(
     results: Callable[[Iterable[Part]], Iterator[Any]] | None = None,
     settle: Callable[[], tuple[Measure, Path]] | None = None,
 ) -> Results[Any]:
-    """Cases measured in memory, or into a run directory.
-
-    Args:
-        model: what measures.
-        name: the measure's.
-        results: texts and measurements to results; those of the measure by default.
-        measure, settings, given, group_size, settle: see `commands.cases.run_cases`.
-
-    Raises:
-        LeakmeterError: something cannot be used as given; the message says what to do.
-    """
+    """Cases measured in memory, or into a run directory; see `commands.cases.run_cases`."""
     from leakmeter.commands.progress import progress
     from leakmeter.runs.measure import Callbacks, check_answered, measure_cases
     from leakmeter.runs.results import Results

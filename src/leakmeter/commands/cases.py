@@ -137,11 +137,7 @@ def run_cases(
 
 
 def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:
-    """The slice of the run that is to be measured; None for all of it.
-
-    Raises:
-        UsageError: it is no slice, or the run cannot be measured in slices.
-    """
+    """The slice of the run that is to be measured; None for all of it."""
     if run.part is None:
         return None
     from leakmeter.runs.slices import Slice
@@ -172,17 +168,8 @@ def kept_parts(
     part: Slice | None = None,
 ) -> Iterator[tuple[RunDirectory, Measure, Iterator[Part]]]:
     """A run directory, what measures, and the cases' texts and measurements; the run is complete once all are taken.
-
-    Args:
-        prepared: the cases for the back end, which are those of `kept`.
-        out: directory of runs.
-        command: the command line, for the reader.
-        label: what the user calls the run.
-        data: the files it is of, as they were given.
-        callbacks: told of the progress.
-        part: measure this slice alone, and leave the run for `runs.slices.complete`.
-        backend, measure, name, settings, group_size, settle: see `run_cases`.
-    """
+    `prepared` are the cases of `kept` for the back end. With `part` that slice alone is measured, and the run left for
+    `runs.slices.complete`. All else is as for `run_cases`."""
     from leakmeter.core.written import made_for
     from leakmeter.runs.fingerprint import spec_of
     from leakmeter.runs.measure import measure_cases, n_parts

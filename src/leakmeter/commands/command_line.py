@@ -14,12 +14,7 @@ HIDDEN: Final = "FILE"
 
 
 def command_line(words: Sequence[str], *, without: Iterable[object] = ()) -> str:
-    """The words behind 'leakmeter', quoted for a shell.
-
-    Args:
-        words: as given.
-        without: paths that are not told; those that are None are left aside.
-    """
+    """The words behind 'leakmeter', quoted for a shell, without paths that are not to be told."""
     paths = {Path(str(one)) for one in without if one is not None}
     n_command = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     shown = [*words[:n_command], *(_shown(word, paths) for word in words[n_command:])]

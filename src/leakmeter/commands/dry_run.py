@@ -24,11 +24,7 @@ _CASES_AT_MOST = 20
 def predict_cases(
     given: LoadedCases[Any], settings: Settings, measure: Measure, run: RunOptions, *, group_size: int = 1
 ) -> None:
-    """Print what measuring these cases would take; nothing is measured and nothing is written.
-
-    Raises:
-        LeakmeterError: something cannot be used as given, or the model is not on this machine.
-    """
+    """Print what measuring these cases would take; nothing is measured and nothing is written."""
     from leakmeter.runs.prediction import predicted_cases
 
     predictor = run.load_predictor()

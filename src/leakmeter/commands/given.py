@@ -38,15 +38,8 @@ class LoadedCases(Generic[_C]):
     """The file they are of, as it was given; None where they are of none, or its name may say whom they are about."""
 
     def prepared(self, backend: Backend, settings: Settings, measure: Measure) -> tuple[Preparations, LoadedCases[_C]]:
-        """The cases tokenised and cut, and which those are.
-
-        Returns:
-            The prepared cases, and these cases with the problems of all others, and what to tell of those prepared.
-
-        Raises:
-            LeakmeterError: a case cannot be used, and bad ones are not left out.
-            UsageError: none can be used.
-        """
+        """The cases tokenised and cut; and these cases with the problems of all others, and what to tell of those
+        prepared."""
         prepared = Preparations(backend)
         unmarked: dict[str, list[int]] = {}
         kept: list[_C] = []
@@ -79,16 +72,7 @@ def _notes(unmarked: Mapping[str, Sequence[int]], n_cases: int) -> Iterator[str]
 
 
 def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]:
-    """The cases that options name, and what was wrong with those left out.
-
-    Args:
-        source: the options.
-        response: what was answered, where it is an option of the command.
-
-    Raises:
-        UsageError: not exactly one source of cases, or options that do not go together.
-        DataError: a file cannot be read as what it should hold.
-    """
+    """The cases that options name, and what was wrong with those left out."""
     from leakmeter.data.cases import cases_of, logged_case
     from leakmeter.traces.presets import PRESETS
 

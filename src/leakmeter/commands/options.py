@@ -43,11 +43,7 @@ class RowOptions:
     """Fields of the data that have other names: FIELD=PATH,…, as in text=ticket.body,label=team."""
 
     def mapping(self, known: Collection[str] | None = None) -> dict[str, str]:
-        """Fields and the paths at which they stand.
-
-        Raises:
-            UsageError: see `mapping.mapping_of`.
-        """
+        """Fields and the paths at which they stand."""
         from leakmeter.data.mapping import mapping_of
 
         return mapping_of(self.map, known)
@@ -132,11 +128,7 @@ class RunOptions(WorkerOptions):
             raise UsageError("--price-per-million is for --dry-run; add that, or leave it out")
 
     def load_backend(self) -> Backend:
-        """The model, ready to score.
-
-        Raises:
-            LeakmeterError: there is no such model, or it cannot be loaded so; see `runs.loading.load_backend`.
-        """
+        """The model, ready to score."""
         from leakmeter.runs.loading import load_backend
 
         return load_backend(
@@ -152,11 +144,7 @@ class RunOptions(WorkerOptions):
         )
 
     def load_predictor(self) -> Predictor:
-        """What predicts the model's work, made without its weights.
-
-        Raises:
-            LeakmeterError: as `load_backend`.
-        """
+        """What predicts the model's work, made without its weights."""
         from leakmeter.runs.loading import names_a_backend
         from leakmeter.runs.prediction import predictor_for, predictor_of
 

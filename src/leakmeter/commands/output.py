@@ -23,16 +23,8 @@ _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
 
 
 def check_writable(path: Path, what: str, *inputs: object) -> None:
-    """Refuse, before any work is done, a place where no file can be written, or must not.
-
-    Args:
-        path: the place.
-        what: is to be written.
-        inputs: all that the command was given to read; see `files.files_among`.
-
-    Raises:
-        StoreError: it is read by the command, lies in a run, or cannot be written.
-    """
+    """Refuse, before any work is done, a place where no file can be written, or must not: in a run, or over what the
+    command was given to read (see `files.files_among`)."""
     from leakmeter.core.written import check_place, try_place
 
     if path.is_dir():
@@ -49,14 +41,7 @@ def check_writable(path: Path, what: str, *inputs: object) -> None:
 
 
 def check_apart(**written: Path | None) -> None:
-    """Refuse one place for two files.
-
-    Args:
-        written: places by the options that name them, '_' for '-'.
-
-    Raises:
-        UsageError: two of them are the same.
-    """
+    """Refuse one place for two files, by the options that name them, '_' for '-'."""
     seen: dict[Path, str] = {}
     for name, path in written.items():
         if path is not None:
@@ -131,18 +116,13 @@ def left_out(problems: Sequence[str], *, public: bool = False) -> str:
 
 
 def write_page(path: Path, results: Sequence[AnyResult], command: str | None, run: Path | None) -> None:
-    """The HTML report of results of one kind."""
     kind = type(results[0])
     page = kind.render_page(results, command=command, run=run)
     save_page(path, page, public=kind.is_public)
 
 
 def save_page(path: Path, page: str, *, public: bool = False) -> None:
-    """Write a page, for its owner alone unless it may be published.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Write a page, for its owner alone unless it may be published."""
     from leakmeter.runs.result import saved
 
     try:

@@ -31,11 +31,8 @@ def progress(backend: Backend, n_cases: int) -> Iterator[Callbacks]:
 
 @contextmanager
 def study_progress(n_tokens: Mapping[int, float]) -> Iterator[_State]:
-    """One bar for all cells of a study that are to be measured.
-
-    Args:
-        n_tokens: predicted of each cell, by its number, in the order they will be measured.
-    """
+    """One bar for all cells of a study that are to be measured; predicted tokens are by the cell's number, in the order
+    they will be measured."""
     with _drawn(_State(n_tokens)) as state:
         yield state
 
@@ -68,8 +65,6 @@ class _State:
     backend: Backend | None = None
 
     def of_cell(self, number: int) -> Callable[[Backend, int], AbstractContextManager[Callbacks]]:
-        """What watches a cell."""
-
         @contextmanager
         def watching(backend: Backend, n_cases: int) -> Iterator[Callbacks]:
             self.n_begun += 1
@@ -87,7 +82,6 @@ class _State:
 
     @property
     def n_run(self) -> int:
-        """Tokens run by now."""
         backend = self.backend
         return self.n_run_before + (backend.n_tokens_run - self.n_loaded if backend is not None else 0)
 

@@ -127,18 +127,9 @@ def loaded_study(
     paths: Callable[[Study], Mapping[str, str]],
     options: RunOptions,
 ) -> tuple[Study, Sequence[Sequence[Any]], RunOptions]:
-    """A study and the records of each cell; says where there are fewer than it asks for.
-
-    Args:
-        name: see `study`.
-        size: likewise.
-        changes: values in the place of the study's own.
-        paths: a study to the files of its data sets, by their names.
-        options: how its cells are run.
-
-    Returns:
-        The study, its records, and the options that it is run with: scores of people's data are never kept.
-    """
+    """A study, the records of each cell, and the options that it is run with: scores of people's data are never kept.
+    Says where there are fewer records than it asks for. `changes` are values in the place of the study's own, `paths`
+    makes of a study the files of its data sets, by their names."""
     from leakmeter.studies.cells import load_records
     from leakmeter.studies.grid import load_study
 
@@ -171,22 +162,13 @@ def record_of(name: str, sizes: Mapping[str, Study]) -> JsonObject:
 
 
 def datasets_of(study: Study) -> list[str]:
-    """Data sets of its cells."""
     return list(dict.fromkeys(cell.dataset for cell in study.cells))
 
 
 def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, options: RunOptions) -> tuple[Path, str]:
-    """Measure the cells of a study that are not measured yet, and write its tables and figures.
-
-    Args:
-        study: what is run.
-        records: of each cell.
-        command: what is put into tables: all that determines the numbers, and nothing else.
-        options: precision, device and directory of runs; models are the study's.
-
-    Returns:
-        The study's directory, and its table as Markdown.
-    """
+    """Measure the cells of a study that are not measured yet, and write its tables and figures; returns its directory,
+    and its table as Markdown. The command that is put into tables has all that determines the numbers, and nothing
+    else; models are the study's, not the options'."""
     from leakmeter.commands.progress import study_progress
     from leakmeter.runs.measure import PartsBackend
     from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
@@ -220,8 +202,6 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
 
 
 def predictors(options: RunOptions) -> Callable[[str], Predictor]:
-    """What predicts the work of a model by its name."""
-
     @cache
     def predictor_of(model: str) -> Predictor:
         return replace(options, model=model).load_predictor()

@@ -83,18 +83,8 @@ def tokenised(
     model: str,
     without: Sequence[str] = (),
 ) -> tuple[list[TokensResult], LoadedCases[Case]]:
-    """Cases as their tokens, and which those are.
-
-    Args:
-        given: the cases.
-        prompts: resolved.
-        tokenizer: the model's.
-        model: what it is called.
-        without: names of pieces, whose joint removal is shown.
-
-    Raises:
-        LeakmeterError: a case cannot be used, and bad ones are not left out.
-    """
+    """Cases as their tokens, and which those are; `prompts` are resolved, and the joint removal of the pieces in
+    `without` is shown."""
     if prompts.truncate:
         raise UsageError("without the model its window is not known; give max-context-tokens instead of truncate")
     if prompts.swap:

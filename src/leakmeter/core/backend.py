@@ -78,15 +78,7 @@ class DifferentiableBackend(Backend, Protocol):
 
 
 def check_differentiates(backend: object, name: str) -> None:
-    """Refuse a back end without gradients.
-
-    Args:
-        backend: a back end, or the class of one, so that this can be asked before a model is loaded.
-        name: of the model, for the message.
-
-    Raises:
-        CapabilityError: it has none.
-    """
+    """Refuse a back end without gradients; given its class, this can be asked before a model is loaded."""
     if not hasattr(backend, "differentiate"):
         raise CapabilityError(
             f"'{name}' gives no gradients, which Fisher susceptibility is made of; give a model of the transformers "

@@ -85,7 +85,6 @@ class Case:
         return max((i for i, message in enumerate(self.messages) if message.role == "user"), default=None)
 
     def record(self) -> JsonObject:
-        """See `record_of`."""
         return record_of(self)
 
 
@@ -95,10 +94,6 @@ def record_of(case: Any) -> JsonObject:
 
 
 def unmarked_context(documents: Iterable[str]) -> str:
-    """What the context is of a chat of which nothing is marked.
-
-    Args:
-        documents: names of its context's messages.
-    """
+    """What the context is of a chat of which nothing is marked, by the names of its messages."""
     is_system = all(name.startswith(SYSTEM_ROLES) for name in documents)
     return "the system prompt" if is_system else "what was said before the last user message"

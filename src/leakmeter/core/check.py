@@ -60,5 +60,4 @@ class Check:
 
     @property
     def verdict(self) -> Verdict:
-        """What is said of the claim."""
         return "holds" if self.holds else "undecided" if self.undecided else "broken"

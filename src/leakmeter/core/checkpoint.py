@@ -17,11 +17,7 @@ def checkpoint() -> None:
 
 @contextmanager
 def checked_by(check: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile every checkpoint that this thread comes to calls a function.
-
-    Args:
-        check: raises what is to end the work.
-    """
+    """Meanwhile every checkpoint that this thread comes to calls a function, which raises what is to end the work."""
     token = _CHECK.set(check)
     try:
         yield

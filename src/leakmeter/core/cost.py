@@ -121,7 +121,6 @@ class ResultCost(Record):
 
     @classmethod
     def of(cls, texts: Mapping[str, Any]) -> Self:
-        """The cost in a case's texts."""
         cost = texts["cost"]
         predicted = cost.get("predicted") or {}
         return cls(

@@ -19,11 +19,7 @@ _making: Final = threading.Lock()
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file of mode 0600 where there is none.
-
-    Raises:
-        OSError: it cannot be made.
-    """
+    """Make an empty file of mode 0600 where there is none."""
     # A file that is there is not opened beside SQLite, whose locks go with the first handle that is closed.
     with _making:
         if not path.exists():
@@ -31,16 +27,8 @@ def make_file(path: Path) -> None:
 
 
 def connected(path: Path | None, *pragmas: str, wait_seconds: float | None = None) -> sqlite3.Connection:
-    """A connection to a file that is there; each statement outside of `transaction` is one of its own.
-
-    Args:
-        path: the file; one that somebody removed is missed, and not begun anew. None for one in memory.
-        pragmas: such as "synchronous = EXTRA".
-        wait_seconds: for others that use it; `WAIT_SECONDS` by default.
-
-    Raises:
-        sqlite3.Error: it cannot be opened.
-    """
+    """A connection to a file that is there, or to one in memory; each statement outside of `transaction` is one of its
+    own. A file that somebody removed is missed, and not begun anew. Pragmas are such as "synchronous = EXTRA"."""
     address = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=rw"
     # Closing may be left to whichever thread the garbage collector runs in.
     wait = WAIT_SECONDS if wait_seconds is None else wait_seconds
@@ -56,12 +44,9 @@ def connected(path: Path | None, *pragmas: str, wait_seconds: float | None = Non
 
 @contextmanager
 def transaction(database: sqlite3.Connection, *, writes: bool = True) -> Iterator[None]:
-    """All of what is written within, or, when it is left by an exception, nothing; what is read is one state.
-
-    Args:
-        writes: keep others from writing from the beginning: who begins by reading may find, when it comes to write,
-            that another process was faster.
-    """
+    """All of what is written within, or, when it is left by an exception, nothing; what is read is one state. With
+    `writes` others are kept from writing from the beginning: who begins by reading may find, when it comes to write,
+    that another process was faster."""
     database.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
     try:
         yield
@@ -76,11 +61,7 @@ def transaction(database: sqlite3.Connection, *, writes: bool = True) -> Iterato
 
 @contextmanager
 def database_errors(failed: str) -> Iterator[None]:
-    """Say in one line what an error of SQLite or of the operating system meant: 'FAILED: why'.
-
-    Args:
-        failed: what did, such as "ledger 'x' cannot be written".
-    """
+    """Say in one line what an error of SQLite or of the operating system meant: 'FAILED: why'."""
     try:
         with store_errors(failed):
             yield

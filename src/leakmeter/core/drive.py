@@ -52,13 +52,8 @@ class Cost:
 def drive(
     backend: Backend, trials: Sequence[Trial[T]], *, on_plan: Callable[[Chunk], None] | None = None
 ) -> tuple[list[T], Cost]:
-    """Run trials to their ends, round by round; returns their results in order, and the cost.
-
-    Args:
-        backend: answers the requests; one that has room for so many rows (`most_rows`) gets a round's in parts.
-        trials: generators that yield lists of requests and are sent lists of scores.
-        on_plan: called with each chunk of a round before it is scored.
-    """
+    """Run trials to their ends, round by round; returns their results in order, and the cost. A back end that has room
+    for so many rows (`most_rows`) gets a round's in parts. `on_plan` is called with each chunk before it is scored."""
     trials = [settled(backend, trial) for trial in trials]
     results: dict[int, T] = {}
     cost = Cost()
@@ -89,13 +84,8 @@ def drive(
 
 
 def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], list[Scores], T]:
-    """The trial, told at once, without a round, where the back end draws no responses whole or hides no pieces.
-
-    Args:
-        backend: says by `draws_responses` and `hides_pieces` that it does; most draw token by token what
-            `NextTokenSample` asks for.
-        trial: may ask for draws, and for prompts with pieces hidden.
-    """
+    """The trial, told at once, without a round, where the back end draws no responses whole or hides no pieces
+    (`draws_responses`, `hides_pieces`); most draw token by token what `NextTokenSample` asks for."""
     draws, hides = getattr(backend, "draws_responses", False), getattr(backend, "hides_pieces", False)
     try:
         asked = next(trial)
@@ -169,10 +159,6 @@ def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
     A request with more prompts than that is cut along them, where what is kept of a prompt needs no other than the
     first. Where it needs all, the request is a part of its own, whatever it takes; and where a request goes on in the
     next round, all are one part, since states are handed on from one chunk to the next: such rounds have few rows.
-
-    Args:
-        requests: of a round.
-        most_rows: None for no bound.
     """
     whole = [list(enumerate(requests))]
     if most_rows is None or any(request.reduction.continues for request in requests):

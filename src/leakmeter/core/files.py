@@ -14,16 +14,8 @@ MOST_BYTES: Final = 2**30
 
 
 def check_readable(path: Path, what: str, *, most: int | None = MOST_BYTES) -> None:
-    """Refuse what never ends, or does not fit into memory.
-
-    Args:
-        path: the file.
-        what: it is, for the message, such as 'context file'.
-        most: largest size, bytes; None for one that is read in parts.
-
-    Raises:
-        DataError: no such file, a directory, a device or a pipe, or one that is larger.
-    """
+    """Refuse what never ends, or does not fit into memory: a directory, a device, a pipe, or a file of more than `most`
+    bytes, which is None for one that is read in parts. `what` is for the message, such as 'context file'."""
     try:
         state = path.stat()
     except OSError as error:
@@ -42,11 +34,7 @@ def check_readable(path: Path, what: str, *, most: int | None = MOST_BYTES) -> N
 
 
 def read_text(path: Path, what: str) -> str:
-    """A UTF-8 file's text, without a byte-order mark.
-
-    Raises:
-        DataError: no such file, not readable, see `check_readable`, or not UTF-8 (naming the byte).
-    """
+    """A UTF-8 file's text, without a byte-order mark."""
     check_readable(path, what)
     try:
         return path.read_bytes().decode("utf-8-sig")
@@ -60,15 +48,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 def parsed_toml(text: str, where: str) -> dict[str, Any]:
-    """What a text of TOML says.
-
-    Args:
-        text: the file's.
-        where: it stands, for errors, such as "task file 'own.toml'".
-
-    Raises:
-        DataError: it is no TOML, or so deep or with numbers so long that it cannot be read.
-    """
+    """What a text of TOML says; refused also where it is so deep, or has numbers so long, that it cannot be read."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -45,7 +45,6 @@ class Sent:
     """Whether some of it depends on what the server answers."""
 
     def __add__(self, other: Sent) -> Sent:
-        """Both together."""
         is_upper_bound = self.is_upper_bound or other.is_upper_bound
         return Sent(self.n_requests + other.n_requests, self.n_tokens + other.n_tokens, is_upper_bound)
 
@@ -119,11 +118,7 @@ class PlanningBackend:
         """Refuses what the back end that will do the work cannot answer; None where it answers everything."""
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Count the chunk's work, and answer each request with scores that mean nothing.
-
-        Raises:
-            CapabilityError: see `check`.
-        """
+        """Count the chunk's work, and answer each request with scores that mean nothing."""
         if self.check is not None:
             self.check(chunk)
         if chunk.round == 0:
@@ -152,11 +147,7 @@ class PlanningBackend:
         ]
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
-        """Count what gradients take, and answer with none.
-
-        Raises:
-            CapabilityError: the back end that will do the work has none.
-        """
+        """Count what gradients take, and answer with none."""
         if not self.differentiates:
             check_differentiates(object(), self.name)
         if self.size is not None:
@@ -253,7 +244,6 @@ class PlanningBackend:
 
 
 def predict(backend: PlanningBackend, trial: Trial[Any]) -> Prediction:
-    """What a trial will take."""
     backend.work, backend.sent = Work(), Sent()
     n_token_pass_tokens, is_upper_bound = 0, False
 

@@ -37,11 +37,7 @@ class Place:
 
     @classmethod
     def of(cls, text: str) -> Place:
-        """'query', 'slot' or 'layer:3'.
-
-        Raises:
-            UsageError: that is no place.
-        """
+        """'query', 'slot' or 'layer:3'."""
         if text == "query":
             return cls("query")
         if text == "slot":
@@ -52,11 +48,6 @@ class Place:
         return cls("layer", int(found[1]))
 
     def check(self, n_layers: int, model: str) -> None:
-        """Refuse a layer that a model has not.
-
-        Raises:
-            CapabilityError: it has fewer.
-        """
         if self.kind == "layer" and self.layer >= n_layers:
             raise CapabilityError(f"place is layer:{self.layer}, and '{model}' has layers 0 to {n_layers - 1}")
 

@@ -14,12 +14,7 @@ SECONDS: Final = 10.0
 
 @contextmanager
 def repeating(do: Callable[[], None], every_s: float) -> Iterator[None]:
-    """Do something now and then, in a thread, while the work within goes on.
-
-    Args:
-        do: called; it must not raise.
-        every_s: seconds between two calls.
-    """
+    """Do something, which must not raise, every so many seconds, in a thread, while the work within goes on."""
     ended = threading.Event()
 
     def work() -> None:
@@ -37,13 +32,7 @@ def repeating(do: Callable[[], None], every_s: float) -> Iterator[None]:
 
 @contextmanager
 def heartbeat(notify: Callable[[str], None], what: str, *, every_s: float = SECONDS) -> Iterator[None]:
-    """Tell a line now and then while the work within goes on.
-
-    Args:
-        notify: told the line.
-        what: is being done, such as 'converting'.
-        every_s: seconds between two lines.
-    """
+    """Tell a line every so many seconds while the work within goes on; `what` is being done, such as 'converting'."""
     started = time.monotonic()
     with repeating(lambda: notify(f"{what}: {time.monotonic() - started:.0f} s so far …"), every_s):
         yield

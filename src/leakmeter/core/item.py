@@ -160,14 +160,7 @@ class Origin:
     measure: Measure
 
     def prepare(self, backend: Backend) -> Prepared:
-        """The case tokenised and cut.
-
-        Args:
-            backend: has the tokenizer and the window.
-
-        Raises:
-            LeakmeterError: the case cannot be measured so.
-        """
+        """The case tokenised and cut."""
         prepared = self.settings.prepare(self.case, backend, self.measure)
         if isinstance(self.case, Case) and self.case.has_unmarked_context:
             n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces if piece.role == QUERY)

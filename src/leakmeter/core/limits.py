@@ -21,30 +21,19 @@ Bounded = tuple[bool, str, int, str]
 
 
 def refuse_bad(*found: tuple[bool, str, float, str]) -> None:
-    """Refuse the first number that cannot be taken.
-
-    Args:
-        found: of each whether it can be, its name, itself, and what was expected.
-
-    Raises:
-        UsageError: says all of these.
-    """
+    """Refuse the first number that cannot be taken: of each whether it can be, its name, itself, and what was
+    expected."""
     for good, name, given, expected in found:
         if not good:
             raise UsageError(f"{name} is {given}; it has to be {expected}")
 
 
 def bounded(name: str, given: int, least: int, most: int) -> Bounded:
-    """What to say of a count that has a smallest and a largest value."""
     return least <= given <= most, name, given, f"{least:,} or more" if given < least else f"{most:,} at most"
 
 
 def parse_memory(text: str) -> int:
-    """'512MiB', '2GiB' or '1.5 GB' to bytes.
-
-    Raises:
-        UsageError: that is no amount of memory, or too little to work with.
-    """
+    """'512MiB', '2GiB' or '1.5 GB' to bytes; refused where it is too little to work with."""
     found = re.fullmatch(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,3}})?) ?({'|'.join(_UNITS)})", text.strip())
     if found is None:
         raise UsageError(f"memory is '{text}'; give a number with its unit, such as 512MiB or 2GiB")

@@ -35,17 +35,10 @@ def neighbourhood_noise(
     scores: FloatArray,
     begun: FloatArray | None = None,
 ) -> Generator[list[Request], list[Scores], FloatArray]:
-    """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,).
-
-    A measurement contrasts two prompts, so the differences of the full prompt and of the bare one are added up.
-
-    Args:
-        item: the case.
-        response: its token ids.
-        reduction: what is measured.
-        scores: of the bare prompt and the full one as the measure got them, (2, response).
-        begun: what `token_by_token` gave, where a long context's states were at hand for it.
-    """
+    """Largest difference, in nats, that neighbourhoods make to a contrast of each response token: (response,). A
+    measurement contrasts two prompts, so the differences of the full prompt and of the bare one are added up. `scores`
+    are those of the bare prompt and the full one as the measure got them, (2, response); `begun` is what
+    `token_by_token` gave, where a long context's states were at hand for it."""
     if item.model_noise_nats is not None:
         return np.full(len(response), of_contrast(item.model_noise_nats, reduction))
     prompts = (item.blank, item.prompt)
@@ -67,10 +60,6 @@ def of_contrast(model_nats: float, reduction: TargetLogProbs | MixtureLogProbs) 
 
     Both may be off, each to its side. Where a distribution is made of rows, their logits are off by λ and 1 − λ times
     the noise, divided by T, and what normalises them is off by as much again.
-
-    Args:
-        model_nats: most that a log-probability of the model moves.
-        reduction: what is kept of the logits.
 
     Examples:
         >>> of_contrast(0.01, TargetLogProbs())
@@ -115,13 +104,7 @@ def _forked(
 def token_by_token(
     item: ContextItem, response: tuple[int, ...], reduction: TargetLogProbs | MixtureLogProbs
 ) -> Generator[list[Request], list[Scores], FloatArray]:
-    """What is measured of the bare prompt and of the full one where tokens are run one at a time, (2, response).
-
-    Args:
-        item: the case.
-        response: its token ids.
-        reduction: what is measured.
-    """
+    """What is measured of the bare prompt and of the full one where tokens are run one at a time, (2, response)."""
     prompts, noise_nats = (item.blank, item.prompt), interval_noise_of(item)
     n = len(response)
     single = min(_SINGLE_TOKENS, n)

@@ -12,11 +12,8 @@ Number = Callable[[Case], float | None]
 
 
 def at(*path: str) -> Number:
-    """What stands at a place of a result.
-
-    Args:
-        path: names, outermost first; where one of them is None, the case has no such number.
-    """
+    """What stands at a place of a result, by names, outermost first; where one of them is None, the case has no such
+    number."""
 
     def of(case: Case) -> float | None:
         inner: Any = case

@@ -18,11 +18,8 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u206
 
 
 def visible(text: str) -> str:
-    """`text` with every control character replaced by a picture of it; as long as before.
-
-    What passes has nothing that a terminal or the bidirectional algorithm would obey, and its character offsets stay
-    true.
-    """
+    """`text` with every control character replaced by a picture of it; as long as before. What passes has nothing that
+    a terminal or the bidirectional algorithm would obey, and its character offsets stay true."""
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     return _UNPRINTABLE.sub(_picture, text)
 
@@ -49,11 +46,8 @@ SELDOM: Final = "left out where it is None"
 
 
 def to_plain(value: Any) -> Any:
-    """Dictionaries, lists, texts and numbers, as JSON can hold them.
-
-    Args:
-        value: of these, of tuples and of dataclasses. An infinite number becomes a text (see `INFINITY`), NaN None.
-    """
+    """Dictionaries, lists, texts and numbers, as JSON can hold them, of these, of tuples and of dataclasses. An
+    infinite number becomes a text (see `INFINITY`), NaN None."""
     if is_dataclass(value) and not isinstance(value, type):
         told = ((field, getattr(value, field.name)) for field in fields(value))
         return {field.name: to_plain(one) for field, one in told if one is not None or not field.metadata.get(SELDOM)}
@@ -67,12 +61,7 @@ def to_plain(value: Any) -> Any:
 
 
 def to_json(value: Any, *, ascii_only: bool = False) -> str:
-    """One line of JSON; see `to_plain`.
-
-    Args:
-        value: dataclasses, mappings, lists, texts and numbers.
-        ascii_only: write other letters as escapes, for a terminal that lacks them.
-    """
+    """One line of JSON (see `to_plain`), with other letters as escapes for a terminal that lacks them."""
     return json.dumps(to_plain(value), ensure_ascii=ascii_only, allow_nan=False)
 
 

@@ -75,7 +75,6 @@ class Chunk:
 
     @cached_property
     def layout(self) -> Layout:
-        """See `Layout`; made when it is first asked for."""
         return _lay_out(self.requests)
 
     @property
@@ -94,7 +93,6 @@ class Chunk:
         return self.layout[2]
 
     def answers(self) -> Iterator[tuple[Request, IntArray]]:
-        """Each request with its slots."""
         return zip(self.requests, self.slots, strict=True)
 
     @property
@@ -137,11 +135,7 @@ class _Branch:
 
 
 def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
-    """The chunk that answers the requests of a round. The order of its runs depends on the requests alone.
-
-    Raises:
-        UsageError: a prompt or a response has no token.
-    """
+    """The chunk that answers the requests of a round. The order of its runs depends on the requests alone."""
     for request in requests:
         if not request.reduction.rows(len(request.response)).stop:
             raise UsageError("a response without tokens has nothing to score; give it at least one")
@@ -223,12 +217,9 @@ def _lay_out(requests: Sequence[Request]) -> Layout:
 
 
 def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
-    """Build the runs that find the states of a place behind contexts, of all requests that need them.
-
-    Returns:
-        a chunk with a request for each context of each of these requests, in order; of its prompt the rows from the
-        first token whose vectors vary to the last one, and nothing after that is run.
-    """
+    """The runs that find the states of a place behind contexts, of all requests that need them: a chunk with a request
+    for each context of each of these requests, in order; of its prompt the rows from the first token whose vectors vary
+    to the last one, and nothing after that is run."""
     return plan([_states(prompt, one.place.role) for one in requests if one.runs_contexts for prompt in one.contexts])
 
 
@@ -254,10 +245,8 @@ def _sequence(prompt: Prompt, response: tuple[int, ...], n_rows: int) -> tuple[I
 
 
 def _decompose(keys: Sequence[Keys], lasting: Set[int], apart: Set[int]) -> tuple[list[_Branch], list[int]]:
-    """Cut the tree of sequences into branches; returns them, parents first, and each sequence's branch.
-
-    Of sequences that begin alike, those that last are run first, so that their states are held once; else the longest.
-    """
+    """Cut the tree of sequences into branches; returns them, parents first, and each sequence's branch. Of sequences
+    that begin alike, those that last are run first, so that their states are held once; else the longest."""
     # Big-endian bytes sort as the numbers do, and compare in C.
     order = sorted(set(range(len(keys))) - apart, key=lambda i: keys[i].astype(">u8").tobytes())
     branches = [_Branch(i, -1, 0) for i in sorted(apart)]

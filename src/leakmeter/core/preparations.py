@@ -45,11 +45,7 @@ class Preparations(Sequence[Prepared]):
         return made
 
     def append(self, origin: Origin) -> Prepared:
-        """Prepare a case.
-
-        Raises:
-            LeakmeterError: it cannot be measured so; it is not among the cases then.
-        """
+        """Prepare a case; one that cannot be measured so is refused, and is not among the cases then."""
         assert self._backend is not None
         checkpoint()
         one = origin.prepare(self._backend)

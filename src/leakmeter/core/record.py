@@ -76,12 +76,7 @@ def reader_of(kind: Any) -> Any:
 
 
 def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
-    """One row a record: its numbers and texts, under the fields' names; tuples and records in it are left out.
-
-    Args:
-        kind: the records' class.
-        records: any number.
-    """
+    """One row a record: its numbers and texts, under the fields' names; tuples and records in it are left out."""
     import pandas as pd
 
     records = list(records)
@@ -95,11 +90,7 @@ def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
 
 
 def scalar_fields(kind: type[Record]) -> dict[str, type]:
-    """Fields of a record that hold one number or text, or None, and which of bool, int, float and str it is.
-
-    Args:
-        kind: the record's class.
-    """
+    """Fields of a record that hold one number or text, or None, and which of bool, int, float and str it is."""
     hints = get_type_hints(kind)
     found = {field.name: _scalar(hints[field.name]) for field in fields(kind)}
     return {name: of for name, of in found.items() if of is not None}
@@ -112,12 +103,8 @@ def _scalar(hint: Any) -> type | None:
 
 
 def schema(kind: type[Record], name: str) -> dict[str, Any]:
-    """JSON schema (draft 2020-12) of what `to_dict` makes of a record, with the docstrings of its fields.
-
-    Args:
-        kind: the record; the source of it and of all that it holds has to be at hand.
-        name: of the schema, with its version.
-    """
+    """JSON schema (draft 2020-12) of what `to_dict` makes of a record, with the docstrings of its fields: the source of
+    it and of all that it holds has to be at hand."""
     from pydantic import TypeAdapter
 
     made = TypeAdapter(kind).json_schema(mode="serialization")
@@ -141,11 +128,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def records_in(kind: Any) -> Iterator[type]:
-    """A record and those that it holds.
-
-    Args:
-        kind: the record, or what holds some.
-    """
+    """A record and those that it holds."""
     if isinstance(kind, type) and is_dataclass(kind):
         yield kind
         hints = get_type_hints(kind)
@@ -157,11 +140,8 @@ def records_in(kind: Any) -> Iterator[type]:
 
 @cache
 def docstrings(record: type) -> dict[str, str]:
-    """Docstring of each field of a dataclass, those of the classes that it derives from too.
-
-    Args:
-        record: the class; its source has to be at hand.
-    """
+    """Docstring of each field of a dataclass, those of the classes that it derives from too; its source has to be at
+    hand."""
     found: dict[str, str] = {}
     for base in reversed(record.__mro__):
         if not is_dataclass(base):

@@ -97,22 +97,18 @@ class Stretch:
 
     @property
     def rows_together(self) -> bool:
-        """As of the other reduction."""
         return self.reduction.rows_together
 
     @property
     def against_first(self) -> bool:
-        """As of the other reduction."""
         return goes_by_pairs(self.reduction)
 
     @property
     def needs(self) -> Needs:
-        """As of the other reduction."""
         return needs(self.reduction)
 
     @property
     def bounded_by_top(self) -> bool:
-        """As of the other reduction."""
         return self.reduction.bounded_by_top
 
     def rows(self, n_response: int) -> range:
@@ -120,7 +116,6 @@ class Stretch:
         return range(self.start, min(self.stop, n_response))
 
     def reduce(self, rows: Any, targets: Any) -> Any:
-        """As the other reduction reduces them."""
         return self.reduction.reduce(rows, targets)
 
 
@@ -204,15 +199,10 @@ class FullDistribution:
 
 
 def mix_with_first(logits: Any, context_weight: float) -> Any:
-    """λ z + (1 − λ) z_bare for every prompt but the first, which is z_bare and stays as it is.
-
-    Context influence decoding, Eq. 6 before the softmax; λ = 1 + β is context-aware decoding with weight β. A token
-    that the bare prompt rules out (−inf) stays ruled out for every prompt, and so does one its own prompt rules out.
-
-    Args:
-        logits: (prompt, ..., vocab), the bare prompt first.
-        context_weight: λ ≥ 0.
-    """
+    """λ z + (1 − λ) z_bare, λ ≥ 0, for every prompt but the first, which is z_bare and stays as it is, of logits
+    (prompt, ..., vocab). Context influence decoding, Eq. 6 before the softmax; λ = 1 + β is context-aware decoding with
+    weight β. A token that the bare prompt rules out (−inf) stays ruled out for every prompt, and so does one its own
+    prompt rules out."""
     xp = array_namespace(logits)
     bare, full = logits[:1, ...], logits[1:, ...]
     impossible = xp.isinf(bare) | xp.isinf(full)
@@ -224,16 +214,8 @@ def mix_with_first(logits: Any, context_weight: float) -> Any:
 
 
 def draw(logits: Any, uniform: float, temperature: float) -> Any:
-    """One token a row from softmax(z / T), by inverting the float64 cumulative distribution at `uniform`.
-
-    Args:
-        logits: (prompt, row, vocab).
-        uniform: in [0, 1).
-        temperature: T > 0.
-
-    Returns:
-        (prompt, row, 2): token id and its log-probability in nats, float64.
-    """
+    """One token a row from softmax(z / T), T > 0, by inverting the float64 cumulative distribution at `uniform` in
+    [0, 1). Logits (prompt, row, vocab) to (prompt, row, 2): token id and its log-probability in nats, float64."""
     xp = array_namespace(logits)
     log_probs = logspace.log_softmax(logits, temperature)
     token = invert(log_probs, uniform)
@@ -242,15 +224,8 @@ def draw(logits: Any, uniform: float, temperature: float) -> Any:
 
 
 def invert(log_probs: Any, uniform: float) -> Any:
-    """The token at which the cumulative distribution passes `uniform`.
-
-    Args:
-        log_probs: float64, (..., vocab).
-        uniform: in [0, 1).
-
-    Returns:
-        Token ids, (..., 1).
-    """
+    """Ids (..., 1) of the tokens at which the cumulative distribution passes `uniform`, in [0, 1), of float64
+    log-probabilities (..., vocab)."""
     xp = array_namespace(log_probs)
     cumulative = xp.cumulative_sum(xp.exp(log_probs), axis=-1)
     # Scaling by the last entry keeps rounding from leaving the top of [0, 1) without a token; strict "<=" skips
@@ -278,15 +253,8 @@ class Top(NextToken):
 
 
 def top(logits: Any, k: int) -> Any:
-    """The `k` largest entries of each row: token ids and log softmax(z), nats, float64.
-
-    Args:
-        logits: (..., vocab).
-        k: 1 or more; at most the vocabulary is taken.
-
-    Returns:
-        (..., k, 2), the largest first, of equal ones the lowest id.
-    """
+    """The `k` largest entries of each row, at most the vocabulary: (..., vocab) to (..., k, 2), token ids and log
+    softmax(z), nats, float64, the largest first, of equal ones the lowest id."""
     xp = array_namespace(logits)
     n_vocab = logits.shape[-1]
     flat = xp.reshape(logits, (-1, n_vocab))
@@ -299,11 +267,9 @@ def top(logits: Any, k: int) -> Any:
 
 
 def _largest(rows: Any, k: int) -> Any:
-    """Ids of the `k` largest entries of each row, in order, of ties the lowest first: (row, vocab) to (row, k).
-
-    They stand in the k blocks whose largest entries are largest, of ties the first blocks: whatever stands in another
-    block comes after the largest entry of each of these.
-    """
+    """Ids of the `k` largest entries of each row, in order, of ties the lowest first: (row, vocab) to (row, k). They
+    stand in the k blocks whose largest entries are largest, of ties the first blocks: whatever stands in another block
+    comes after the largest entry of each of these."""
     xp, where = array_namespace(rows), device(rows)
     n_rows, n_vocab = rows.shape
     missing = -n_vocab % _BLOCK

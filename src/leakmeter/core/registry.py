@@ -24,16 +24,10 @@ _DOCTOR = "doctor"
 
 
 def instruments() -> list[str]:
-    """Names of all instruments."""
     return sorted({*_own(), *(point.name for point in _others(_INSTRUMENTS))})
 
 
 def instrument(name: str) -> Instrument:
-    """An instrument by its name.
-
-    Raises:
-        UnknownNameError: none of that name; says which there are.
-    """
     for point in _others(_INSTRUMENTS):
         if point.name == name:
             found: Instrument = point.load()
@@ -45,11 +39,7 @@ def instrument(name: str) -> Instrument:
 
 
 def printed(name: str) -> tuple[Any, str]:
-    """The class of what `--json` prints, and the package that ships its schema: of an instrument, or of the doctor.
-
-    Raises:
-        UnknownNameError: none of that name; says which there are.
-    """
+    """The class of what `--json` prints, and the package that ships its schema: of an instrument, or of the doctor."""
     if name == _DOCTOR:
         return importlib.import_module("leakmeter.checkup.result").DoctorResult, "leakmeter.checkup"
     found = instrument(name)
@@ -57,7 +47,6 @@ def printed(name: str) -> tuple[Any, str]:
 
 
 def all_printed() -> list[str]:
-    """Names for `printed`."""
     return sorted((*instruments(), _DOCTOR))
 
 
@@ -69,11 +58,7 @@ def backends() -> list[str]:
 
 
 def backend(name: str) -> Any:
-    """The class of a back end: the one of its module that scores.
-
-    Raises:
-        UnknownNameError: none of that name; says which there are.
-    """
+    """The class of a back end: the one of its module that scores."""
     for point in _others(_BACKENDS):
         if point.name == name:
             return point.load()

@@ -23,11 +23,9 @@ _HOW_MANY: Final = ("samples", "sequences", "sequences_a_part", "max_new_tokens"
 def sample(
     item: ContextItem, *, n: int, temperature: float, context_weight: float, max_new_tokens: int, seed: int
 ) -> Trial[list[tuple[int, ...]]]:
-    """Draw `n` responses from p̄_{λ,T}(· | D); see `draw_with`.
-
-    Every token is drawn from the whole distribution (no top-k, top-p or greedy choice, under which a response would
-    have no finite loss). With λ = 1, a server that does not give whole rows draws the responses itself.
-    """
+    """Draw `n` responses from p̄_{λ,T}(· | D); see `draw_with`. Every token is drawn from the whole distribution (no
+    top-k, top-p or greedy choice, under which a response would have no finite loss). With λ = 1, a server that does not
+    give whole rows draws the responses itself."""
     if context_weight == 1.0:
         seeds = tuple(server_seed_of(seed, item.id, i) for i in range(n))
         (answer,) = yield [DrawRequest(item.prompt, temperature, max_new_tokens, seeds, frozenset(item.stop_ids))]
@@ -54,18 +52,10 @@ def draw_with(
     n: int,
     max_new_tokens: int,
 ) -> Generator[list[Request], list[Scores], list[FloatArray]]:
-    """Draw `n` responses; each ends with a stop token, which belongs to it, or after `max_new_tokens`.
-
-    Args:
-        item: the case.
-        prompts: whose rows are needed; the last one's tokens are taken.
-        reduction: response and step, both from 0, to a reduction that draws, the token id first in what it gives.
-        n: number of responses.
-        max_new_tokens: most tokens of each, 1 or more.
-
-    Returns:
-        For each response what the reduction gave at each step, (response, kept).
-    """
+    """Draw `n` responses; each ends with a stop token, which belongs to it, or after `max_new_tokens`. Of the prompts'
+    rows, the last one's tokens are taken. `reduction` makes of response and step, both from 0, a reduction that draws,
+    the token id first in what it gives. Returns for each response what the reduction gave at each step, (response,
+    kept)."""
     drawn: list[list[int]] = [[] for _ in range(n)]
     kept: list[list[FloatArray]] = [[] for _ in range(n)]
     live = list(range(n))

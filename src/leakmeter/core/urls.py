@@ -20,9 +20,6 @@ def url_of(path: Path) -> str | None:
     `Path` takes one of the slashes away: Path("s3://b/x") is s3:/b/x. A directory called 's3:' is named by its absolute
     path.
 
-    Args:
-        path: as a user gave it.
-
     Raises:
         UsageError: the URL holds credentials, names no bucket, a place that no object has, or another kind of store.
 
@@ -56,14 +53,7 @@ def url_of(path: Path) -> str | None:
 
 
 def check_directory(path: Path) -> None:
-    """Refuse the URL of an object store where only a directory will do.
-
-    Args:
-        path: as a user gave it.
-
-    Raises:
-        UsageError: it is one.
-    """
+    """Refuse the URL of an object store where only a directory will do."""
     if (url := url_of(path)) is not None:
         raise UsageError(f"'{url}' is in an object store, where runs of cases alone are kept; give a directory")
 

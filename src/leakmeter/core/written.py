@@ -40,11 +40,7 @@ class ForeignFileError(OSError):
 @contextmanager
 def regular_file(path: Path) -> Iterator[BinaryIO]:
     """A file to read, which is one: opening a pipe that somebody put in its place would wait for ever.
-
-    Raises:
-        ForeignFileError: it is no regular file, or is larger than any that leakmeter writes.
-        OSError: it cannot be opened.
-    """
+    `ForeignFileError` where it is no regular file, or is larger than any that leakmeter writes."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         status = os.fstat(handle)
@@ -60,22 +56,13 @@ def regular_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_whole(path: Path) -> bytes:
-    """All of a file; see `regular_file`."""
     with regular_file(path) as file:
         return file.read()
 
 
 def write_whole(path: Path, content: bytes, *, public: bool = False) -> None:
-    """Write a file so that its place holds either what was there before or all of the new content.
-
-    Args:
-        path: its place. A link that is there is replaced, and what it points at stays.
-        content: all of it.
-        public: with the mode that the user's umask says, rather than 0600.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a file so that its place holds either what was there before or all of the new content. A link that is there
+    is replaced, and what it points at stays. The mode is 0600, or, of a public file, what the user's umask says."""
     handle, temporary = _new_file(path, public=public)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -90,11 +77,7 @@ def write_whole(path: Path, content: bytes, *, public: bool = False) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new file of mode 0600 for others to write to, renamed to `path` once that is done; see `write_whole`.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """A new file of mode 0600 for others to write to, renamed to `path` once that is done; see `write_whole`."""
     handle, temporary = _new_file(path, public=False)
     try:
         os.close(handle)
@@ -109,11 +92,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def try_place(path: Path) -> None:
-    """Find out whether a file can be written there, and leave everything as it is.
-
-    Raises:
-        OSError: it cannot.
-    """
+    """Find out whether a file can be written there, and leave everything as it is; `OSError` where it cannot."""
     handle, temporary = _new_file(path, public=False)
     os.close(handle)
     temporary.unlink()
@@ -122,12 +101,8 @@ def try_place(path: Path) -> None:
 
 
 def clear_left_over(folder: Path, name: str = "") -> None:
-    """Remove what processes that are no more left half-written in a directory that several may write to.
-
-    Args:
-        folder: the directory.
-        name: of the file that was to be written; any by default.
-    """
+    """Remove what processes that are no more left half-written, of a file or of any, in a directory that several may
+    write to."""
     for path in folder.glob(f"{glob.escape(name[:_LONGEST_NAME])}*{PARTIAL}"):
         parts = path.name.removesuffix(PARTIAL).rsplit(".", 2)
         # Before names were random they ended with the process.
@@ -137,16 +112,10 @@ def clear_left_over(folder: Path, name: str = "") -> None:
 
 
 def make_private(folder: Path, *, named: bool = False) -> None:
-    """Make a directory of mode 0700, or see to it that the one that is there is its owner's alone.
-
-    Args:
-        folder: the directory; those that it lies in are made too.
-        named: by the user, who may use it for other things too: one that is there is left as it is, which may be a link
-            or one that others can read, and refused where others can write to it.
-
-    Raises:
-        OSError: it cannot be made; or others may use it, and it belongs to another user or is named; or it is a link.
-    """
+    """Make a directory of mode 0700, or see to it that the one that is there is its owner's alone; those that it lies
+    in are made too. One that is named by the user, who may use it for other things too, is left as it is, which may be
+    a link or one that others can read, and refused where others can write to it. `OSError` where others may use it and
+    it belongs to another user or is named, or where it is a link."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.name == "nt":
         return
@@ -177,12 +146,8 @@ def made_for(folder: Path) -> Iterator[None]:
 
 
 def remove_unused(folder: Path, beside: Collection[str] = (".lock",)) -> None:
-    """Remove a directory in which nothing came to be.
-
-    Args:
-        folder: the directory; one that holds anything but the files `beside` stays as it is.
-        beside: names of files that are of no use without others.
-    """
+    """Remove a directory in which nothing came to be; one that holds anything but the files `beside`, which are of no
+    use without others, stays as it is."""
     with suppress(OSError):
         names = {path.name for path in folder.iterdir()}
         if names <= set(beside):
@@ -192,15 +157,8 @@ def remove_unused(folder: Path, beside: Collection[str] = (".lock",)) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file that is one's own alone, made with mode 0600 if need be; one that is wider is tightened.
-
-    Args:
-        path: the file; no link is followed.
-        flags: as of `os.open`, such as `os.O_RDWR`.
-
-    Raises:
-        OSError: it cannot be opened, is a link, a device or a pipe, or belongs to another user.
-    """
+    """Open a file that is one's own alone, made with mode 0600 if need be; one that is wider is tightened. No link is
+    followed, and a device, a pipe or what belongs to another user is refused (`OSError`)."""
     flags |= os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags, PRIVATE)
     try:
@@ -218,16 +176,8 @@ def open_private(path: Path, flags: int) -> int:
 
 
 def check_place(path: Path, what: str, inputs: Iterable[object] = ()) -> None:
-    """Refuse to write over what is read, or into a run; by what a path stands for, links and all.
-
-    Args:
-        path: to be written: a file, or a directory for files.
-        what: it is, for the message.
-        inputs: what was given to read, see `files_among`; of a directory no file is written over.
-
-    Raises:
-        StoreError: it must not be written there.
-    """
+    """Refuse to write a file, or files of a directory, over what is read, or into a run; by what a path stands for,
+    links and all. Of a directory among `inputs` (see `files_among`) no file is written over."""
     place = _resolved(path)
     for given in files_among(inputs):
         other = _resolved(given)
@@ -239,11 +189,7 @@ def check_place(path: Path, what: str, inputs: Iterable[object] = ()) -> None:
 
 
 def check_outside_runs(path: Path, what: str) -> None:
-    """Refuse a place within a run's directory, and over a file of a study, a sweep, a plan or an audit.
-
-    Raises:
-        StoreError: it lies there.
-    """
+    """Refuse a place within a run's directory, and over a file of a study, a sweep, a plan or an audit."""
     place = _resolved(path)
     for folder in (place, *place.parents):
         if _is_run(folder):
@@ -262,11 +208,7 @@ def _is_run(folder: Path) -> bool:
 
 @contextmanager
 def store_errors(failed: str) -> Iterator[None]:
-    """Say in one line what an operating system's error meant: 'FAILED: why'.
-
-    Args:
-        failed: what did, such as "export 'x' cannot be written".
-    """
+    """Say in one line what an operating system's error meant: 'FAILED: why'."""
     try:
         yield
     except OSError as error:
@@ -274,11 +216,8 @@ def store_errors(failed: str) -> Iterator[None]:
 
 
 def files_among(given: object) -> Iterator[Path]:
-    """Files and directories that there are among what was given: paths, texts that may name a file, and lists of these.
-
-    Args:
-        given: any of these, a dataclass with such fields, or None. '@' before a file's name is left out.
-    """
+    """Files and directories that there are among what was given: paths, texts that may name a file, with '@' before it
+    or without, lists of these, or a dataclass with such fields."""
     # A text need not be one that could name a file.
     with suppress(OSError, ValueError):
         if isinstance(given, Path) and given.exists():

@@ -84,11 +84,6 @@ def cases_of(
         skip_bad: leave bad rows out and name them in `problems`, rather than stop at the first.
         logs: further presets, which are tried before all others.
 
-    Raises:
-        DataError: data that cannot be read, a bad row, naming it, or no case at all.
-        UsageError: a mapping or a pattern that is none.
-        UnknownNameError: a format that there is not.
-
     >>> loaded = cases_of([{"question": "Who?", "docs": ["Anna sang."]}], map="query=question,context=docs")
     >>> loaded.cases[0].query, loaded.cases[0].documents[0].text
     ('Who?', 'Anna sang.')
@@ -203,11 +198,7 @@ def _is_native(row: Row, fields: Fields, marker: ContextMarker | None) -> bool:
 
 
 def _known(fields: Fields, row: Row, is_mapped: bool, left_out: dict[str, None]) -> Fields:
-    """The fields of a case; of a table and where there is a mapping, what else there is is left out.
-
-    Raises:
-        DataError: there is a field that is not known, or one that might be misspelled.
-    """
+    """The fields of a case; of a table and where there is a mapping, what else there is is left out."""
     unknown = [name for name in fields if name not in FIELDS]
     if not unknown or is_mapped:
         return {name: value for name, value in fields.items() if name in FIELDS}
@@ -226,7 +217,6 @@ def _unknown(name: str, fields: Fields, where: str) -> DataError:
 
 
 def _needed(fields: Fields) -> list[str]:
-    """Fields without which there is no case."""
     if "messages" in fields:
         return []
     return [name for name in ("query", "context") if name not in fields]
@@ -256,17 +246,8 @@ def _hint(fields: Fields) -> str:
 def case_of_fields(
     value: Fields, number: int, where: str, marker: ContextMarker | None = None
 ) -> tuple[Case, str | None]:
-    """A case and its reference, if it has one, from the fields of a row.
-
-    Args:
-        value: fields in `FIELDS`.
-        number: the id, where there is none.
-        where: they stand, for errors.
-        marker: says what is context in a chat.
-
-    Raises:
-        DataError: a field that is unknown, missing, or not what it should be.
-    """
+    """A case and its reference, if it has one, from the fields of a row that are in `FIELDS`; `number` is the id, where
+    there is none, and the marker says what is context in a chat."""
     for field in value:
         if field not in FIELDS:
             raise _unknown(field, value, where)
@@ -346,16 +327,8 @@ def unique_names(documents: list[Document]) -> list[Document]:
 
 
 def logged_case(path: str | Path, response: str | None = None, *, context_from: str | None = None) -> Case:
-    """The chat of a file: a list of messages, or an object with `messages`, as a log of chat completions has it.
-
-    Args:
-        path: a JSON file, or '-' for standard input.
-        response: what was answered, where the file does not say.
-        context_from: see `cases_of`.
-
-    Raises:
-        DataError: the file cannot be read, or has no chat, several answers, or an answer beside `response`.
-    """
+    """The chat of a JSON file, or of standard input ('-'): a list of messages, or an object with `messages`, as a log
+    of chat completions has it. `response` is what was answered, where the file does not say."""
     where = named_file(path, "messages file")
     with open_data(path, "messages file") as opened:
         value = parsed_json("".join(text_lines(opened, where, "\n")), where)
@@ -385,19 +358,8 @@ def case_of(
     *,
     context_from: str | None = None,
 ) -> Case:
-    """One text, several, or several by name, and a query; or a chat.
-
-    Args:
-        context: a text, a list of texts or of documents of any library, or texts by name.
-        query: what the model is asked.
-        response: what it answered.
-        messages: a chat instead of context and query.
-        context_from: see `cases_of`.
-
-    Raises:
-        UsageError: both.
-        DataError: messages that are none.
-    """
+    """One text, several, or several by name, and a query; or a chat. A context is a text, a list of texts or of
+    documents of any library, or texts by name."""
     if messages and (context or query):
         raise UsageError("give either messages, or context and query")
     marker = context_marker(context_from)

@@ -23,11 +23,7 @@ SYSTEM: Final = "system"
 
 
 def messages_of(value: object, where: str) -> tuple[Message, ...]:
-    """A parsed list of messages; content is text, or a list of texts and of {"text", "name"} parts.
-
-    Raises:
-        DataError: anything else, naming the message.
-    """
+    """A parsed list of messages; content is text, or a list of texts and of {"text", "name"} parts."""
     if not isinstance(value, list) or not value:
         raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
     out: list[Message] = []
@@ -59,16 +55,7 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
 def without_answer(
     messages: tuple[Message, ...], response: str | None, where: str
 ) -> tuple[tuple[Message, ...], str | None]:
-    """A chat up to its last question, and what was answered: a last message of the assistant's is the response.
-
-    Args:
-        messages: the chat, with one message or more.
-        response: what was answered, where that is given apart from the chat.
-        where: they stand, for errors.
-
-    Raises:
-        DataError: the response is given twice, or nothing stands before it.
-    """
+    """A chat up to its last question, and what was answered: a last message of the assistant's is the response."""
     last = messages[-1]
     if last.role != _ASSISTANT:
         return messages, response
@@ -125,11 +112,7 @@ def _parts(value: object, name: str, where: str) -> tuple[Document, ...]:
 
 
 def context_marker(context_from: str | None) -> ContextMarker | None:
-    """What `--context-from` says of chats.
-
-    Raises:
-        UsageError: a pattern that is none.
-    """
+    """What `--context-from` says of chats."""
     if context_from is None:
         return None
     return SystemContext() if context_from == SYSTEM else ContextPattern(context_from)
@@ -140,14 +123,6 @@ def with_context(messages: tuple[Message, ...], marker: ContextMarker | None, wh
 
     Many programs write what they retrieved into the user's turn. Where nobody says so, and nothing but a system prompt
     stands beside the turn, the numbers would be about another text than the one that matters.
-
-    Args:
-        messages: the chat, without the answer.
-        marker: what says which part is context.
-        where: they stand, for errors.
-
-    Raises:
-        DataError: the marker finds nothing; or there is none, and the system prompt is all the context.
     """
     if marker is not None:
         return marker(messages, where)
@@ -164,11 +139,7 @@ class SystemContext:
     """The system prompt is what is to be measured, and all other messages stay: `--context-from system`."""
 
     def __call__(self, messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
-        """The chat with all messages fixed but those of the system.
-
-        Raises:
-            DataError: there is no message of the system.
-        """
+        """The chat with all messages fixed but those of the system."""
         if not any(message.role in SYSTEM_ROLES for message in messages):
             raise DataError(f"{where}: there is no message of role 'system', which --context-from {SYSTEM} measures")
         asking = Case("", messages=messages).asking
@@ -192,13 +163,9 @@ class ContextPattern:
         self._group: str | int = "context" if "context" in self.compiled.groupindex else 1
 
     def __call__(self, messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
-        """The chat with what the pattern finds in its last user message marked as context.
-
-        The text of the turn stays as it was, so that the model reads what it read.
-
-        Raises:
-            DataError: there is no user message, nothing is found, nothing is left as the query, or it takes too long.
-        """
+        """The chat with what the pattern finds in its last user message marked as context; the text of the turn stays
+        as it was, so that the model reads what it read. Refused also where nothing is left as the query, or it takes
+        too long."""
         at = max((i for i, message in enumerate(messages) if message.role == "user"), default=None)
         if at is None:
             raise DataError(f"{where}: there is no message of role 'user', which --context-from could be matched with")

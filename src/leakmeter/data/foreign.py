@@ -104,12 +104,8 @@ def listed(value: Any) -> Any:
 
 
 def strings(value: Any, *, most: int = 10_000) -> Counter[str]:
-    """The texts within what a program returned, without white space around them, and how often each stands there.
-
-    Args:
-        value: anything: of mappings, lists, messages and responses the texts are found.
-        most: values that are looked at.
-    """
+    """The texts within what a program returned, without white space around them, and how often each stands there;
+    `most` values are looked at."""
     found: Counter[str] = Counter()
     todo = [value]
     while todo and most:
@@ -135,11 +131,7 @@ _SAID: Final = ("content", "text", "response", "message", "messages", "update")
 
 
 def messages_of(messages: Any) -> tuple[Fields, ...]:
-    """A chat as it was sent: of OpenAI, LangChain, LlamaIndex, OpenTelemetry, or of leakmeter.
-
-    Raises:
-        UsageError: no chat; names the message.
-    """
+    """A chat as it was sent: of OpenAI, LangChain, LlamaIndex, OpenTelemetry, or of leakmeter."""
     if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
         raise UsageError("'messages' is no list of messages; give a completion's text as 'prompt'")
     return tuple(_message(message, number) for number, message in enumerate(messages, 1))
@@ -176,12 +168,9 @@ def getter(value: Any) -> Callable[[str], Any]:
 
 
 def content_of(content: Any) -> tuple[str | list[Fields], list[Fields]]:
-    """What a message says, and the calls of tools among its parts.
-
-    Returns:
-        Text; or, where there are several parts or some that are no text, a list of `{"type": "text", "text"}` and of
-        `{"type"}` of other kinds. The calls as `{"name", "arguments"}`.
-    """
+    """What a message says, and the calls of tools among its parts, as `{"name", "arguments"}`. It says a text; or,
+    where there are several parts or some that are no text, a list of `{"type": "text", "text"}` and of `{"type"}` of
+    other kinds."""
     if content is None or isinstance(content, str):
         return content or "", []
     parts: list[Fields] = []
@@ -226,17 +215,9 @@ def as_text(value: Any) -> str:
 
 
 def choice_of(content: Any, *, calls: object = None, has_reasoned: object = False, **fields: Any) -> Fields:
-    """One answer of a model's call.
-
-    Args:
-        content: text, or a list of parts.
-        calls: of tools, where they stand beside the content.
-        has_reasoned: whether it reasoned out of sight, where another field says so.
-        **fields: that are taken as they are.
-
-    Returns:
-        `answer`, which is empty where tools are called; `hidden_calls`, 1 where it reasoned; and the fields.
-    """
+    """One answer of a model's call: `answer`, a text or a list of parts, empty where tools are called; `hidden_calls`,
+    1 where it reasoned out of sight; and the fields. `calls` and `has_reasoned` are for what stands beside the
+    content."""
     said, called = content_of(content)
     kinds = set() if isinstance(said, str) else {part["type"] for part in said}
     text = said if isinstance(said, str) else "".join(part["text"] for part in said if part["type"] == "text")
@@ -248,14 +229,8 @@ def choice_of(content: Any, *, calls: object = None, has_reasoned: object = Fals
 
 
 def documents_of(documents: Any) -> tuple[Fields, ...]:
-    """Documents as `{"id", "text"}`, each once; an id or a text that is not known is None.
-
-    Args:
-        documents: texts by id, or texts, mappings, or documents of LangChain, LlamaIndex, OpenInference or leakmeter.
-
-    Raises:
-        UsageError: none of these.
-    """
+    """Documents as `{"id", "text"}`, each once; an id or a text that is not known is None. Given are texts by id, or
+    texts, mappings, or documents of LangChain, LlamaIndex, OpenInference or leakmeter."""
     if isinstance(documents, str) or not isinstance(documents, Iterable):
         raise UsageError("'documents' is no list of documents, nor texts by id")
     pairs = documents.items() if isinstance(documents, Mapping) else map(_named_document, documents)
@@ -315,16 +290,9 @@ def _flat(settings: Iterable[Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
 
 
 def sampling_of(*settings: Any) -> Fields:
-    """What is known of how an answer was drawn, under the names in `SAMPLING`.
-
-    Args:
-        *settings: mappings, as a library calls its model with, or JSON of them; the last one counts. Anything else is
-            passed over.
-
-    Returns:
-        Numbers; `logit_bias` and `constrained` where tokens were favoured, or held to a form, or the best of several
-        draws was chosen.
-    """
+    """What is known of how an answer was drawn, under the names in `SAMPLING`: numbers; `logit_bias` and `constrained`
+    where tokens were favoured, or held to a form, or the best of several draws was chosen. Settings are mappings, as a
+    library calls its model with, or JSON of them; the last one counts, and anything else is passed over."""
     given = dict(_flat(settings))
     made: Fields = {}
     for name, aliases in SAMPLING.items():

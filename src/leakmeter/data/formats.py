@@ -34,17 +34,9 @@ class Format:
 
 
 def document_of(value: object, number: int, where: str) -> dict[str, object]:
-    """A document of a context as {'name', 'text'}, from a text or from any library's document.
-
-    Args:
-        value: text, or an object with `text`, `page_content`, `content` or `body`, LlamaIndex's `node` around that or
-            LangChain's `kwargs`; it is called by its name, its metadata's source, title or id, or its own title or id.
-        number: of the document, from 1.
-        where: it stands, for errors.
-
-    Raises:
-        DataError: an object without text.
-    """
+    """A document of a context as {'name', 'text'}, from a text or from any library's document: an object with `text`,
+    `page_content`, `content` or `body`, LlamaIndex's `node` around that or LangChain's `kwargs`. It is called by its
+    name, its metadata's source, title or id, or its own title or id; `number` is from 1."""
     if not isinstance(value, Mapping):
         return {"name": f"d{number}", "text": value}
     for shell in SHELLS:

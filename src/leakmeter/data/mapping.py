@@ -26,15 +26,9 @@ _LONGEST_CELL = 2_000_000
 def mapping_of(
     given: str | Iterable[str] | Mapping[str, str] | None, known: Collection[str] | None = None
 ) -> dict[str, str]:
-    """What `--map` says: each field's path in the data; an empty path for a field to leave out.
-
-    Args:
-        given: 'query=question,context=docs[].text', several such texts, or a dict of the same.
-        known: fields there are; None where any may be.
-
-    Raises:
-        UsageError: no pair FIELD=PATH, a field that there is not or that is given twice, or a path that is none.
-    """
+    """What `--map` says: each field's path in the data; an empty path for a field to leave out. Given is
+    'query=question,context=docs[].text', several such texts, or a dict of the same; `known` is None where there may be
+    any field."""
     if given is None:
         return {}
     if isinstance(given, Mapping):
@@ -64,9 +58,6 @@ def value_at(fields: Fields, path: str, where: str) -> object:
 
     A name that the record has as it is written, dots and all, comes first. Where a cell of a table holds a list or an
     object as text, it is read.
-
-    Raises:
-        DataError: there is no such thing; names the nearest that there is.
     """
     if path in fields:
         return fields[path]
@@ -74,11 +65,7 @@ def value_at(fields: Fields, path: str, where: str) -> object:
 
 
 def mapped(fields: Fields, mapping: Mapping[str, str], where: str) -> dict[str, object]:
-    """The record with fields by the names that leakmeter knows; all others stay.
-
-    Raises:
-        DataError: see `value_at`.
-    """
+    """The record with fields by the names that leakmeter knows; all others stay."""
     out = dict(fields)
     for field, path in mapping.items():
         out.pop(field, None)
@@ -89,12 +76,8 @@ def mapped(fields: Fields, mapping: Mapping[str, str], where: str) -> dict[str, 
 
 
 def renamed(names: Collection[str], wanted: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Fields that are there under another of their names: wanted name to the one that stands there.
-
-    Args:
-        names: of the record's fields.
-        wanted: other names of each field, without regard to case, spaces, hyphens and underscores.
-    """
+    """Fields that are there under another of their names: wanted name to the one that stands there, without regard to
+    case, spaces, hyphens and underscores."""
     spelled = {_letters(name): name for name in reversed(list(names))}
     out: dict[str, str] = {}
     for field, aliases in wanted.items():
@@ -114,13 +97,7 @@ def nearest(name: str, known: Collection[str], *, at_least: float = 60.0) -> str
 
 
 def suggested(names: Collection[str], missing: Iterable[str], wanted: Mapping[str, Sequence[str]]) -> str | None:
-    """A `--map` that gives what is missing, as far as some field's name is near.
-
-    Args:
-        names: of the record's fields.
-        missing: fields that are needed.
-        wanted: other names of each.
-    """
+    """A `--map` that gives what is missing, as far as some field's name is near."""
     free = [name for name in names if name not in wanted and is_name(name)]
     pairs: list[str] = []
     for field in missing:

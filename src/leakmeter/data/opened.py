@@ -50,12 +50,10 @@ class Opened(io.BufferedIOBase):
 
     @override
     def readable(self) -> bool:
-        """It is."""
         return True
 
     @override
     def read(self, size: int | None = -1, /) -> bytes:
-        """Bytes; all that are left by default."""
         held, self._held = self._held, b""
         if size is None or size < 0:
             return held + self._read(self._most + 1)
@@ -82,7 +80,6 @@ class Opened(io.BufferedIOBase):
 
     @override
     def read1(self, size: int = -1, /) -> bytes:
-        """The same."""
         return self.read(size)
 
     @override
@@ -94,17 +91,9 @@ class Opened(io.BufferedIOBase):
 
 
 def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES, most_packed: int | None = MOST_BYTES) -> Opened:
-    """A file or standard input, by its content unpacked from gzip or Zstandard.
-
-    Args:
-        source: a path, or '-' for standard input, which is read whole.
-        what: it is, for errors.
-        most: bytes, unpacked.
-        most_packed: bytes of the file; None for one that is read in parts.
-
-    Raises:
-        DataError: it cannot be read; later, from reading, that it is damaged or holds more than `most` bytes.
-    """
+    """A file or standard input ('-', read whole), by its content unpacked from gzip or Zstandard. At most `most` bytes
+    are unpacked, `most_packed` are in the file, None for one that is read in parts. That it is damaged or holds more
+    (`DataError`) is found later, from reading."""
     where = named(source, what)
     if str(source) == STDIN:
         raw: Any = io.BytesIO(_standard_input(where, most))
@@ -120,11 +109,7 @@ def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES, most_pac
 
 
 def open_stdin(what: str) -> Opened:
-    """Standard input as it comes, unpacked; the rest of it is not in memory.
-
-    Raises:
-        DataError: it is a terminal.
-    """
+    """Standard input as it comes, unpacked; the rest of it is not in memory."""
     where = named(STDIN, what)
     stream = _stdin(where)
     raw = stream if hasattr(stream, "peek") else io.BufferedReader(stream)

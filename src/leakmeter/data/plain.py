@@ -15,19 +15,9 @@ _METADATA = ("metadata", "id", "id_")
 
 def plain(value: Any, where: str, *, depth: int = 0) -> Any:
     """Dicts with text as keys, lists, texts, numbers, truth values and None; a number that is none becomes None, a
-    member of an enumeration its value.
-
-    Knows mappings, sequences, dataclasses, named tuples, pydantic models, NumPy arrays and scalars, documents of
-    LangChain (`page_content`, `metadata`) and nodes of LlamaIndex (`text`, `metadata`; `node`, `score`).
-
-    Args:
-        value: what a caller has.
-        where: it stands, for errors.
-        depth: of `value` in what was given.
-
-    Raises:
-        DataError: something else, or too deep (as is what holds itself).
-    """
+    member of an enumeration its value. Knows mappings, sequences, dataclasses, named tuples, pydantic models, NumPy
+    arrays and scalars, documents of LangChain (`page_content`, `metadata`) and nodes of LlamaIndex (`text`, `metadata`;
+    `node`, `score`). Something else is refused, and what is too deep, as is what holds itself."""
     if depth > _DEEPEST:
         raise DataError(f"{where} is nested more than {_DEEPEST} deep")
     if isinstance(value, float):

@@ -37,12 +37,8 @@ class _Place:
 
 
 def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Fields of a case to paths in a record; those that are not recognised are left out.
-
-    Args:
-        fields: the record.
-        aliases: other names of each field in `ROLES`.
-    """
+    """Fields of a case (`ROLES`), by their other names, to paths in a record; those that are not recognised are left
+    out."""
     places = list(islice(_places(fields, "", "", 0), _MOST_PLACES))
     out = {name: name for name in ROLES if fields.get(name) not in (None, "", [], {})}
     # What was expected is called an answer too, and is looked for before the answer.

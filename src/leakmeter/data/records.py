@@ -36,21 +36,12 @@ def load_records(path: str | Path, *, keys_are_ids: bool = True) -> list[Fields]
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
-    """Rows of a CSV file with a heading; fields may hold line breaks.
-
-    Raises:
-        DataError: not readable, no rows, or a row with more or fewer cells than the heading.
-    """
+    """Rows of a CSV file with a heading; fields may hold line breaks."""
     rows = [row.fields for row in read_rows(path, kind="csv", what="CSV file")]
     return [{name: str(value) for name, value in row.items()} for row in rows]
 
 
 def records_of_hub(name: str, repository: str, subset: str, split: str) -> Sequence[Fields]:
-    """Records of a data set of the hub.
-
-    Raises:
-        DataError: the library is not installed, or the hub cannot be reached or has no such data.
-    """
     instead = "give a local file with --data"
     try:
         import datasets

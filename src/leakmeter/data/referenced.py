@@ -35,16 +35,8 @@ def load_referenced(
     format: str | None = None,
     context_from: str | None = None,
 ) -> Referenced:
-    """Records of a file, or of cases that a caller holds.
-
-    Args:
-        source: cases (see `data.cases`), each with a 'reference'; or NAME=FILE for a published data set by its name.
-        n: how many to take, from the first; all by default, and where there are fewer.
-        map, format, context_from: see `cases.cases_of`.
-
-    Raises:
-        DataError: what cannot be read, a case without reference, or one with a response.
-    """
+    """Records of cases (see `data.cases`), each with a 'reference' and without a response, or of NAME=FILE, a published
+    data set by its name; the first `n`, all by default and where there are fewer."""
     if isinstance(source, str):
         name, equals, path = source.partition("=")
         if equals and name in named.names():

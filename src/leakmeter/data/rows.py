@@ -70,11 +70,7 @@ class Row:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Values by name, renamed by the mapping.
-
-        Raises:
-            DataError: the row is none, or has not what the mapping names.
-        """
+        """Values by name, renamed by the mapping."""
         if self.problem is not None:
             raise self.problem
         value = self.given
@@ -106,13 +102,11 @@ def read_rows(
     iterable of records.
 
     Args:
-        source: a path, '-' for standard input, or an object.
         fields: names of fields with other names that they go by; such a column takes its field's name.
         mapping: fields and the paths at which they stand (see `mapping.value_at`), before all else.
         text_field: what a row that is a text, not a record, stands for; None to refuse it.
         kind: of a file, where neither its suffix nor its content should say.
         keys_are_ids: whether keys of a JSON object of objects become the field `id`.
-        what: a file is, for errors.
 
     Raises:
         DataError: the source cannot be read. What is wrong with a single row is raised by `Row.fields`.
@@ -179,11 +173,8 @@ def _is_dataset(data: Any) -> bool:
 
 
 def with_class_names(data: Any) -> Any:
-    """Records of a data set of the `datasets` library, with names in the place of numbers of classes.
-
-    Args:
-        data: what `read_rows` reads; anything else comes back as it is.
-    """
+    """Records of a data set of the `datasets` library, with names in the place of numbers of classes; anything else
+    comes back as it is."""
     classes = {name: of for name, of in (getattr(data, "features", None) or {}).items() if hasattr(of, "int2str")}
     if not (_is_dataset(data) and classes):
         return data
@@ -218,11 +209,7 @@ def _of_file(source: str | Path, kind: Kind | None, keys_are_ids: bool, what: st
 
 
 def rows_of_text(text: str, name: str) -> Iterator[Row]:
-    """Rows of a file that somebody else has read, by its name and its content.
-
-    Raises:
-        DataError: it holds no rows.
-    """
+    """Rows of a file that somebody else has read, by its name and its content."""
     lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
     kind = kind_of_name(name)
     if kind in ("csv", "tsv"):
@@ -385,18 +372,9 @@ def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]
 def parquet_rows(
     source: Any, where: str, at_once: int, *, start: int = 0, most_rows: int | None = None
 ) -> Iterator[tuple[int, int, list[Any], int]]:
-    """Rows of a Parquet file, a few at a time: how many stand before them, and in the file; the rows; their bytes.
-
-    Args:
-        source: a path, or what pyarrow reads.
-        where: for errors.
-        at_once: rows that are in memory.
-        start: as many rows may be left out, as far as nobody has to read them for it.
-        most_rows: of the file.
-
-    Raises:
-        DataError: it cannot be read, or has too many rows.
-    """
+    """Rows of a Parquet file, `at_once` at a time: how many stand before them, and in the file; the rows; their bytes.
+    As many as `start` may be left out, as far as nobody has to read them for it; `most_rows` are allowed in the
+    file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

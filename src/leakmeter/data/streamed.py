@@ -53,16 +53,8 @@ class _Bytes(Protocol):
 
 
 def records_of(source: str | Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
-    """The records of a file.
-
-    Args:
-        source: a path, or '-' for standard input.
-        start: where to begin, as `Streamed.end` said.
-        on_bytes: told how many bytes of the file were read.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
+    """The records of a file, or of standard input ('-'), from where `Streamed.end` said; `on_bytes` is told how many
+    bytes of the file were read."""
     if str(source) == STDIN:
         yield from _of_bytes(open_stdin(_WHAT), named(source, _WHAT), "standard input", start, on_bytes)
         return

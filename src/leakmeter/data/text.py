@@ -20,11 +20,7 @@ def checked_text(value: object, field: str, where: str) -> str:
 
 
 def parsed_json(text: str, where: str) -> Any:
-    """What JSON says, one value on one line or several.
-
-    Raises:
-        DataError: it is none, or of a kind that cannot be read.
-    """
+    """What JSON says, one value on one line or several."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:

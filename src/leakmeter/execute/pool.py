@@ -100,11 +100,7 @@ class Pool:
         self._tickets = itertools.count()
 
     def wait(self) -> None:
-        """Wait for the first worker.
-
-        Raises:
-            LeakmeterError: it cannot be used, or does not come to be.
-        """
+        """Wait for the first worker."""
         since = time.monotonic()
         told = False
         while not self._ready:
@@ -117,20 +113,8 @@ class Pool:
     def run(
         self, tasks: Sequence[int], keys: Sequence[Hashable], payload: Callable[[int], Any]
     ) -> Iterator[tuple[int, Any]]:
-        """What each task gave, or its `Failure`, as they come.
-
-        A first SIGINT lets the tasks that workers have begun be done, and then ends as it would have; a second ends at
-        once.
-
-        Args:
-            tasks: numbers, in order.
-            keys: see `Queues`.
-            payload: of a task, what its worker is given.
-
-        Raises:
-            LeakmeterError: no worker can be used.
-            KeyboardInterrupt: the user wanted an end.
-        """
+        """What each task gave, or its `Failure`, as they come. A first SIGINT lets the tasks that workers have begun be
+        done, and then ends as it would have; a second ends at once."""
         queues = Queues(tasks, keys, self.n_workers)
         # Tickets, since a worker may still be at a task of an earlier call that was left.
         given: dict[int, dict[int, int]] = {worker: {} for worker in self._ready}
@@ -170,7 +154,6 @@ class Pool:
             raise KeyboardInterrupt
 
     def close(self) -> None:
-        """End all workers."""
         self.engine.close()
         self._pending, self._ready = set(), set()
 
@@ -218,7 +201,6 @@ class Pool:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """An exception as it travels."""
     ours = isinstance(error, LeakmeterError)
     is_final = ours and not getattr(error, "may_pass", False)
     return Failure(type(error).__name__, str(error) if ours else "", is_final)

@@ -17,11 +17,7 @@ _NEEDED: Final = "workers of Ray need it: pip install 'leakmeter[ray]'"
 
 
 def address_of(on: str) -> str | None:
-    """The address that 'ray:ADDRESS' names; None of 'ray'.
-
-    Raises:
-        UsageError: it names another engine, or no address.
-    """
+    """The address that 'ray:ADDRESS' names; None of 'ray'."""
     name, colon, address = on.partition(":")
     if name != "ray" or (colon and not address):
         raise UsageError(f"no workers on '{on}'; give ray, or ray:ADDRESS of a cluster's head")
@@ -106,11 +102,9 @@ class RayEngine:
         return worker
 
     def submit(self, worker: int, ticket: int, payload: Any) -> None:
-        """Give an actor a task."""
         self._waiting[self._actors[worker].do.remote(payload)] = worker, ticket
 
     def events(self, seconds: float) -> list[Event]:
-        """What actors said, or which are gone."""
         waiting = list(self._waiting)
         found, _ = self._ray.wait(waiting, num_returns=1, timeout=seconds) if waiting else ([], [])
         # Whatever else is there by now comes along.
@@ -142,7 +136,6 @@ class RayEngine:
         return self._nodes.get(worker) not in alive or "its node has died" in str(error)
 
     def stop(self, worker: int) -> None:
-        """End an actor."""
         self._alive.discard(worker)
         self._waiting = {one: of for one, of in self._waiting.items() if of[0] != worker}
         with suppress(Exception):
@@ -157,11 +150,7 @@ class RayEngine:
 
 
 def _check_answers(address: str) -> None:
-    """Refuse an address at which nobody answers: Ray would wait for minutes, and end the program.
-
-    Raises:
-        ModelError: nobody does.
-    """
+    """Refuse an address at which nobody answers: Ray would wait for minutes, and end the program."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdecimal():
         return  # such as 'auto'
@@ -191,7 +180,6 @@ class _Actor:
         return _told(described)
 
     def do(self, payload: Any) -> tuple[str, Any]:
-        """A task done."""
         work = self._work
         if work is None:
             raise RuntimeError("the worker has nothing to work with")

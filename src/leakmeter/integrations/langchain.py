@@ -60,18 +60,15 @@ class LangChainCallback(Recorder):
 
     @guarded
     def on_chat_model_start(self, serialized: Any, messages: list[list[Any]], *, run_id: Any, **kwargs: Any) -> None:
-        """A chat model is sent messages."""
         chat = foreign.messages_of(next(iter(messages), ()))
         self._begin("llm", run_id, kwargs, {"messages": chat, **_settings(kwargs)})
 
     @guarded
     def on_llm_start(self, serialized: Any, prompts: list[str], *, run_id: Any, **kwargs: Any) -> None:
-        """A model is sent a text."""
         self._begin("llm", run_id, kwargs, {"prompt": next(iter(prompts), ""), **_settings(kwargs)})
 
     @guarded
     def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
-        """A model has answered."""
         self._end(run_id, choices=_choices(response))
 
     @guarded
@@ -81,7 +78,6 @@ class LangChainCallback(Recorder):
 
     @guarded
     def on_retriever_end(self, documents: Any, *, run_id: Any, **kwargs: Any) -> None:
-        """A retriever has found documents."""
         self._end(run_id, documents=foreign.documents_of(documents))
 
     @guarded

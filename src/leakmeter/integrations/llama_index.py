@@ -55,7 +55,6 @@ class LlamaIndexCallback(Recorder):
 
     @guarded
     def handle(self, event: Any, **_: Any) -> None:
-        """An event."""
         kind, run = event.class_name(), self._run(event.span_id)
         if kind == "RetrievalEndEvent":
             self._start(event.span_id or event.id_)

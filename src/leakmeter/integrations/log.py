@@ -73,14 +73,7 @@ class AnswerLog:
 
     @contextmanager
     def guarding(self, what: str) -> Iterator[None]:
-        """Let nothing out of a block into the program that gives the answers, unless the log is strict.
-
-        Args:
-            what: the block does, for the message.
-
-        Raises:
-            LeakmeterError: something failed, and the log is strict.
-        """
+        """Let nothing out of a block into the program that gives the answers, unless the log is strict."""
         try:
             yield
         except LeakmeterError as error:
@@ -121,7 +114,6 @@ class AnswerLog:
 
 
 def opened(log: AnswerLog | str | os.PathLike[str]) -> AnswerLog:
-    """A log, or the log at a path."""
     return log if isinstance(log, AnswerLog) else AnswerLog(log)
 
 
@@ -156,11 +148,7 @@ def log_answer(log: AnswerLog | str | os.PathLike[str], **fields: Any) -> bool:
 
 
 def _line(fields: Mapping[str, Any], source: str) -> dict[str, Any] | None:
-    """What a line holds; None where nothing was answered.
-
-    Raises:
-        UsageError: a field is unknown, or of another kind, or the prompt is missing or given twice; names the field.
-    """
+    """What a line holds; None where nothing was answered."""
     given = {name: value for name, value in fields.items() if value is not None}
     known = (*_TEXTS, *_COUNTS, *_NAMES, *_FLAGS, *_OTHERS, *SAMPLING)
     if unknown := next((name for name in given if name not in known), None):

@@ -42,12 +42,10 @@ class AnswerSpanProcessor(Recorder):
 
     @guarded
     def on_start(self, span: Any, parent_context: Any = None) -> None:
-        """A span begins."""
         self._start(*_ids(span), trace_id=f"{span.get_span_context().trace_id:032x}")
 
     @guarded
     def on_end(self, span: Any) -> None:
-        """A span has ended."""
         events = [dict(event.attributes or {}) for event in getattr(span, "events", None) or ()]
         held = {name: one[name] for one in events for name in one if name.startswith("gen_ai.")}
         held |= dict(span.attributes or {})

@@ -82,12 +82,9 @@ class _Trace:
         return sorted(calls, key=lambda run: run.ended or 0)
 
     def answers(self) -> list[tuple[Run, int]]:
-        """Which choices of which calls were the answers.
-
-        A call that calls tools is none, nor one around another call. Of the rest: those whose text the trace returned
-        (the last ones, if more calls had it), or else the last. What a run returned that then failed was not told, but
-        what had been streamed before a call broke off may have been.
-        """
+        """Which choices of which calls were the answers. A call that calls tools is none, nor one around another call.
+        Of the rest: those whose text the trace returned (the last ones, if more calls had it), or else the last. What a
+        run returned that then failed was not told, but what had been streamed before a call broke off may have been."""
         calls, left = self.calls(), self.returned.copy()
         whole = [run for run in calls if run.is_whole()]
         out: list[tuple[Run, int]] = []

@@ -54,25 +54,15 @@ class Budget:
 
     @property
     def claim(self) -> str:
-        """What has to hold."""
         return f"{self.quantity} <= {self.nats:.12g}"
 
     @property
     def quantity(self) -> str:
-        """The name of what is bounded."""
         return f"ledger.{self.kind}{'.recipient' if self.by_recipient else ''}"
 
 
 def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
-    """What is over a budget, and that as one claim; groups are numbered as `Book.told` orders them.
-
-    Args:
-        book: the ledger.
-        budget: what may be told.
-
-    Raises:
-        UsageError: the ledger has nothing that a budget could be held against.
-    """
+    """What is over a budget, and that as one claim; groups are numbered as `Book.told` orders them."""
     found = book.told(budget.kind, by_recipient=budget.by_recipient)
     if not found:
         raise UsageError(f"the ledger has no {budget.kind} in any prompt; nothing can be held against a budget")
@@ -106,7 +96,6 @@ def unknown(book: Book, budget: Budget) -> list[Told]:
 
 
 def _why(found: Sequence[Told]) -> list[str]:
-    """Why numbers are missing."""
     n_unscored, n_separate = sum(one.n_unscored for one in found), sum(one.n_separate for one in found)
     why = [f"a search left answers without a number ({n_unscored})"] if n_unscored else []
     if n_separate:

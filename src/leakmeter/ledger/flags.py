@@ -40,14 +40,8 @@ def scored_at(answer: LoggedAnswer) -> float:
 
 
 def of(answer: LoggedAnswer, models: Collection[str], *, conditions_hold: bool, plain_draws: bool = False) -> list[str]:
-    """Flags of an answer.
-
-    Args:
-        answer: as it was logged.
-        models: names of the model that scores.
-        conditions_hold: whether the user states what no log shows.
-        plain_draws: whether the user states that limits which are not logged were off.
-    """
+    """Flags of an answer. The user states that the conditions hold which no log shows, and with `plain_draws` that
+    limits which are not logged were off."""
     decoding, is_plain = answer.sampling.decoding, answer.sampling.is_plain
     told = {
         "decoding not logged": decoding is None or (is_plain is None and not plain_draws),

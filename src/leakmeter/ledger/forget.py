@@ -59,21 +59,10 @@ class Forgotten:
 
 
 def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
-    """Remove everything of one document, subject, recipient or trace.
-
-    A document's answers stay as answers, without its numbers; those of a recipient or a trace go as a whole. What kept
-    texts say of it goes with each answer whose prompt had it.
-
-    Args:
-        ledger: where.
-        id_: a document's or a trace's id, or a subject's or recipient's pseudonym, its first eight or more digits, or
-            their name.
-        kind: 'document', 'subject', 'recipient' or 'trace', where an id is of several.
-
-    Raises:
-        UsageError: nothing has the id, or several have.
-        StoreError: the ledger cannot be read or written.
-    """
+    """Remove everything of one document, subject, recipient or trace. A document's answers stay as answers, without its
+    numbers; those of a recipient or a trace go as a whole. What kept texts say of it goes with each answer whose prompt
+    had it. The id is a document's or a trace's, or a subject's or recipient's pseudonym, its first eight or more
+    digits, or their name; with `kind` where it is of several."""
     with ledger.measuring():
         # First of all, since it may hold what the ledger does not know of.
         left_over = _tidied(ledger)
@@ -123,15 +112,7 @@ def _tidied(ledger: Ledger) -> bool:
 
 
 def find(book: Book, id_: str, kind: str | None = None) -> tuple[str, str]:
-    """What an id or a name is of, and its full id.
-
-    Args:
-        book: the ledger.
-        id_, kind: see `forget`.
-
-    Raises:
-        UsageError: nothing has it, or several have.
-    """
+    """What an id or a name is of, and its full id; see `forget`."""
     kind, found = _named(book, id_, kind)
     if len(found) > 1:
         raise UsageError(f"{len(found)} of the ledger are called so; give a pseudonym")

@@ -75,14 +75,8 @@ class Keys:
         return self._hash("answer", text)
 
     def scored(self, setup: str, messages: Iterable[tuple[str, str]], places: Mapping[str, Any], answer: str) -> str:
-        """Of a measurement: what names its numbers.
-
-        Args:
-            setup: of the model and all settings.
-            messages: role and text of each, as they were sent.
-            places: of the documents in them.
-            answer: what was answered.
-        """
+        """Of a measurement: what names its numbers. `setup` is of the model and all settings; messages have role and
+        text of each, as they were sent; places are those of the documents in them."""
         told = json.dumps([list(messages), dict(places), answer], ensure_ascii=True, sort_keys=True)
         return self._hash("scored", setup, told)
 

@@ -71,13 +71,11 @@ class Measuring:
     """State of servers what their logs do not: that limits and penalties which are not logged were off."""
 
     def settings(self, unit: str) -> PromptSettings:
-        """How prompts are cut for a unit."""
         if unit == DOCUMENT:
             return PromptSettings(unit=DOCUMENT)
         return PromptSettings(unit=ENTITY, region=self.region, entity_patterns=self.entity_patterns, ner=self.ner)
 
     def measure(self, temperature: float) -> Influence:
-        """What measures answers that were drawn at a temperature."""
         return Influence(temperature=temperature, search=self.search)
 
 
@@ -101,7 +99,6 @@ class Added:
     """Why answers could not be scored, a line each, without what they say."""
 
     def to_dict(self) -> JsonObject:
-        """As a plain object."""
         told = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: dict(value) if isinstance(value, Counter) else value for name, value in told.items()}
 
@@ -140,20 +137,8 @@ def add(
     notify: Callable[[str], None] = lambda line: None,
     watch: Watch | None = None,
 ) -> Added:
-    """Add logged answers to a ledger: those that it has not are measured, and committed a batch at a time.
-
-    Args:
-        ledger: where to.
-        answers: as `traces.TraceReader` yields them.
-        model: what scores them.
-        how: options of the measurement.
-        notify: told in one line what takes time.
-        watch: shows the progress of a batch.
-
-    Raises:
-        StoreError: the ledger is of another model, or cannot be written.
-        LeakmeterError: the model or an option cannot be used.
-    """
+    """Add logged answers, as `traces.TraceReader` yields them, to a ledger: those that it has not are measured, and
+    committed a batch at a time. `StoreError` where the ledger is of another model."""
     how = how or Measuring()
     done = Added()
     repeats: dict[str, list[str]] = {}
@@ -262,19 +247,8 @@ class Measured:
 def measured(
     ledger: Ledger, answers: Sequence[LoggedAnswer], backend: Backend, how: Measuring, score: Score
 ) -> Measured:
-    """Score what the ledger has no numbers of, and make rows of all answers that can be scored.
-
-    Args:
-        ledger: nothing is written to its tables.
-        answers: that the ledger does not have.
-        backend: what scores.
-        how: options.
-        score: measures cases under a setup.
-
-    Raises:
-        UsageError: the model has no chat template.
-        StoreError: the ledger is of another model.
-    """
+    """Score what the ledger has no numbers of, and make rows of all answers that can be scored; nothing is written to
+    the ledger's tables."""
     if answers and not backend.tokenizer.has_chat_template:
         raise UsageError(
             f"model '{backend.name}' has no chat template, by which logged messages are written; give a model that has "
@@ -392,7 +366,6 @@ def _take(
     *,
     keeps_texts: bool,
 ) -> None:
-    """Rows of one measured answer."""
     texts, measurements = part
     contents = {f"d{n}": ledger.keys.content(one.content_hash) for n, one in enumerate(answer.documents, 1)}
     rows["measured"].append({"score": key, "unit": setup.unit, "n_tokens": _n_tokens(part), "kept": keeps_texts})

@@ -37,17 +37,7 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
 
 
 def ask(sql: str, ledger: Ledger, limits: Limits = DEFAULT_LIMITS) -> Answer:
-    """What a query says of a ledger.
-
-    Args:
-        sql: one SELECT over `totals` and the tables of the ledger.
-        ledger: what is asked.
-        limits: how much the query may take.
-
-    Raises:
-        UsageError: a query that is no single SELECT, or that DuckDB cannot answer within the limits.
-        StoreError: the ledger cannot be read.
-    """
+    """What a query, one SELECT over `totals` and the tables of the ledger, says of it."""
     _, rows = ledger.read()
     tables = {name: _in_utc(pa.Table.from_pylist(of, schema=TABLES[name])) for name, of in rows.items()}
     totals = _totals(Book(ledger)) if "totals" in sql.lower() else _table([])

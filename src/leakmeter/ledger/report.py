@@ -61,7 +61,6 @@ class Names:
             raise UsageError("the ledger holds no names: they are kept only by `leakmeter ledger add --keep-texts`")
 
     def of(self, pseudonym: str | None) -> b.Phrase:
-        """A recipient or a subject."""
         name = self.book.names.get(pseudonym or "") if self.in_clear else None
         return shown(pseudonym) if name is None else b.Untrusted(name, _ID)
 
@@ -70,12 +69,10 @@ class Names:
         return self.of(one.thing.id) if one.thing.kind == SUBJECT else b.Untrusted(one.thing.id, _ID)
 
     def to(self, one: Told | Look) -> str:
-        """Where the page of a document or a subject is."""
         return self.address(one.thing.kind, one.thing.id)
 
 
 def record(one: Told, book: Book) -> JsonObject:
-    """A total as a plain object."""
     posterior = one.posterior
     about = {} if one.thing.kind == DOCUMENT else {"type": book.kinds.get(one.thing.id)}
     return {
@@ -95,7 +92,6 @@ def record(one: Told, book: Book) -> JsonObject:
 
 
 def records(book: Book, by: str) -> list[JsonObject]:
-    """What `show` says, as plain objects."""
     if by in (DOCUMENT, SUBJECT):
         return [record(one, book) for one in book.told(by, by_recipient=True)]
     return [
@@ -108,11 +104,7 @@ def records(book: Book, by: str) -> list[JsonObject]:
 
 
 def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
-    """What a ledger says, one row for each of `by` in `BY`.
-
-    Raises:
-        UsageError: names are asked for that are not kept.
-    """
+    """What a ledger says, one row for each of `by` in `BY`."""
     names = Names(book, show_names)
     return b.Report("Ledger", "ledger", [_headline(book, names), rows_table(book, by, names), *_notes(book)])
 
@@ -150,21 +142,11 @@ def overview(book: Book, names: Names) -> list[b.Block]:
 
 
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
-    """All that was said about one subject: to whom, when, and of which documents.
-
-    Args:
-        book: the ledger.
-        subject: its pseudonym.
-        show_names: names instead of pseudonyms.
-
-    Raises:
-        UsageError: names are asked for that are not kept.
-    """
+    """All that was said about one subject: to whom, when, and of which documents."""
     return b.Report("Subject of the ledger", "ledger", subject_blocks(book, subject, Names(book, show_names)))
 
 
 def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
-    """The blocks of `of_subject`."""
     found = [one for one in book.told(SUBJECT, by_recipient=True) if one.thing.id == subject]
     contents = book.contents_of(subject)
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
@@ -229,24 +211,12 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
 
 
 def recipient_blocks(book: Book, recipient: str | None, names: Names) -> list[b.Block]:
-    """All that one recipient was told, of documents and of people.
-
-    Args:
-        book: the ledger.
-        recipient: a pseudonym; None for answers whose recipient was not logged.
-        names: how people are called.
-    """
+    """All that one recipient was told, of documents and of people; None for answers whose recipient was not logged."""
     return _told_in(book, names.of(recipient), [one for one in book.events if one["recipient"] == recipient], names)
 
 
 def day_blocks(book: Book, day: date | None, names: Names) -> list[b.Block]:
-    """All that was told on one day.
-
-    Args:
-        book: the ledger.
-        day: None for answers without a time.
-        names: how people are called.
-    """
+    """All that was told on one day; None for answers without a time."""
     called = "No day is logged" if day is None else day.isoformat()
     return _told_in(book, called, [one for one in book.events if one["day"] == day], names)
 
@@ -293,14 +263,7 @@ def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.
 def over_blocks(
     book: Book, over: Sequence[Told], unknown: Sequence[Told], names: Names, *, by_recipient: bool
 ) -> list[b.Block]:
-    """What is over a budget, and of what nobody knows whether it is.
-
-    Args:
-        book: the ledger.
-        over, unknown: see `ledger.budgets`.
-        names: how people are called.
-        by_recipient: whether each recipient has a budget.
-    """
+    """What is over a budget, and of what nobody knows whether it is; see `ledger.budgets`."""
     blocks: list[b.Block] = []
     for found, caption in ((over, "Over the budget"), (unknown, "Not known whether within the budget")):
         if found:
@@ -310,12 +273,7 @@ def over_blocks(
 
 
 def page(book: Book, *, show_names: bool = False) -> b.Report:
-    """The page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most.
-
-    Raises:
-        UsageError: names are asked for that are not kept.
-        StoreError: kept texts cannot be read.
-    """
+    """The page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most."""
     names = Names(book, show_names)
     told = book.told(DOCUMENT, by_recipient=True)
     return b.Report(
@@ -580,11 +538,7 @@ def _pieces_table(book: Book, event: Mapping[str, Any], names: Names) -> b.Table
 
 
 def heat_map(book: Book, score: str) -> b.Report:
-    """The page of one measured answer.
-
-    Raises:
-        StoreError: its texts cannot be read.
-    """
+    """The page of one measured answer."""
     part, params = book.ledger.part(score)
     report: b.Report = InfluenceResult.report(list(InfluenceResult.from_run([part], params)))
     return report

@@ -131,7 +131,6 @@ class Ledger:
             return state, {table: rows[table] for table in tables or TABLES}
 
     def n_rows(self) -> int:
-        """Rows of all tables."""
         with self._reading() as database:
             return sum(n for name in TABLES for (n,) in database.execute(f"SELECT count(*) FROM {name}"))
 
@@ -195,16 +194,9 @@ class Ledger:
     def commit(
         self, rows: Rows, *, model: JsonObject | None = None, provided: Callable[[], bool] = lambda: True
     ) -> bool:
-        """Add rows that are not there yet; all of them, or none where it is interrupted.
-
-        Args:
-            rows: by table. What others added since they were made is not added again.
-            model: what scored them.
-            provided: asked while nobody else can commit; where it says no, nothing is added.
-
-        Returns:
-            Whether they are there.
-        """
+        """Add rows that are not there yet; all of them, or none where it is interrupted. Returns whether they are
+        there. What others added since they were made is not added again. `provided` is asked while nobody else can
+        commit; where it says no, nothing is added."""
         with self.writing() as database:
             state = self._state(database)
             if model is not None and state.model not in (None, model):

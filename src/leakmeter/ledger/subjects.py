@@ -46,11 +46,7 @@ class Edits:
 
 
 def read_edits(ledger: Ledger) -> Edits:
-    """The corrections in the ledger's `subjects.toml`; none where there is no such file.
-
-    Raises:
-        UsageError: it is not what it should be.
-    """
+    """The corrections in the ledger's `subjects.toml`; none where there is no such file."""
     path = ledger.path / SUBJECTS
     if not path.exists():
         return Edits()
@@ -65,15 +61,8 @@ def read_edits(ledger: Ledger) -> Edits:
 
 
 def write_edits(ledger: Ledger, left: Collection[str | None]) -> None:
-    """Take out of the file of corrections what names nothing that is left; a file without such names stays as it is.
-
-    Args:
-        ledger: whose file.
-        left: pseudonyms that there are.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
+    """Take out of the file of corrections what names nothing that is left, by pseudonyms; a file without such names
+    stays as it is."""
     edits = read_edits(ledger)
     known = [name for name in left if name is not None]
 
@@ -112,15 +101,8 @@ def names_of(mentions: Iterable[Mapping[str, Any]]) -> list[Name]:
 
 
 def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]:
-    """Each name's subject: the pseudonym of the fullest name of the same person.
-
-    Args:
-        names: of all documents.
-        edits: the user's corrections, which win over the rule.
-
-    Raises:
-        UsageError: a correction names what begins like two pseudonyms.
-    """
+    """Each name's subject: the pseudonym of the fullest name of the same person. Names are those of all documents; the
+    user's corrections win over the rule."""
     edits = edits or Edits()
     ordered = sorted(names, key=lambda one: (-len(one.words), sum(map(_is_initial, one.words)), one.entity))
     by_name = [one.entity for one in ordered]
@@ -146,11 +128,8 @@ def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]
 
 
 def is_part(some: Name, more: Name) -> bool:
-    """Whether all words of one name stand in the other in the same order, an initial for a word; see `person.is_part`.
-
-    Args:
-        some, more: names of people.
-    """
+    """Whether all words of one name stand in the other in the same order, an initial for a word; see
+    `person.is_part`."""
     at, n_whole = 0, 0
     for word in some.words:
         place = next((i for i in range(at, len(more.words)) if word in (more.words[i], more.initials[i])), None)

@@ -105,7 +105,6 @@ def _columns(table: str) -> list[str]:
 
 
 def make(database: sqlite3.Connection, *, temporary: bool = False) -> None:
-    """Make all tables."""
     for table, key in KEYS.items():
         # VACUUM keeps numbers of rows, and so their order, only where a column has them.
         columns = f"number INTEGER PRIMARY KEY, {', '.join(_columns(table))}, UNIQUE ({key})"
@@ -125,11 +124,8 @@ def insert(database: sqlite3.Connection, rows: Rows) -> None:
 
 
 def select(database: sqlite3.Connection, table: str, first: int = 0) -> Iterator[JsonObject]:
-    """Rows of one of `TABLES`, in the order they were added, from a place in that order on.
-
-    Raises:
-        ValueError: one is not what was written.
-    """
+    """Rows of one of `TABLES`, in the order they were added, from a place in that order on; `ValueError` where one is
+    not what was written."""
     columns = _columns(table)
     names = columns[:-1]
     reads = [(field.name, _STORED[field.type][1]) for field in TABLES[table] if field.type in _STORED]

@@ -159,7 +159,6 @@ class Book:
 
     @cached_property
     def subject_of(self) -> dict[str, str]:
-        """Each value's or person's subject."""
         return resolve(names_of(self.mentions), read_edits(self.ledger))
 
     @cached_property
@@ -198,11 +197,7 @@ class Book:
         return self._looks[event["event"]]
 
     def looks(self, kind: str) -> Iterator[Look]:
-        """Each answer with each thing that its prompt had, in the order of time.
-
-        Args:
-            kind: 'document' or 'subject'.
-        """
+        """Each answer with each thing ('document' or 'subject') that its prompt had, in the order of time."""
         for event in self.events:
             yield from self.looks_of(event, kind)
 
@@ -227,13 +222,8 @@ class Book:
             yield _look(event, Thing(SUBJECT, subject), rows)
 
     def told(self, kind: str, *, by_recipient: bool, day: date | None = None) -> list[Told]:
-        """What was told of each thing, what told most first.
-
-        Args:
-            kind: 'document' or 'subject'.
-            by_recipient: to each recipient apart; otherwise over all, as if they compared what they were told.
-            day: of answers of this day alone.
-        """
+        """What was told of each thing ('document' or 'subject'), what told most first: to each recipient apart, or over
+        all, as if they compared what they were told; of answers of one day alone, if one is given."""
         if day is not None:
             looks = (look for look in self.looks(kind) if look.event["day"] == day)
             return self.totals(looks, by_recipient=by_recipient)
@@ -242,12 +232,8 @@ class Book:
         return list(self._told_of[kind, by_recipient])
 
     def totals(self, looks: Iterable[Look], *, by_recipient: bool) -> list[Told]:
-        """What some answers told of each thing, what told most first.
-
-        Args:
-            looks: in the order of time.
-            by_recipient: see `told`.
-        """
+        """What some answers, in the order of time, told of each thing, what told most first; `by_recipient` as for
+        `told`."""
         groups: dict[tuple[Thing, str | None], list[Look]] = defaultdict(list)
         for look in looks:
             groups[look.thing, look.event["recipient"] if by_recipient else None].append(look)

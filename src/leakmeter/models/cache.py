@@ -47,10 +47,8 @@ def scores_dir() -> Path | None:
 
 
 def config_dir() -> Path:
-    """Directory of the score cache's secret, which LEAKMETER_CONFIG moves.
-
-    It is not in the cache, also where that was moved: whoever gets hold of a copy of the cache should not get both.
-    """
+    """Directory of the score cache's secret, which LEAKMETER_CONFIG moves. It is not in the cache, also where that was
+    moved: whoever gets hold of a copy of the cache should not get both."""
     import platformdirs
 
     given = os.environ.get(CONFIG_VARIABLE)
@@ -63,10 +61,8 @@ def models_dir() -> Path:
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file in hex, remembered in the cache for as long as it is the same file, left unchanged.
-
-    A file may be written over with its time of modification put back: then its time of status change tells.
-    """
+    """SHA-256 of a file in hex, remembered in the cache for as long as it is the same file, left unchanged. A file may
+    be written over with its time of modification put back: then its time of status change tells."""
     state = path.stat()
     seen = {
         "path": str(path.resolve()),
@@ -97,11 +93,9 @@ def fresh_sha256(path: Path) -> str:
 
 
 def weights_hash(path: Path, hash_file: Callable[[Path], str] = file_sha256) -> str:
-    """SHA-256 in hex that names the weights in a model's directory.
-
-    A lone `model.safetensors` gives the file's own SHA-256, so that `sha256sum` shows the same number. Several files
-    give the SHA-256 over the lines "name, NUL, the file's SHA-256", in order of name.
-    """
+    """SHA-256 in hex that names the weights in a model's directory. A lone `model.safetensors` gives the file's own
+    SHA-256, so that `sha256sum` shows the same number. Several files give the SHA-256 over the lines "name, NUL, the
+    file's SHA-256", in order of name."""
     files = sorted(path.glob("*.safetensors"))
     if not files:
         raise ModelError(f"'{path}' holds no *.safetensors file; give a directory that does")
@@ -112,12 +106,8 @@ def weights_hash(path: Path, hash_file: Callable[[Path], str] = file_sha256) -> 
 
 
 def settings_hash(path: Path, *, recursive: bool = False) -> str:
-    """SHA-256 in hex over name and content of the files beside the weights that a model's directory is read by.
-
-    Args:
-        path: the directory.
-        recursive: of all files, in sub-directories too, as other libraries than transformers keep them.
-    """
+    """SHA-256 in hex over name and content of the files beside the weights that a model's directory is read by; of all
+    files, in sub-directories too, as other libraries than transformers keep them, if `recursive`."""
     found = path.rglob("*") if recursive else path.iterdir()
     suffixes = None if recursive else (".json", ".jinja", ".model", ".txt", ".tiktoken")
     files = sorted(file for file in found if file.is_file() and (suffixes is None or file.suffix in suffixes))
@@ -140,11 +130,9 @@ def is_whole(folder: Path, gguf_sha256: str) -> bool:
 
 
 def build_once(final: Path, gguf_sha256: str, build: Callable[[Path], Path], notify: Notify) -> Path:
-    """Returns the folder `final`, making it first if it is not there whole.
-
-    `build` is given an empty scratch directory beside `final` and returns the finished folder inside it, which is then
-    renamed into place. A process killed at any moment leaves a scratch directory, which the next one sweeps away.
-    """
+    """Returns the folder `final`, making it first if it is not there whole. `build` is given an empty scratch directory
+    beside `final` and returns the finished folder inside it, which is then renamed into place. A process killed at any
+    moment leaves a scratch directory, which the next one sweeps away."""
     if is_whole(final, gguf_sha256):
         return final
     with disk_errors(final.parent):

@@ -27,11 +27,7 @@ _MOST_MADE_UP: Final = 2
 
 
 def check_counts(path: Path) -> None:
-    """Refuse a file whose header tells of more than the file holds.
-
-    Raises:
-        ModelError: it does.
-    """
+    """Refuse a file whose header tells of more than the file holds."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         try:
             _Header(content).pass_over()
@@ -90,11 +86,7 @@ class _Header:
 
 
 def check_layers(reader: GGUFReader, name: str) -> None:
-    """Refuse a header of more layers than the file has tensors: each would be set up, whatever it weighs.
-
-    Raises:
-        ModelError: it is.
-    """
+    """Refuse a header of more layers than the file has tensors: each would be set up, whatever it weighs."""
     for key, field in reader.fields.items():
         told = field.contents() if key.endswith(".block_count") else None
         n_tensors = len(reader.tensors)
@@ -106,11 +98,7 @@ def check_layers(reader: GGUFReader, name: str) -> None:
 
 
 def check_size(reader: GGUFReader, config: PretrainedConfig, name: str) -> None:
-    """Refuse a header whose model is larger than the file's tensors: what is missing would be made up, at any size.
-
-    Raises:
-        ModelError: it is.
-    """
+    """Refuse a header whose model is larger than the file's tensors: what is missing would be made up, at any size."""
     import torch
     from transformers import AutoModelForCausalLM
 

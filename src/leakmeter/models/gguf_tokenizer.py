@@ -134,15 +134,8 @@ class TokenizerHeader:
 
     @classmethod
     def of(cls, reader: GGUFReader, name: str) -> TokenizerHeader:
-        """The header of a GGUF file.
-
-        Args:
-            reader: of the file.
-            name: the file's, for messages.
-
-        Raises:
-            ModelError: the tokenizer is of a kind, or split in a way, that is not converted.
-        """
+        """The header of a GGUF file; refused where its tokenizer is of a kind, or split in a way, that is not
+        converted."""
         fields = reader.fields
 
         def value(key: str) -> Any:
@@ -169,12 +162,8 @@ class TokenizerHeader:
 
 
 def as_llama_cpp(spec: JsonObject, header: TokenizerHeader) -> JsonObject:
-    """What transformers made of a GGUF file's tokenizer, changed so that it gives the ids that llama.cpp gives.
-
-    Args:
-        spec: the content of a `tokenizer.json`.
-        header: what the file says.
-    """
+    """What transformers made of a GGUF file's tokenizer, as in a `tokenizer.json`, changed so that it gives the ids
+    that llama.cpp gives."""
     vocab = dict(spec["model"]["vocab"])
     model = {**spec["model"], "vocab": vocab}
     changed = {**spec, "model": model}

@@ -31,11 +31,9 @@ _MOST_LETTERS: Final = 200
 
 
 def check_model_folder(folder: Path, name: str) -> None:
-    """Raises a ModelError that says what to do unless `folder`, which the user called `name`, can be loaded.
-
-    What is loaded is the weights of `model.safetensors`, or of the files that its index names: each a safetensors file
-    in the folder itself, all of them hashed by `weights_hash`.
-    """
+    """Raises a ModelError that says what to do unless `folder`, which the user called `name`, can be loaded. What is
+    loaded is the weights of `model.safetensors`, or of the files that its index names: each a safetensors file in the
+    folder itself, all of them hashed by `weights_hash`."""
     weights = any(folder.glob("*.safetensors"))
     pickles = sorted(file.name for pattern in _PICKLES for file in folder.glob(pattern))
     ggufs = sorted(file.name for file in folder.glob("*.gguf"))
@@ -78,11 +76,8 @@ def _check_size(config: JsonObject, name: str) -> None:
 
 
 def missing_shards(folder: Path) -> list[str]:
-    """Weight files that the folder's index names and the folder lacks, in order of name.
-
-    Raises:
-        ModelError: the index cannot be read, or names what is no safetensors file of this folder.
-    """
+    """Weight files that the folder's index names and the folder lacks, in order of name; refused where the index names
+    what is no safetensors file of this folder."""
     index = folder / _INDEX
     if not index.is_file():
         return []
@@ -140,16 +135,9 @@ class ForeignErrors:
 
 
 def check_loaded(name: str, loaded: Mapping[str, Collection[Any]]) -> None:
-    """Refuse weights that do not fit their configuration: what is missing would be random, and be measured.
-
-    Args:
-        name: what the user called the model.
-        loaded: what `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)` says beside the
-            model. Tied weights do not count as missing there.
-
-    Raises:
-        ModelError: weights are missing, unexpected or of another shape.
-    """
+    """Refuse weights that do not fit their configuration: what is missing would be random, and be measured. `loaded` is
+    what `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)` says beside the model, where
+    tied weights do not count as missing."""
     found = {
         "missing": list(loaded["missing_keys"]),
         "unexpected": list(loaded["unexpected_keys"]),

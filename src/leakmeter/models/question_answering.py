@@ -27,16 +27,11 @@ _OVERLAP_TOKENS = 128
 
 @functools.cache
 def load_answerer(name: str) -> Ask:
-    """A model that answers by a stretch of the context; loaded once.
-
-    The confidence in a stretch is the probability of its first token times that of its last, each a softmax over the
-    tokens of the context and the first of all, by which a model says that there is no answer. A stretch has at most 15
-    tokens and is widened to whole words. A long context is read in windows that overlap, and the most confident answer
-    is given; an empty one, with confidence 0, where the context is empty or the question fills the window.
-
-    Raises:
-        ModelError: there is no such model on this machine, or it cannot be used.
-    """
+    """A model that answers by a stretch of the context; loaded once. The confidence in a stretch is the probability of
+    its first token times that of its last, each a softmax over the tokens of the context and the first of all, by which
+    a model says that there is no answer. A stretch has at most 15 tokens and is widened to whole words. A long context
+    is read in windows that overlap, and the most confident answer is given; an empty one, with confidence 0, where the
+    context is empty or the question fills the window."""
     from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
     folder = _folder(name)
@@ -109,12 +104,7 @@ def _answer(tokenizer: Any, model: Any, window: int, question: str, context: str
 
 def best_span(start_logits: np.ndarray, end_logits: np.ndarray, allowed: list[bool]) -> tuple[int, int, float]:
     """The most probable stretch of tokens, first and last, and its probability; (0, 0, 0.0) where none is allowed.
-
-    Args:
-        start_logits: of the first token of an answer, (token,).
-        end_logits: of the last one, (token,).
-        allowed: whether a token is the context's. The token at 0 counts in the softmax and is no answer.
-    """
+    Logits are (token,); the token at 0 counts in the softmax and is no answer."""
     import numpy as np
 
     counted = np.asarray(allowed, dtype=bool)

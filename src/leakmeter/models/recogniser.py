@@ -25,11 +25,7 @@ _WINDOW_CHARACTERS = 2000
 
 @functools.cache
 def load_recogniser(name: str) -> Recognise:
-    """A recogniser by its directory or package name; loaded once.
-
-    Raises:
-        ModelError: there is none of that name, or it cannot be used.
-    """
+    """A recogniser by its directory or package name; loaded once."""
     folder = Path(name).expanduser()
     if (folder / "config.json").is_file():
         return _transformers(folder)

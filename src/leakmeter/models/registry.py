@@ -27,7 +27,6 @@ class Wheel:
 
     @property
     def requirement(self) -> str:
-        """What pip is asked for."""
         return f"{self.distribution}=={self.version}"
 
 

@@ -32,13 +32,11 @@ class ResolvedModel:
 
 
 def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: bool = True) -> ResolvedModel:
-    """Finds a model by the name a user gave, fetching and converting it first if need be and allowed.
-
-    `notify` is told in one line about each thing that takes time; once everything is cached it is not called and no
-    network is touched. With `download=False` nothing is fetched or converted, and what would need it is a ModelError,
-    except for a hub model, which is returned without a hash. With `hash_weights=False` no model is: a file that was
-    never hashed before has to be read whole for it.
-    """
+    """Finds a model by the name a user gave, fetching and converting it first if need be and allowed. `notify` is told
+    in one line about each thing that takes time; once everything is cached it is not called and no network is touched.
+    With `download=False` nothing is fetched or converted, and what would need it is a ModelError, except for a hub
+    model, which is returned without a hash. With `hash_weights=False` no model is: a file that was never hashed before
+    has to be read whole for it."""
     if name.startswith(hub.PREFIX):
         return _from_hub(name, notify=notify, download=download, hashed=hash_weights)
     if name in KNOWN_MODELS:

@@ -14,15 +14,8 @@ _FILE: Final = "tokenizer.json"
 
 
 def tokenizer_folder(name: str, *, notify: Notify) -> Path:
-    """The directory of a tokenizer by the name a user gave it, fetched if need be.
-
-    Args:
-        name: a known model, hf:ORG/NAME, a directory with a tokenizer.json, or a .gguf file.
-        notify: told in one line about what takes time.
-
-    Raises:
-        ModelError: there is no tokenizer of that name, or it cannot be fetched.
-    """
+    """The directory of a tokenizer by the name a user gave it, fetched if need be: a known model, hf:ORG/NAME, a
+    directory with a tokenizer.json, or a .gguf file."""
     if name.startswith(hub.PREFIX):
         return hub.tokenizer_snapshot(*hub.split_hub_name(name), notify=notify)
     path = Path(name).expanduser()

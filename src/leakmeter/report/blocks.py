@@ -563,7 +563,6 @@ class Report:
 
 
 def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:
-    """The pieces of a phrase in their order."""
     return phrase if isinstance(phrase, tuple) else (phrase,) if phrase else ()
 
 
@@ -687,11 +686,7 @@ class Arranged(NamedTuple):
 
 
 def arranged(blocks: Sequence[Block]) -> Arranged:
-    """What was found first, then what to do about it; all else keeps its order.
-
-    Args:
-        blocks: of a report or of a section.
-    """
+    """What was found first, then what to do about it; all else keeps its order."""
     leading = list(takewhile(lambda one: isinstance(one, Headline | Text | Advice | Warning), blocks))
     said = [one for one in leading if isinstance(one, Text) and one.style == "plain" and not one.heading]
     kinds: tuple[type, ...] = (Headline, Advice, Warning)
@@ -714,12 +709,8 @@ def ranked(report: Report) -> Sequence[Section]:
 
 
 def index_of(report: Report, first: int) -> Sequence[Table]:
-    """The cases as a table, where there is no page; none of an only one, or where all columns are for pages.
-
-    Args:
-        report: of the sections.
-        first: so many are listed, unless the report says how many.
-    """
+    """The cases as a table, where there is no page; none of an only one, or where all columns are for pages. `first` of
+    them are listed, unless the report says how many."""
     sections = ranked(report)
     if not sections or (report.index and all(one.on == "pages" for one in report.index)):
         return ()

@@ -61,11 +61,7 @@ _DRAWING: Final = threading.RLock()
 
 
 def figure(chart: b.Chart) -> Figure:
-    """The chart as a matplotlib figure, which a notebook shows.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
+    """The chart as a matplotlib figure, which a notebook shows."""
     with _settings():
         drawn = _figure(chart, titled=True)
     # A notebook knows figures of pyplot, which keeps all it made; it asks any other object for this.
@@ -74,21 +70,13 @@ def figure(chart: b.Chart) -> Figure:
 
 
 def files(chart: b.Chart) -> dict[str, bytes]:
-    """The chart as each of `FORMS`; the same chart gives the same bytes with the same matplotlib.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
+    """The chart as each of `FORMS`; the same chart gives the same bytes with the same matplotlib."""
     drawn = figure(chart)
     return {form: _saved(drawn, form) for form in FORMS}
 
 
 def write(chart: b.Chart, stem: Path) -> list[Path]:
-    """The files that the chart was written to: `stem` with the suffix of each of `FORMS`.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
+    """The files that the chart was written to: `stem` with the suffix of each of `FORMS`."""
     written = []
     for form, data in files(chart).items():
         written.append(stem.with_suffix(f".{form}"))
@@ -97,11 +85,7 @@ def write(chart: b.Chart, stem: Path) -> list[Path]:
 
 
 def inline_svg(chart: b.Chart) -> str:
-    """The chart as markup for a page: real text, the page's colours, no style that its policy would forbid.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
+    """The chart as markup for a page: real text, the page's colours, no style that its policy would forbid."""
     with _settings():
         svg = _saved(_figure(chart, titled=False), "svg")
     root = ElementTree.fromstring(svg)
@@ -405,11 +389,8 @@ def _density(axes: Any, series: b.Series, place: int, gid: str) -> None:
 
 
 def density(sample: FloatArray, at: FloatArray) -> FloatArray | None:
-    """Gaussian kernels with Scott's bandwidth, n^(−1/5) standard deviations, at the points of an even grid.
-
-    Returns:
-        None for less than five numbers, or where the density would fall between the points.
-    """
+    """Gaussian kernels with Scott's bandwidth, n^(−1/5) standard deviations, at the points of an even grid; None for
+    less than five numbers, or where the density would fall between the points."""
     from scipy.stats import gaussian_kde
 
     bandwidth = float(sample.std(ddof=1)) * len(sample) ** -0.2 if len(sample) > 1 else 0.0

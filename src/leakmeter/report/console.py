@@ -36,12 +36,8 @@ _HEAD_COLUMNS: Final = 10
 
 
 def view(report: b.Report, *, width: int | None = None) -> Composed:
-    """A report for `rich.print`, or the last line of a notebook cell.
-
-    Args:
-        report: its only section is shown whole; of several the index.
-        width: columns at most.
-    """
+    """A report for `rich.print`, or the last line of a notebook cell; its only section is shown whole, of several the
+    index."""
     return Composed(lambda paint, columns: _apart(_report(report, paint, columns)), width)
 
 
@@ -55,7 +51,6 @@ class Composed:
     """Columns at most."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Yield the parts from top to bottom."""
         from rich.padding import Padding
 
         paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=_dark_terminal())

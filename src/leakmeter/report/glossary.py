@@ -75,12 +75,8 @@ _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 
 
 def placed(blocks: Sequence[b.Block], said: set[str]) -> Mapping[int, Sequence[Term]]:
-    """The terms that each block, or one within it, is the first to say, by the `id` of the block.
-
-    Args:
-        blocks: in the order in which they are shown.
-        said: names of terms that were told before; those found are added.
-    """
+    """The terms that each block, or one within it, is the first to say, by the `id` of the block, in the order in which
+    they are shown. `said` has the names of terms that were told before; those found are added."""
     found: dict[int, Sequence[Term]] = {}
     for one in leaves(blocks):
         if terms := first_said(words(one), said):
@@ -89,12 +85,7 @@ def placed(blocks: Sequence[b.Block], said: set[str]) -> Mapping[int, Sequence[T
 
 
 def first_said(texts: Iterable[str], said: set[str]) -> list[Term]:
-    """The terms in some texts that were not told before.
-
-    Args:
-        texts: of the program.
-        said: names of terms that were told before; those found are added.
-    """
+    """The terms in some texts of the program that were not told before; they are added to `said`."""
     text = "\n".join(texts)
     terms = [term for term in TERMS if term.name not in said and _PATTERNS[term.name].search(text)]
     said.update(term.name for term in terms)
@@ -102,12 +93,7 @@ def first_said(texts: Iterable[str], said: set[str]) -> list[Term]:
 
 
 def of_cases(report: b.Report, said: set[str]) -> list[Term]:
-    """The terms that stand in the lines of several cases, or in what they open, told once above them.
-
-    Args:
-        report: of the cases.
-        said: as of `placed`.
-    """
+    """The terms that stand in the lines of several cases, or in what they open, told once above them."""
     if len(report.sections) < 2:
         return []
     heads = (word for column in report.index for word in _own(column.title))

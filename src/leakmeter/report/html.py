@@ -38,12 +38,8 @@ _AROUND_BYTES: Final = 60_000
 
 
 def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
-    """The page as text; equal input gives equal bytes.
-
-    Args:
-        report: beyond `room`, its heaviest sections are kept, and the page says how many are left out.
-        room: bytes that the page may take, unless its first section alone takes more.
-    """
+    """The page as text; equal input gives equal bytes. Beyond `room`, in bytes, the heaviest sections are kept, the
+    first in any case, and the page says how many are left out."""
     inner = [one for one in b.walk(report.blocks) if isinstance(one, b.Embedded)]
     addresses: dict[int, str] = {}
     within = room - _AROUND_BYTES
@@ -98,14 +94,9 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
 def fragment(
     blocks: Sequence[b.Block], *, level: int = 2, scripted: bool = True, held_by: str = "the run holds all"
 ) -> Markup:
-    """Blocks as a part of a page that has the style sheet and the script of reports, what was found first.
-
-    Args:
-        blocks: other reports are none of them.
-        level: of the headings of what was found.
-        scripted: whether the page has the script, which opens long tables.
-        held_by: where what a table leaves out is found.
-    """
+    """Blocks, other than reports, as a part of a page that has the style sheet and the script of reports, what was
+    found first, under headings of this level. The script opens long tables; `held_by` says where is found what a table
+    leaves out."""
     order = b.arranged(blocks)
     terms = dict(glossary.placed([*order.found, *order.rest], set()))
     report = b.Report("", "", blocks, held_by=held_by)
@@ -120,10 +111,8 @@ def fragment(
 
 
 def address(html: str) -> str:
-    """A page as an address that holds it, a third longer: no letter of it can end the attribute it stands in.
-
-    Links within the page work, as they would not in `srcdoc`, where they lead to the page around it.
-    """
+    """A page as an address that holds it, a third longer: no letter of it can end the attribute it stands in. Links
+    within the page work, as they would not in `srcdoc`, where they lead to the page around it."""
     return "data:text/html;charset=utf-8;base64," + base64.b64encode(html.encode(errors="replace")).decode()
 
 
@@ -165,7 +154,6 @@ def environment() -> Environment:
 
 
 def asset(name: str) -> str:
-    """A file of the folder `assets`."""
     return resources.files("leakmeter.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 

@@ -28,12 +28,8 @@ _OWN: Final = {code: text for code, text in _REFERENCES.items() if chr(code) not
 
 
 def text(report: b.Report, *, room: int = ROOM) -> str:
-    """The report as Markdown; equal input gives equal text.
-
-    Args:
-        report: its only section is shown whole; of several the index.
-        room: characters; what does not fit is left out from the end, and the text says so.
-    """
+    """The report as Markdown; equal input gives equal text. Its only section is shown whole, of several the index. What
+    does not fit into `room` characters is left out from the end, and the text says so."""
     out, left = [f"### {_say(report.title)}\n\n"], room
     for part in _report(report):
         left -= len(part)

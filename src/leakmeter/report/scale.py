@@ -126,11 +126,9 @@ class Swatch:
 
 @lru_cache(maxsize=2)
 def ramp(*, dark: bool) -> tuple[Swatch, ...]:
-    """Colours of bins 1 to BINS: one amber-to-rust ramp, evenly spaced in OKLab lightness.
-
-    Lightness alone carries the order, so the ramp survives every kind of colour blindness and a grey printer. On
-    light paper strong means darker; on dark paper it means brighter.
-    """
+    """Colours of bins 1 to BINS: one amber-to-rust ramp, evenly spaced in OKLab lightness. Lightness alone carries the
+    order, so the ramp survives every kind of colour blindness and a grey printer. On light paper strong means darker;
+    on dark paper it means brighter."""
     papers = [f"#{digits}" for digits in (_ON_DARK if dark else _ON_LIGHT).split()]
     inks = ("#000000" if contrast("#000000", one) >= contrast("#ffffff", one) else "#ffffff" for one in papers)
     return tuple(map(Swatch, papers, inks))

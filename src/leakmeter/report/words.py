@@ -74,12 +74,8 @@ def _unmarked(result: HasScope) -> str | None:
 
 
 def posterior_cell(numbers: object, prefix: str = "") -> str:
-    """A posterior for a column, or which baseline the signed sum is not above.
-
-    Args:
-        numbers: have a posterior and a note under names with the prefix.
-        prefix: "whole_", "left_" or none.
-    """
+    """A posterior for a column, or which baseline the signed sum is not above; the names of both have the prefix
+    "whole_", "left_" or none."""
     sure: float | None = getattr(numbers, f"{prefix}posterior")
     if sure is not None:
         return percent(sure)

@@ -73,7 +73,6 @@ class KeptQuantity:
     noise_floor: float
 
     def to_dict(self) -> JsonObject:
-        """As a file holds it; see `_spelled`."""
         return {
             "unit": self.unit,
             "values": [_spelled(value) for value in self.values],
@@ -103,7 +102,6 @@ class KeptRun:
     quantities: Mapping[str, KeptQuantity]
 
     def to_dict(self) -> JsonObject:
-        """As a file holds it."""
         return {
             "measure": self.measure,
             "settings": dict(self.settings),
@@ -142,7 +140,6 @@ class Baseline:
     runs: tuple[KeptRun, ...]
 
     def to_dict(self) -> JsonObject:
-        """As a file holds it."""
         return {"leakmeter_baseline": _VERSION, "key": self.key, "runs": [run.to_dict() for run in self.runs]}
 
     @classmethod
@@ -156,13 +153,8 @@ class Baseline:
 
 
 def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> Baseline:
-    """Runs to what is kept of them.
-
-    Args:
-        runs: in the order in which they will be held against it.
-        names: of quantities of cases; of a run that has none of them its main one is kept.
-        key: of the user.
-    """
+    """What is kept of runs, in the order in which they will be held against it; of one that has no quantity in `names`
+    its main one is kept."""
     return Baseline(_key_name(key), tuple(_kept(run, names, key) for run in runs))
 
 
@@ -186,12 +178,7 @@ def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
 
 
 def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
-    """How many cases a baseline does not have of some quantities, although the run has a lower bound of them.
-
-    Args:
-        run: as it is kept.
-        names: of quantities.
-    """
+    """How many cases a baseline does not have of some quantities, although the run has a lower bound of them."""
     return [
         f"{one.name}: {left_out_sentence(n_lower, 'case', one.lower_bound.why)}"
         for one in case_quantities(run)
@@ -200,11 +187,7 @@ def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """What `Baseline.to_dict` made, from a file.
-
-    Raises:
-        DataError: there is no such file, or it is no baseline.
-    """
+    """What `Baseline.to_dict` made, from a file; `DataError` where it is none."""
     if path.exists():
         check_readable(path, "baseline")
     try:
@@ -233,22 +216,9 @@ def _checked(value: object, kind: type[_T]) -> _T:
 
 
 def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, seed: int = 0) -> Held:
-    """Hold a run against its baseline.
-
-    A quantity is worse where the mean of now − then over pairs of cases is on its worse side by more than its 95 %
-    interval and the noise floor; of one pair there is no interval, and the noise floor alone decides. A case that was
-    finite and is infinitely bad now is enough.
-
-    Args:
-        run: now.
-        number: of the run, from 1.
-        baseline: of the user; see `read_baseline`.
-        key: of the user.
-        seed: of the bootstrap.
-
-    Raises:
-        UsageError: the baseline has no such run, its numbers mean something else, or no case of it can be paired.
-    """
+    """Hold a run, by its number from 1, against its baseline. A quantity is worse where the mean of now − then over
+    pairs of cases is on its worse side by more than its 95 % interval and the noise floor; of one pair there is no
+    interval, and the noise floor alone decides. A case that was finite and is infinitely bad now is enough."""
     if number > len(baseline.runs) or baseline.runs[number - 1].measure != run.measure:
         measures = excerpt(", ".join(one.measure for one in baseline.runs), 100) or "nothing"
         raise UsageError(

@@ -40,7 +40,6 @@ class Bound:
 
     @property
     def is_upper(self) -> bool:
-        """Whether it is the most that may be."""
         return self.operator in _UPPER
 
     def allows(self, value: float) -> bool:
@@ -53,15 +52,8 @@ class Bound:
 
 
 def parse_bound(text: str, option: str) -> Bound:
-    """A bound as users write it.
-
-    Args:
-        text: 'influence.p95 <= 5'.
-        option: 'max' for what may not be exceeded, 'min' for what has to be reached.
-
-    Raises:
-        UsageError: it is none, or points the other way.
-    """
+    """A bound such as 'influence.p95 <= 5'; option 'max' is for what may not be exceeded, 'min' for what has to be
+    reached."""
     found = _BOUND.fullmatch(text)
     form = f"--{option} takes QUANTITY.AGGREGATE {' or '.join(_UPPER if option == 'max' else _LOWER)} NUMBER"
     try:
@@ -80,21 +72,11 @@ def parse_bound(text: str, option: str) -> Bound:
 def check_bounds(
     runs: Sequence[Measured], bounds: Sequence[Bound], *, confident: bool = False, seed: int = 0
 ) -> list[Check]:
-    """Hold each bound against every run that has its quantity.
-
-    Args:
-        runs: one or more.
-        bounds: each of a quantity that one of the runs has.
-        confident: a bound holds only where the whole interval is within it. Extremes, and quantities of a run as a
-            whole, have none and are held by their value; the mean of one case has none and does not hold.
-        seed: of the bootstrap.
-
-    Of some cases only a lower bound of a quantity may be known. An aggregate grows with each of its numbers, so that
-    one of lower bounds is a lower bound: it may break an upper bound and reach a lower one, and else decides nothing.
-
-    Raises:
-        UsageError: no run has a quantity, its name does not say which number of it is meant, or no case has it.
-    """
+    """Hold each bound against every run that has its quantity. Where `confident`, a bound holds only where the whole
+    interval is within it: extremes, and quantities of a run as a whole, have none and are held by their value; the mean
+    of one case has none and does not hold. Of some cases only a lower bound of a quantity may be known. An aggregate
+    grows with each of its numbers, so that one of lower bounds is a lower bound: it may break an upper bound and reach
+    a lower one, and else decides nothing."""
     checks = []
     for bound in bounds:
         found = [(number, run, of) for number, run in enumerate(runs, 1) if (of := run.named(bound.name))]
@@ -105,7 +87,6 @@ def check_bounds(
 
 
 def unknown_quantity(name: str, known: Iterable[str]) -> UsageError:
-    """The error of a name that is no quantity's, with those that are known."""
     return UsageError(f"{UnknownNameError('quantity', name, known)}, and behind each of them .{', .'.join(FORMS)}")
 
 

@@ -127,11 +127,7 @@ class Summary:
 
 
 def entries(root: Path) -> list[Entry]:
-    """Runs and studies directly under a directory, by name; other directories are nobody's business.
-
-    Raises:
-        StoreError: there is no such directory.
-    """
+    """Runs and studies directly under a directory, by name; other directories are nobody's business."""
     found: list[Entry] = []
     here = fetched(root, lean=True)
     for path in _directories(here):
@@ -151,7 +147,6 @@ def is_run(path: Path) -> bool:
 
 
 def entry_of(path: Path) -> Entry:
-    """What is known of a run."""
     run = RunDirectory(path)
     try:
         if not run.is_complete:
@@ -212,11 +207,6 @@ def label(entry: Entry) -> str:
 
 
 def summary(path: Path) -> Summary:
-    """What a run measured, and what it took.
-
-    Raises:
-        StoreError: the run is damaged.
-    """
     run = RunDirectory(path)
     reader = PartReader.of(run)
     cases: list[JsonObject] = []
@@ -262,11 +252,7 @@ def _of_workers(cases: Iterable[JsonObject]) -> tuple[OfWorker, ...]:
 
 
 def spec_of(run: RunDirectory) -> RunSpec:
-    """The spec of a complete run.
-
-    Raises:
-        StoreError: the run is not complete, or its spec is not one that leakmeter wrote.
-    """
+    """The spec of a complete run; `StoreError` where it is not complete."""
     # What is in it, and of which kind, was looked at when it was read.
     return RunSpec.of(run.read_spec())
 
@@ -275,9 +261,6 @@ def find_run(given: str, *roots: Path) -> Path:
     """A run by its directory, by its name under one of `roots`, or by as much of its name as tells it from others.
 
     One of an object store is copied (see `fetched`).
-
-    Raises:
-        StoreError: there is none, there are several, or there is no directory of `roots`.
     """
     place = fetched(Path(given))
     roots = () if place.is_dir() else tuple(fetched(root, given) for root in roots)
@@ -301,9 +284,6 @@ def complete_runs(root: Path) -> tuple[list[Path], list[str]]:
     """Complete runs directly under a directory, or the one that it is; and why others cannot be used.
 
     Those of an object store are copied (see `fetched`).
-
-    Raises:
-        StoreError: there is no such directory.
     """
     found: list[Path] = []
     problems: list[str] = []

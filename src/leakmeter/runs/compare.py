@@ -126,18 +126,7 @@ class Comparison:
 
 
 def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, seed: int = 0) -> Comparison:
-    """Pair the cases of two runs by their ids, and say what moved.
-
-    Args:
-        first: a run.
-        second: another of the same measure.
-        names: of quantities; all by default.
-        seed: of the bootstrap.
-
-    Raises:
-        UsageError: the runs are of different measures, or have no case in common, or none with a quantity named.
-        UnknownNameError: there is no quantity of a name.
-    """
+    """Pair the cases of two runs of one measure by their ids, and say what moved; of all quantities by default."""
     if first.measure != second.measure:
         raise UsageError(
             f"one run is of {first.measure}, the other of {second.measure}; compare two runs of the same measure"
@@ -234,14 +223,8 @@ def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list
 def incomparable(
     settings: Sequence[Setting], first: Mapping[str, object], second: Mapping[str, object], defining: Container[str]
 ) -> tuple[Setting, ...]:
-    """Settings that make the numbers of two runs mean different things.
-
-    Args:
-        settings: that the runs have otherwise.
-        first: all settings of the one; what one of the two lacks says nothing.
-        second: of the other.
-        defining: names of settings that say what is measured.
-    """
+    """Settings that make the numbers of two runs mean different things, of those that say what is measured; what one of
+    the two runs lacks says nothing."""
     return tuple(one for one in settings if one.name in defining and one.name in first and one.name in second)
 
 

@@ -25,21 +25,13 @@ def _setting(value: Any) -> str:
 
 
 def incomparable_line(settings: Sequence[Mapping[str, Any]]) -> str:
-    """Why there is no verdict.
-
-    Args:
-        settings: that make the numbers mean different things; one or more.
-    """
     told = "; ".join(setting_line(one["name"], one["first"], one["second"]) for one in settings)
     return f"No verdict: the numbers mean different things ({told})"
 
 
 def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:
-    """What goes together, what was set otherwise, and how far each quantity moved.
-
-    Args:
-        comparison: see `runs.compare.Comparison.to_dict`.
-    """
+    """What goes together, what was set otherwise, and how far each quantity moved
+    (`runs.compare.Comparison.to_dict`)."""
     n, first, second, other = (
         comparison[name] for name in ("n_pairs", "n_only_first", "n_only_second", "n_other_texts")
     )
@@ -54,11 +46,7 @@ def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:
 
 
 def left_out_line(left_out: Mapping[str, Any]) -> str:
-    """Pairs that are not compared.
-
-    Args:
-        left_out: see `runs.compare.LeftOut`.
-    """
+    """Pairs that are not compared (`runs.compare.LeftOut`)."""
     return f"{left_out['quantity']}: {left_out_sentence(left_out['n_pairs'], 'pair', left_out['why'])}"
 
 

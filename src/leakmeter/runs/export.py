@@ -69,15 +69,12 @@ class Whole:
     """Everything."""
 
     def spec(self, spec: RunSpec) -> JsonObject:
-        """What determines the numbers."""
         return {"id": spec.id, **spec.deciding()}
 
     def case(self, case: JsonObject) -> JsonObject:
-        """The texts of a case."""
         return case
 
     def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
-        """The numbers of a case."""
         return list(measurements)
 
 
@@ -126,16 +123,8 @@ class Redacted:
 
 
 def write(run: Path, out: Path, form: Form) -> None:
-    """Write the export of a complete run: all of it or nothing.
-
-    Args:
-        run: its directory.
-        out: a directory that is not there yet, or is empty; or a file that ends in .csv, for the measurements alone.
-        form: what of it.
-
-    Raises:
-        StoreError: the run is not complete or damaged, or `out` cannot be written, or lies in a run.
-    """
+    """Write the export of a complete run, all of it or nothing: to a new or empty directory, or to a .csv file, which
+    gets the measurements alone."""
     directory = RunDirectory(run)
     spec = spec_of(directory)
     check_place(out, "export", [run])

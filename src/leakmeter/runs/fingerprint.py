@@ -57,7 +57,6 @@ def spec_of(
 
 
 def device_of(backend: Backend) -> str:
-    """Where a back end computes."""
     return str(getattr(getattr(backend, "model", backend), "device", "cpu"))
 
 

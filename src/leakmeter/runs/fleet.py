@@ -99,7 +99,6 @@ class PartWorker:
         self._allow_mixed = allow_mixed
 
     def describe(self) -> Described:
-        """What the driver needs to know."""
         backend, planning = self._backend, self._predictor.backend
         return Described(
             name=backend.name,
@@ -121,7 +120,6 @@ class PartWorker:
         )
 
     def do(self, todo: PartToDo) -> PartDone:
-        """Measure a part."""
         backend = self._backend
         n_tokens, n_halvings = backend.n_tokens_run, backend.n_halvings
         reuse = getattr(backend, "reuse", None)
@@ -174,7 +172,6 @@ class Fleet:
 
     @property
     def described(self) -> Described:
-        """What the first worker says of itself."""
         if self._first is None:
             raise ModelError("no worker has loaded the model")
         return self._first
@@ -191,7 +188,6 @@ class Fleet:
             raise ModelError(f"worker '{said.worker}' is unlike the others: {why}; {advice}")
 
     def planning(self) -> PlanningBackend:
-        """What counts the work, without doing it."""
         first = self.described
         planning = PlanningBackend(
             name=first.name,
@@ -207,20 +203,12 @@ class Fleet:
         return planning
 
     def check(self, chunk: Chunk) -> None:
-        """Refuse what the workers' back ends cannot answer.
-
-        Raises:
-            CapabilityError: says what.
-        """
+        """Refuse what the workers' back ends cannot answer."""
         if self.described.check is not None:
             self.described.check(chunk)
 
     def score(self, chunk: Chunk) -> Any:
-        """Nothing is scored in this process.
-
-        Raises:
-            CapabilityError: always.
-        """
+        """Nothing is scored in this process: always a `CapabilityError`."""
         raise CapabilityError(
             f"this needs '{self.name}' in this process, and workers have it; leave the choice of workers out"
         )
@@ -232,18 +220,8 @@ class Fleet:
         parts: Sequence[int],
         group_size: int,
     ) -> Iterator[tuple[int, PartDone | Failure]]:
-        """Parts of a run, measured or failed, as they come.
-
-        Args:
-            measure: what is measured.
-            cases: of the run, made of an `Origin` each.
-            parts: the numbers of those to be measured.
-            group_size: see `runs.measure.measure_cases`.
-
-        Raises:
-            LeakmeterError: no worker can be used.
-            KeyboardInterrupt: after what was under way is done.
-        """
+        """Parts of a run, measured or failed, as they come; after a KeyboardInterrupt what was under way is done
+        first."""
 
         def todo(number: int) -> PartToDo:
             group = cases.origins[number * group_size : (number + 1) * group_size]
@@ -260,5 +238,4 @@ class Fleet:
             yield number, found
 
     def close(self) -> None:
-        """End the workers."""
         self._pool.close()

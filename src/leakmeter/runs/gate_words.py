@@ -29,16 +29,7 @@ def _cases(n: int) -> str:
 
 
 def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is_within: bool, holds: bool) -> str:
-    """What was found of a bound.
-
-    Args:
-        name: of the number.
-        number: the number.
-        operator: of the bound.
-        limit: of the bound.
-        is_within: whether the value is.
-        holds: whether the bound does, which may ask more.
-    """
+    """What was found of a bound; that it holds may ask more than that the value is within it."""
     found = f"{name} is {number_text(number)}"
     if holds:
         return f"{found}: {_WITHIN[operator]} {limit:.12g}, as asked."
@@ -52,17 +43,8 @@ def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is
 def undecided_sentence(
     name: str, number: Number, operator: str, limit: float, *, n_lower: int, why: str, advice: str
 ) -> str:
-    """What was found of a bound that neither holds nor is broken, and what to do.
-
-    Args:
-        name: of the number.
-        number: a lower bound.
-        operator: of the bound.
-        limit: of the bound.
-        n_lower: cases of which only a lower bound is known.
-        why: that is so.
-        advice: to the user.
-    """
+    """What was found of a bound that neither holds nor is broken, and what to do: of `n_lower` cases only a lower bound
+    of the number is known."""
     return (
         f"{name} is {number_text(number)}, and whether it is {_WITHIN[operator]} {limit:.12g} is undecided: of "
         f"{_cases(n_lower)} only a lower bound is known ({why}); {advice}."
@@ -70,13 +52,8 @@ def undecided_sentence(
 
 
 def left_out_sentence(n_lower: int, what: str, why: str) -> str:
-    """How many cases, or pairs of cases, are not compared, since of one only a lower bound is known.
-
-    Args:
-        n_lower: how many.
-        what: they are, 'case' or 'pair'.
-        why: that is so.
-    """
+    """How many cases, or pairs of cases ('case' or 'pair'), are not compared, since of one only a lower bound is
+    known."""
     said = f"1 {what} is" if n_lower == 1 else f"{n_lower:,} {what}s are"
     return f"{said} left out: only a lower bound is known ({why})"
 
@@ -84,16 +61,7 @@ def left_out_sentence(n_lower: int, what: str, why: str) -> str:
 def regression_sentence(
     quantity: str, number: Number, floor: float, before: float, after: float, *, holds: bool
 ) -> str:
-    """What was found beside a baseline.
-
-    Args:
-        quantity: its name.
-        number: mean of now − then.
-        floor: amount by which noise may move it.
-        before: mean of the baseline's.
-        after: mean of the same cases now.
-        holds: whether it is no worse.
-    """
+    """What was found beside a baseline: the mean of now − then, and the floor, by which noise may move it."""
     verdict = "no worse than chance and noise allow" if holds else "worse by more than chance and noise allow"
     noise = f", with a noise floor of {nats_text(floor)}" if floor > 0.0 else ""
     return (

@@ -17,9 +17,6 @@ def to_junit(checks: Sequence[Check]) -> bytes:
 
     Each test case has its number as properties: value, or 'value at least', the ends of its interval where it has one,
     unit, and cases. A broken claim is a failure, one that is undecided an error.
-
-    Args:
-        checks: what was found.
     """
     verdicts = Counter(check.verdict for check in checks)
     failures, errors = str(verdicts["broken"]), str(verdicts["undecided"])

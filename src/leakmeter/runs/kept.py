@@ -83,7 +83,6 @@ class KeptEntity(Record):
     invented: str | None
 
     def __post_init__(self) -> None:
-        """Refuse a telephone number that is none."""
         if self.type == mention.PHONE and not phone.is_value(self.value):
             raise FieldError("value", "has to be a telephone number")
 
@@ -102,7 +101,6 @@ class KeptSpan(Record):
     entity: KeptEntity | None
 
     def __post_init__(self) -> None:
-        """Refuse ranges that no text has."""
         edges = [edge for one in self.ranges for edge in one]
         if not edges or edges != sorted(edges):
             raise FieldError("ranges", "has to be one or more ranges in order")
@@ -173,47 +171,28 @@ class KeptCase(Record):
 
     @property
     def span_names(self) -> list[str]:
-        """Names of the spans, in order."""
         return [span.name for span in self.spans]
 
     @property
     def token_counts(self) -> list[int]:
-        """Tokens of each response."""
         return [len(response.tokens) for response in self.responses]
 
     def of_tokens(self, *statistics: str, **more: Any) -> Iterator[Series]:
-        """Series of one number for each token of each response.
-
-        Args:
-            statistics: each of these.
-            more: further fields of each `Series`.
-        """
+        """Series of one number for each token of each response."""
         for statistic in statistics:
             yield Series(statistic, self.token_counts, **more)
 
     @property
     def response_ids(self) -> Series:
-        """The token ids of each response."""
         return Series(RESPONSE, self.token_counts, unit=TOKEN_ID, below=MOST)
 
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterable[Series]:
-        """The measurements that belong to the case; others are left alone, as those of a later version.
-
-        Args:
-            params: of the measure.
-            measurements: those that there are: some say which others there have to be.
-
-        Raises:
-            FieldError: the texts or the parameters cannot be of such a case.
-        """
+        """The measurements that belong to the case; others are left alone, as those of a later version. Some of those
+        that there are say which others there have to be."""
         return ()
 
     def check_measurements(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> None:
-        """Refuse measurements that are not those of the case.
-
-        Raises:
-            FieldError: says which are wrong, and how.
-        """
+        """Refuse measurements that are not those of the case."""
         rules: dict[tuple[str, str | None], Series] = {}
         for rule in self.series(params, measurements):
             rules |= {(rule.statistic, piece): rule for piece in ((None,) if rule.pieces is None else rule.pieces)}

@@ -150,16 +150,7 @@ def load_backend(
 
 
 def load_tokenizer(model: str, *, tokenizer: Any = None, notify: Callable[[str], None] | None = None) -> Tokenizer:
-    """A model's tokenizer; its weights are not loaded, and no server is asked.
-
-    Args:
-        model: a name or path; see `load_backend`.
-        tokenizer: of a served model.
-        notify: told in one line of what takes time.
-
-    Raises:
-        LeakmeterError: there is no such model, or its tokenizer cannot be loaded.
-    """
+    """A model's tokenizer, or `tokenizer` of a served model; weights are not loaded, and no server is asked."""
     from leakmeter.backends.served import names_a_server
 
     if names_a_server(model):
@@ -268,7 +259,6 @@ class KeptModel:
 
     @cached_property
     def backend(self) -> Backend:
-        """The model, loaded."""
         with self.lock:
             return load_backend(self.given, **self.options)
 
@@ -312,10 +302,6 @@ def model_of(given: Any, **options: Any) -> KeptModel:
 
     A path whose files have changed since, and other settings of the environment, are not the same. What is no name,
     such as a (model, tokenizer) pair, may be trained between two calls, and is not kept.
-
-    Args:
-        given: see `leakmeter.influence`.
-        options: how it is loaded; see `load_backend`.
     """
     global _kept
     made = KeptModel(given, **options)
@@ -357,7 +343,6 @@ def _environment() -> tuple[tuple[str, str], ...]:
 
 
 def tell(line: str) -> None:
-    """One line to standard error."""
     sys.stderr.write(f"{visible(line)}\n")
 
 

@@ -73,21 +73,12 @@ class PartsBackend(Backend, Protocol):
 
 
 def n_parts(n_cases: int, group_size: int) -> int:
-    """Parts of a run."""
     return -(-n_cases // group_size)
 
 
 def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> None:
-    """Refuse what the back end cannot answer of any case, before anything is scored or written.
-
-    Args:
-        backend: one that says by `check` what it refuses; others answer everything.
-        measure: what measures.
-        prepared: the cases.
-
-    Raises:
-        CapabilityError: says what cannot be had, and which back ends give it.
-    """
+    """Refuse what the back end cannot answer of any case, before anything is scored or written; a back end without
+    `check` answers everything."""
     if hasattr(backend, "check"):
         predictor = predictor_of(backend)
         # Its noise will be known before the first case, so that no case asks for what would show it.
@@ -106,20 +97,9 @@ def measure_cases(
     numbers: Sequence[int] | None = None,
 ) -> Iterator[Part]:
     """Each case's texts and measurements, in order: read where a part is finished, measured and written where not.
-
-    Args:
-        backend: scores.
-        measure: what is measured.
-        prepared: the cases; their ids differ.
-        directory: of the run; None to write nothing.
-        callbacks: told of the progress.
-        group_size: cases of a part. They are scored together, so that what their prompts share is run once; last digits
-            depend on it.
-        numbers: of the parts to be measured; all by default.
-
-    Raises:
-        ModelError: the model behind a server has changed; the part at hand is not written.
-    """
+    Cases of a group are scored together, so that what their prompts share is run once; last digits depend on it.
+    `numbers` are of the parts to be measured, all by default. Once the model behind a server has changed
+    (`ModelError`), the part at hand is not written."""
     numbers = range(n_parts(len(prepared), group_size)) if numbers is None else numbers
     if isinstance(backend, PartsBackend):
         cases = Preparations.of(prepared)
@@ -204,11 +184,7 @@ def _measured_elsewhere(
 
 
 def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[None]]:
-    """Writes that are done, so many of them that no more than `at_most` are left.
-
-    Raises:
-        StoreError: one cannot be done.
-    """
+    """Writes that are done, so many of them that no more than `at_most` are left."""
     while True:
         ended = [one for one in writing if one.done()]
         if len(writing) - len(ended) <= at_most:
@@ -241,19 +217,8 @@ def measured_together(
     in_groups: bool,
     on_prediction: Callable[[int], None] = lambda n_tokens: None,
 ) -> list[Part]:
-    """Cases of one part, measured.
-
-    Args:
-        backend: scores.
-        predictor: of what that takes.
-        measure: what is measured.
-        group: the cases.
-        in_groups: whether the run is of groups; each part then says of how many cases it is, also where that is one.
-        on_prediction: told how many tokens are to be run, or at most.
-
-    Raises:
-        ModelError: the model behind a server has changed.
-    """
+    """Cases of one part, measured. With `in_groups` each says of how many cases the part is, also where that is one;
+    `on_prediction` is told how many tokens are to be run, or at most."""
     predicted = predictor.told(predictor.predict(measure, *group))
     on_prediction(predicted["tree_tokens"])
     n_before = backend.n_halvings
@@ -271,12 +236,10 @@ def measured_together(
 
 
 def write_part(directory: RunDirectory, number: int, parts: Sequence[Part]) -> None:
-    """Write one part of a run: the texts and the measurements of its cases."""
     directory.write_part(number, [texts for texts, _ in parts], [one for _, found in parts for one in found])
 
 
 def _named(ids: Sequence[str]) -> str:
-    """What a part's cases are called, together."""
     return " to ".join(dict.fromkeys((ids[0], ids[-1])))
 
 

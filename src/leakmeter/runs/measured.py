@@ -35,7 +35,6 @@ class Measured:
 
     @property
     def ids(self) -> list[str]:
-        """Of the cases."""
         return [str(case.id) for case in self.cases]
 
     def values(self, quantity: Quantity) -> FloatArray:
@@ -69,7 +68,6 @@ class Measured:
         return float(np.mean(known)) if known else 0.0
 
     def named(self, name: str) -> tuple[AnyQuantity, str | None] | None:
-        """See `named_quantity`."""
         return named_quantity(self.quantities, name)
 
     @property
@@ -99,15 +97,6 @@ def named_quantity(quantities: Iterable[AnyQuantity], name: str) -> tuple[AnyQua
 
 
 def read_measured(path: Path) -> Measured:
-    """A finished run's quantities.
-
-    Args:
-        path: its directory.
-
-    Raises:
-        StoreError: no complete run is there, or a part is damaged.
-        UsageError: its measure's results name no quantities.
-    """
     reader = PartReader.of_complete(RunDirectory(path))
     spec = reader.record
     kind = registry.instrument(spec["measure"]).result
@@ -118,5 +107,4 @@ def read_measured(path: Path) -> Measured:
 
 
 def case_quantities(run: Measured) -> list[Quantity]:
-    """Those that each case has by itself."""
     return [quantity for quantity in run.quantities if isinstance(quantity, Quantity)]

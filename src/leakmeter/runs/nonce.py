@@ -24,11 +24,7 @@ def drawn_nonce() -> int:
 
 
 def made_directory(path: Path) -> Path:
-    """A directory for its owner alone, made if need be.
-
-    Raises:
-        StoreError: it cannot be made.
-    """
+    """A directory for its owner alone, made if need be."""
     check_directory(path)
     with store_errors(f"directory '{path}' cannot be made"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,11 +34,7 @@ def made_directory(path: Path) -> Path:
 
 
 def kept_nonce(directory: Path) -> int:
-    """The directory's nonce; drawn when it is first asked for, and the directory made.
-
-    Raises:
-        StoreError: it cannot be kept, or what is kept is damaged.
-    """
+    """The directory's nonce; drawn when it is first asked for, and the directory made."""
     made_directory(directory)
     path = directory / "secret.json"
     try:

@@ -16,31 +16,19 @@ from leakmeter.runs.runs_report import ShownComparison, ShownRun, runs_report
 
 
 def page_of_runs(runs: Sequence[Run]) -> str:
-    """The page of several runs: what each found, paired differences to the first of its measure, and their own pages.
-
-    Raises:
-        StoreError: a part of a run is damaged.
-        UsageError: there is no run.
-    """
+    """The page of several runs: what each found, paired differences to the first of its measure, and their own
+    pages."""
     return html.page(report_of_runs(runs))
 
 
 def report_of_runs(runs: Sequence[Run]) -> Report:
-    """The same as blocks."""
     return runs_report([_shown(run) for run in runs], _comparisons(runs))
 
 
 def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
-    """Figures of runs as PNG and SVG, in files of their names; the same run gives the same bytes.
-
-    Args:
-        runs: by the folder that gets a run's figures, which is made where it is missing; files of the same names are
-            replaced.
-
-    Raises:
-        UsageError: a measure has no figures, or matplotlib is not installed; nothing is written then.
-        StoreError: a folder cannot be written, or is a run's.
-    """
+    """Figures of runs as PNG and SVG, in files of their names; the same run gives the same bytes. A run's folder is
+    made where it is missing, and files of the same names are replaced. Where a measure has no figures, nothing is
+    written."""
     files: dict[Path, bytes] = {}
     for folder, run in runs.items():
         drawings = run.findings.figures

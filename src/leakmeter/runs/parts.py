@@ -40,20 +40,11 @@ class PartReader:
 
     @classmethod
     def of(cls, directory: RunDirectory) -> Self:
-        """The reader of a run, complete or not.
-
-        Raises:
-            StoreError: what the run says of itself is damaged.
-        """
+        """The reader of a run, complete or not."""
         return cls.of_complete(directory) if directory.is_complete else cls._of(directory, directory.read_begun())
 
     @classmethod
     def of_complete(cls, directory: RunDirectory) -> Self:
-        """The reader of a complete run.
-
-        Raises:
-            StoreError: it is not complete, or its spec is damaged.
-        """
         record = directory.read_spec()
         with directory.reading(SPEC):
             if RunSpec.of(record).id != record["id"]:
@@ -71,21 +62,13 @@ class PartReader:
         return cls(directory, record, found.result.kept, params)
 
     def texts(self, number: int) -> list[JsonObject]:
-        """Texts of one part, one object a case.
-
-        Raises:
-            StoreError: see `RunDirectory.read_part`.
-        """
+        """Texts of one part, one object a case."""
         cases = self.directory.read_texts(number)
         self._checked(number, cases)
         return cases
 
     def cases(self, number: int) -> list[Part]:
-        """The cases of one part, each with its own measurements.
-
-        Raises:
-            StoreError: see `RunDirectory.read_part`.
-        """
+        """The cases of one part, each with its own measurements."""
         cases, measurements = self.directory.read_part(number)
         kept = self._checked(number, cases)
         with self.directory.reading(self.directory.numbers_of(number).name):
@@ -100,11 +83,6 @@ class PartReader:
         return [(case, by_case[case["id"]]) for case in cases]
 
     def all_cases(self) -> Iterator[Part]:
-        """The cases of a complete run, in order.
-
-        Raises:
-            StoreError: see `RunDirectory.read_part`.
-        """
         ids: list[str] = []
         for number in range(self.record["n_parts"]):
             for case in self.cases(number):
@@ -127,21 +105,15 @@ class PartReader:
 
 
 def cases_of_part(directory: RunDirectory, number: int) -> list[Part]:
-    """See `PartReader.cases`."""
     return PartReader.of(directory).cases(number)
 
 
 def cases_of_run(directory: RunDirectory) -> Iterator[Part]:
-    """See `PartReader.of_complete` and `PartReader.all_cases`."""
     return PartReader.of_complete(directory).all_cases()
 
 
 def _check_params(measure: Any, params: Mapping[str, Any]) -> None:
-    """Refuse parameters that are none of a measure's.
-
-    Raises:
-        FieldError: one is missing, or of another kind; or they do not go together.
-    """
+    """Refuse parameters that are none of a measure's."""
     kinds = _kinds_of(measure)
     if not params.keys() <= kinds.keys():
         raise FieldError("params", "has one that the measure has not")
@@ -194,13 +166,8 @@ def _names_in(kind: Any) -> frozenset[str]:
 
 
 def _damage(error: ValidationError, place: str, names: Collection[str]) -> FieldError:
-    """What is wrong first.
-
-    Args:
-        error: of pydantic.
-        place: of what it looked at.
-        names: of fields; what else it calls a place by may be a text of the user's.
-    """
+    """What is wrong first, at `place`. What pydantic calls a place by may be a text of the user's, unless it is in
+    `names`."""
     first = error.errors(include_url=False, include_input=False)[0]
     known = takewhile(lambda one: isinstance(one, int) or one in names, first["loc"])
     where = ".".join((place, *map(str, known)))

@@ -158,16 +158,9 @@ def predicted_cases(
     price_per_million: float | None = None,
     exhaustive: tuple[Measure, Sequence[Prepared]] | None = None,
 ) -> PredictedCases:
-    """What cases will take, one by one and together.
-
-    Args:
-        predictor: of the model.
-        measure: what would measure.
-        prepared: the cases.
-        group_size: how many are scored together; each has its share of what they take then.
-        price_per_million: of a million prompt tokens that are sent to a server.
-        exhaustive: of a search, what measures every piece, and the cases as it needs them.
-    """
+    """What cases will take, one by one and together; cases that are scored together each have their share. `exhaustive`
+    is, of a search, what measures every piece, and the cases as it needs them; the price is that of a million prompt
+    tokens that are sent to a server."""
     if predictor.sent_beside is not None:
         prepared = with_noise(prepared, 0.0)  # whichever it is
     groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
@@ -251,7 +244,6 @@ def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequen
 
 
 def predictor_of(backend: Backend) -> Predictor:
-    """A predictor for a back end that is in memory."""
     if hasattr(backend, "planning"):
         return Predictor(backend.planning(), device_of(backend), None)
     model = getattr(backend, "model", None)
@@ -275,17 +267,7 @@ def predictor_of(backend: Backend) -> Predictor:
 def predictor_for(
     model: str, *, dtype: str | None = None, device: str | None = None, memory: str | None = None
 ) -> Predictor:
-    """A predictor for a model by its name; of the model's files, the weights are not read.
-
-    Args:
-        model: a known name, 'hf:ORG/NAME', a directory or a .gguf file; it has to be on this machine already.
-        dtype: precision of the weights.
-        device: where they would be put.
-        memory: to be held beside the weights.
-
-    Raises:
-        ModelError: the model is not on this machine.
-    """
+    """A predictor for a model that has to be on this machine already (else `ModelError`); the weights are not read."""
     from leakmeter.models import resolve
 
     found = resolve(model, notify=_unheard, download=False, hash_weights=False)

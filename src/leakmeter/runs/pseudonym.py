@@ -26,14 +26,7 @@ _FOLDER: Final = "leakmeter"
 
 
 def subject_key(directory: Path) -> bytes:
-    """The user's key, made on first use.
-
-    Args:
-        directory: of the user's configuration.
-
-    Raises:
-        StoreError: it can neither be read nor written.
-    """
+    """The user's key, made on first use."""
     try:
         return read_secret(directory / FILE)
     except OSError as error:
@@ -50,14 +43,9 @@ def pseudonym(key: bytes, *parts: str) -> str:
 
 
 def read_secret(path: Path) -> bytes:
-    """The 32 bytes in a file of mode 0600; drawn and written first where there are none.
-
-    The directory is made with mode 0700 if need be; one that is leakmeter's own is tightened, and another refused where
-    others can write to it. A file of another length is replaced.
-
-    Raises:
-        OSError: the file can neither be read nor written.
-    """
+    """The 32 bytes in a file of mode 0600; drawn and written first where there are none. The directory is made with
+    mode 0700 if need be; one that is leakmeter's own is tightened, and another refused where others can write to it. A
+    file of another length is replaced. `OSError` where the file can neither be read nor written."""
     with suppress(FileNotFoundError):
         secret = _read(path)
         if len(secret) == N_BYTES:

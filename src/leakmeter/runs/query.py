@@ -89,7 +89,6 @@ VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
 
 
 def all_views() -> dict[str, tuple[Column, ...]]:
-    """Every view's columns, in order."""
     made = views()
     return {**{name: made.pop(name) for name in _FIRST}, **VIEWS, **made}
 
@@ -105,18 +104,7 @@ class Answer:
 
 
 def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answer:
-    """What a query says of complete runs.
-
-    Args:
-        sql: one SELECT over `all_views`.
-        runs: their directories.
-        limits: how much the query may take.
-
-    Raises:
-        UsageError: a query that is no single SELECT, or that DuckDB cannot answer within the limits; rows that come
-            later may raise it too.
-        StoreError: a run cannot be read.
-    """
+    """What a query, one SELECT over `all_views`, says of complete runs. A `UsageError` may come with later rows too."""
     with _asking(sql, limits) as process:
         asked = sql.lower()
         tables: dict[str, pa.Table] = {}
@@ -143,16 +131,7 @@ def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answ
 
 
 def ask_tables(sql: str, tables: Mapping[str, pa.Table], limits: Limits = DEFAULT_LIMITS) -> Answer:
-    """What a query says of tables in memory.
-
-    Args:
-        sql: one SELECT.
-        tables: by the names that it has for them.
-        limits: how much the query may take.
-
-    Raises:
-        UsageError: see `ask`.
-    """
+    """As `ask`, of tables in memory."""
     with _asking(sql, limits) as process:
         columns, rows = process.ask(sql, tuple(tables), tables)
     return Answer(columns, rows)

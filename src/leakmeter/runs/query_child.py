@@ -54,7 +54,6 @@ class RefusedError(Exception):
 
 
 def main() -> None:
-    """Answer what standard input asks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked is interrupted too, and ends this process
     given, out = sys.stdin.buffer, sys.stdout.buffer
     asked = json.loads(given.readline())

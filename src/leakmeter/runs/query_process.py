@@ -50,7 +50,6 @@ class Limits:
     """Most seconds that the query may take."""
 
     def __post_init__(self) -> None:
-        """Refuse amounts without meaning."""
         parse_memory(self.memory)
         refuse_bad((0 < self.max_seconds <= 10**6, "max-seconds", self.max_seconds, "above 0, and 1,000,000 at most"))
 
@@ -97,18 +96,9 @@ class QueryProcess:
         measurements: Sequence[tuple[str, str]] | None = None,
         files: Sequence[str] = (),
     ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
-        """Names of the columns, and the rows, which come as they are asked for.
-
-        Args:
-            sql: one SELECT.
-            views: told where it is none.
-            tables: by the names that the query has for them.
-            measurements: names and types of the columns of the view of this name; None where there is none.
-            files: what it reads.
-
-        Raises:
-            UsageError: the query cannot be answered within its limits; so may the rows.
-        """
+        """Names of the columns, and the rows, which come as they are asked for, and may raise `UsageError` too. `views`
+        are told where `sql` is no SELECT; `measurements` are names and types of the columns of the view of this name,
+        if there is one."""
         import pyarrow as pa
 
         streams: dict[str, pa.Buffer] = {}
@@ -145,11 +135,7 @@ class QueryProcess:
             self.close()
 
     def _next(self) -> dict[str, Any]:
-        """What it says next.
-
-        Raises:
-            UsageError: it refuses the query, or took too much.
-        """
+        """What it says next; `UsageError` where it refuses the query, or took too much."""
         assert self._process.stdout is not None
         started = monotonic()
         # Only the time in which it is waited for counts, and not what is done with the rows.
@@ -170,7 +156,6 @@ class QueryProcess:
         return message
 
     def _why_ended(self, *, has_no_room: bool) -> LeakmeterError:
-        """Why it has ended before its answer had."""
         if self._is_late.is_set():
             took = f"took over {self._limits.max_seconds:g} seconds"
             return UsageError(f"the query {took}; ask for less, or give more with --max-seconds")
@@ -197,7 +182,6 @@ def _ended(process: subprocess.Popen[bytes]) -> None:
 
 
 def read(value: Any) -> Any:
-    """What `query_child.written` has written."""
     if isinstance(value, list):
         return [read(one) for one in value]
     if isinstance(value, dict):

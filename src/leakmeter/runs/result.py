@@ -244,13 +244,7 @@ class Response(Record):
 
     @classmethod
     def of(cls, texts: Texts, number: int, seed: int | None) -> Self:
-        """A response of a case's texts.
-
-        Args:
-            texts: of the case.
-            number: of the response, from 0.
-            seed: of the measure's parameters.
-        """
+        """A response of a case's texts, by its number from 0."""
         sampled = bool(texts["sampled"])
         told = texts["responses"][number]
         return cls(text=told["text"], tokens=tuple(told["tokens"]), sampled=sampled, seed=seed if sampled else None)
@@ -266,7 +260,6 @@ class DocumentRange(Record):
 
     @classmethod
     def all_of(cls, texts: Texts) -> tuple[Self, ...]:
-        """The documents of a case's texts, in their order."""
         return tuple(cls(name=one["name"], start=one["start"], end=one["end"]) for one in texts["documents"])
 
 
@@ -318,11 +311,7 @@ def in_notebook(report: Report) -> str:
 
 
 def show(shown: Any) -> None:
-    """Show a result, or several, where the program runs: in a notebook its page, else in the terminal.
-
-    Args:
-        shown: has `_repr_html_` and `to_rich`.
-    """
+    """Show a result, or several, where the program runs: in a notebook its page, else in the terminal."""
     if _is_notebook():
         display = importlib.import_module("IPython.display").display
         display(shown)
@@ -339,11 +328,7 @@ def _is_notebook() -> bool:
 
 
 def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
-    """Where a page was written; for its owner alone, mode 0600, unless it may be published.
-
-    Raises:
-        StoreError: it lies in a run.
-    """
+    """Where a page was written; for its owner alone, mode 0600, unless it may be published."""
     from leakmeter.core.written import check_outside_runs, write_whole
 
     where = Path(path)
@@ -354,5 +339,4 @@ def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
 
 
 def provenance_of(run: Path | None) -> Provenance:
-    """Where cases lie."""
     return Provenance(facts=() if run is None else (("Directory", Untrusted(place_of(run))),))

@@ -86,7 +86,6 @@ class RunDirectory:
 
     @classmethod
     def open(cls, root: Path, spec: RunSpec) -> AbstractContextManager[RunDirectory]:
-        """The run's directory under `root`; see `opened`."""
         return cls(root / spec.id).opened(spec)
 
     @contextmanager
@@ -116,17 +115,9 @@ class RunDirectory:
 
     @contextmanager
     def opened_slice(self, spec: RunSpec, number: int, of: int, n_parts: int) -> Iterator[RunDirectory]:
-        """The directory for one of so many slices of the run's parts, which others may write to at the same time.
-
-        Args:
-            spec: of the whole run, which is kept until the slices are put together.
-            number: the slice's, from 1.
-            of: slices of the run.
-            n_parts: parts of the whole run.
-
-        Raises:
-            StoreError: another process writes this slice or the whole run, or the run was begun in other slices.
-        """
+        """The directory for slice `number`, from 1, of so many slices of the run's parts, which others may write to at
+        the same time. The spec is the whole run's and is kept until the slices are put together. `StoreError` where
+        another process writes this slice or the whole run, or the run was begun in other slices."""
         check_outside_runs(self.path.parent, "directory of runs")
         with ExitStack() as locks:
             with self._writing():
@@ -139,11 +130,8 @@ class RunDirectory:
 
     @contextmanager
     def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
-        """The spec of a run that was begun in slices, how many parts it has and how many slices, when none is written.
-
-        Raises:
-            StoreError: a slice is being written, or what the slices say of the run is damaged.
-        """
+        """The spec of a run that was begun in slices, how many parts it has and how many slices; `StoreError` while a
+        slice is being written."""
         with self._locked():
             self._fetch()
             self._refuse_slices()
@@ -166,16 +154,7 @@ class RunDirectory:
 
     @contextmanager
     def _locked(self, name: str = ".lock", what: str = "run", seconds: float = 0) -> Iterator[None]:
-        """Hold a lock of the run.
-
-        Args:
-            name: the lock's.
-            what: others are told is being written.
-            seconds: to wait for it.
-
-        Raises:
-            StoreError: another process holds it.
-        """
+        """Hold a lock of the run, waiting for it so many seconds; others are told that `what` is being written."""
         lock = FileLock(self.path / name, timeout=seconds)
         try:
             lock.acquire()
@@ -263,11 +242,7 @@ class RunDirectory:
         return dict(told) if told is not None and is_number else None
 
     def rename(self, name: str | None) -> None:
-        """Give the run another name, which only its reader needs; None takes its name away.
-
-        Raises:
-            StoreError: another process writes the run, or what it says of itself is damaged.
-        """
+        """Give the run another name, which only its reader needs; None takes its name away."""
         with self._locked():
             self._fetch()
             path, record = (self._spec, self.read_spec()) if self.is_complete else (self._begun, self.read_begun())
@@ -302,7 +277,6 @@ class RunDirectory:
         return self.path / f"{NUMBERS}{number:05}.parquet"
 
     def has_part(self, number: int) -> bool:
-        """Whether a part is finished."""
         return self.numbers_of(number).exists()
 
     def write_part(self, number: int, cases: Sequence[JsonObject], measurements: Sequence[Measurement]) -> None:
@@ -333,19 +307,12 @@ class RunDirectory:
         path.unlink(missing_ok=True)
 
     def read_part(self, number: int) -> tuple[list[JsonObject], list[Measurement]]:
-        """Texts and numbers of one part.
-
-        Raises:
-            StoreError: a file of it is missing, damaged, or not the one that the finished run was made of.
-        """
+        """Texts and numbers of one part; `StoreError` where a file of it is missing, damaged, or not the one that the
+        finished run was made of."""
         return self.read_texts(number), self.read_measurements(number)
 
     def read_texts(self, number: int) -> list[JsonObject]:
-        """Texts of one part, one object a case.
-
-        Raises:
-            StoreError: see `read_part`.
-        """
+        """Texts of one part, one object a case."""
         path = self.texts_of(number)
         with self.reading(path.name):
             content = self._read(path)
@@ -359,11 +326,6 @@ class RunDirectory:
         return cases
 
     def read_measurements(self, number: int) -> list[Measurement]:
-        """Numbers of one part.
-
-        Raises:
-            StoreError: see `read_part`.
-        """
         path = self.numbers_of(number)
         with self.reading(path.name):
             return from_table(pq.read_table(pa.BufferReader(self._read(path))))
@@ -379,11 +341,7 @@ class RunDirectory:
                 self._remove(path)
 
     def read_spec(self) -> JsonObject:
-        """What `finish` wrote.
-
-        Raises:
-            StoreError: the run is not complete, or its spec is damaged.
-        """
+        """What `finish` wrote."""
         with self.reading(SPEC):
             try:
                 content = read_whole(self._spec)
@@ -439,14 +397,7 @@ class RunDirectory:
 
     @contextmanager
     def reading(self, file: str) -> Iterator[None]:
-        """Says which file of the run is damaged, and where.
-
-        Args:
-            file: its name.
-
-        Raises:
-            DamagedError: what is done meanwhile fails.
-        """
+        """Says which file of the run is damaged, and where, if what is done meanwhile fails (`DamagedError`)."""
         try:
             yield
         except FieldError as error:
@@ -475,7 +426,6 @@ def _whole_number(digits: str) -> int:
 
 
 def _check_spec(record: object) -> None:
-    """Refuse what has not the fields of a spec, each of its kind."""
     if not isinstance(record, dict):
         raise FieldError(ALL, "has to be an object")
     for name in sorted(_NEEDED):

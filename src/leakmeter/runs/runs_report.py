@@ -47,15 +47,7 @@ class ShownComparison:
 
 
 def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison] = ()) -> b.Report:
-    """Runs side by side, each with its own report.
-
-    Args:
-        runs: one or more, in the order in which they are shown.
-        comparisons: of runs of one measure.
-
-    Raises:
-        UsageError: there is no run.
-    """
+    """Runs side by side, each with its own report, in the order given."""
     if not runs:
         raise UsageError("no run to show: give at least one")
     return b.Report(

@@ -56,12 +56,8 @@ def to_table(measurements: Sequence[Measurement]) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> list[Measurement]:
-    """Rows to measurements, in the order they were written.
-
-    Raises:
-        FieldError: a column is missing or of another type, or its rows are none that `to_table` makes.
-        ArrowInvalid: the file is damaged.
-    """
+    """Rows to measurements, in the order they were written. `FieldError` of rows that `to_table` does not make,
+    `ArrowInvalid` of a damaged file."""
     check_columns(table.schema)
     # Codes of names may be beyond those that there are.
     table.validate(full=True)
@@ -98,11 +94,7 @@ def from_table(table: pa.Table) -> list[Measurement]:
 
 
 def check_columns(found: pa.Schema) -> None:
-    """Refuse a Parquet file of other columns.
-
-    Raises:
-        FieldError: a column is missing, or of another type.
-    """
+    """Refuse a Parquet file of other columns."""
     for field in SCHEMA:
         if found.names.count(field.name) != 1:
             raise FieldError(field.name, "is missing")

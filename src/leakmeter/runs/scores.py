@@ -89,8 +89,6 @@ class ScoreCache:
 
     @property
     def n_entries(self) -> int:
-        """Number of arrays kept."""
-
         def count(connection: sqlite3.Connection) -> int:
             return int(connection.execute("SELECT count(*) FROM entries").fetchone()[0])
 
@@ -120,11 +118,7 @@ class ScoreCache:
         return np.frombuffer(value, dtype=np.dtype(dtype.decode())).reshape(json.loads(shape))
 
     def put(self, key: bytes, array: Array) -> None:
-        """Keep an array of numbers under a key; what is there already stays.
-
-        Raises:
-            TypeError: the array does not hold plain numbers.
-        """
+        """Keep an array of numbers under a key; what is there already stays."""
         if array.dtype.kind not in "biufc":
             raise TypeError(f"an array of dtype {array.dtype} cannot be kept; give one of numbers")
         n_bytes = array.nbytes + _OVERHEAD_BYTES
@@ -146,11 +140,7 @@ class ScoreCache:
         self._do(insert, None)
 
     def clear(self) -> None:
-        """Remove every entry, overwrite what it held, and give the disk its space back.
-
-        Raises:
-            StoreError: the file cannot be written.
-        """
+        """Remove every entry, overwrite what it held, and give the disk its space back."""
         with self._lock:
             if not self.path.exists():
                 return
@@ -243,7 +233,6 @@ class ScoresFile:
             self._connection.executemany("UPDATE entries SET used = ? WHERE name = ?", marks)
 
     def close(self) -> None:
-        """Write down what is pending and close."""
         connection = self._connection
         if connection is None:
             return

@@ -31,11 +31,7 @@ class Slice:
 
     @classmethod
     def parsed(cls, text: str) -> Slice:
-        """A slice as the command line names it.
-
-        Raises:
-            UsageError: it is not I/N with 1 ≤ I ≤ N.
-        """
+        """I/N with 1 ≤ I ≤ N."""
         found = _SLICE.fullmatch(text)
         if found is None or int(found[1]) > int(found[2]):
             raise UsageError(f"part is '{text}'; give I/N, from 1/N to N/N, such as 3/16")
@@ -46,11 +42,7 @@ class Slice:
         return f"{self.number}/{self.of}"
 
     def parts(self, n_parts: int) -> range:
-        """Numbers of the run's parts that are the slice's.
-
-        Raises:
-            UsageError: there are fewer parts than slices.
-        """
+        """Numbers of the run's parts that are the slice's."""
         if self.of > n_parts:
             raise UsageError(
                 f"part is '{self}', and the run has {n_parts:,} part{'s' * (n_parts != 1)}; give N of {n_parts} at most"
@@ -59,14 +51,8 @@ class Slice:
 
 
 def complete(paths: Sequence[Path]) -> RunDirectory:
-    """Put the slices of a run together: parts of other directories are copied to the first, which is then complete.
-
-    Args:
-        paths: directories of one run; one where all slices were written to the same.
-
-    Raises:
-        StoreError: they are of different runs, the same part is in two, or some are missing.
-    """
+    """Put the slices of a run together: parts of other directories are copied to the first, which is then complete. Of
+    slices that were written to one directory there is that one alone."""
     given, paths = paths[0], [fetched(path) for path in paths]
     if RunDirectory(paths[0]).is_complete and len(paths) == 1:
         return run_directory(given.parent, given.name)
@@ -100,7 +86,6 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
 
 
 def _take(other: RunDirectory, first: RunDirectory) -> None:
-    """Copy the parts of another directory of the same run."""
     twice = sorted(set(other.parts) & set(first.parts))
     if twice:
         raise StoreError(

@@ -51,7 +51,6 @@ class RunSpec:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
-        """The spec that a run keeps."""
         known = {one.name: record[one.name] for one in fields(cls) if one.name in record}
         return cls(**{**known, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
 
@@ -70,11 +69,7 @@ class RunSpec:
 
 
 def checked_name(name: str | None) -> str | None:
-    """A run's name as a user gives it.
-
-    Raises:
-        UsageError: it is empty, longer than a line, or holds what no line can.
-    """
+    """Refuses a name that is empty, longer than a line, or holds what no line can."""
     if name is not None and not (name.strip() and len(name) <= MOST_NAME and name.isprintable()):
         raise UsageError(f"a run's name is one line of 1 to {MOST_NAME} characters; give another name")
     return name

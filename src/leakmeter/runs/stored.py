@@ -39,24 +39,14 @@ _PART: Final = re.compile(rf"(?:{_TEXTS}|{NUMBERS})(\d{{5,}})\.(json|parquet)")
 
 
 def run_directory(root: Path, id_: str, slice_: str = "") -> RunDirectory:
-    """A run under a directory of runs, or under an object store's URL, to be written.
-
-    Args:
-        root: of the runs.
-        id_: the run's.
-        slice_: of the run that is written, whose copy is another than that of other slices.
-    """
+    """A run under a directory of runs, or under an object store's URL, to be written; each slice has a copy of its
+    own."""
     url = url_of(root)
     return RunDirectory(root / id_) if url is None else StoredRun(url, id_, slice_)
 
 
 def check_store(root: Path) -> None:
-    """Refuse an object store that cannot be used, before any work is done for it.
-
-    Raises:
-        StoreError: there is no such bucket, or it cannot be read.
-        UsageError: see `url_of` and `Objects`.
-    """
+    """Refuse an object store that cannot be used, before any work is done for it."""
     if (url := url_of(root)) is not None:
         Objects(url).top()
 
@@ -82,7 +72,6 @@ class StoredRun(RunDirectory):
     @property
     @override
     def place(self) -> str:
-        """The URL."""
         return self._url
 
     @contextmanager
@@ -215,11 +204,7 @@ class StoredRun(RunDirectory):
 
     @override
     def finish(self, spec: RunSpec, n_parts: int) -> None:
-        """See `RunDirectory.finish`.
-
-        Raises:
-            StoreError: what the store has is not what was written or fetched.
-        """
+        """`StoreError` where what the store has is not what was written or fetched."""
         there = {one.name: one.version.get("e_tag") for one in self._objects.under()}
         for path in (path for number in range(n_parts) for path in (self.texts_of(number), self.numbers_of(number))):
             # Without a tag, or where a store spells it in two ways, the content decides.
@@ -232,18 +217,9 @@ class StoredRun(RunDirectory):
 
 def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
     """A run or a directory of runs to be read: the path itself, or a private copy of what an object store has there.
-
-    The copy goes when the process ends, or when it is forgotten (see `core.urls.forget_copy`).
-
-    Args:
-        path: as a user gave it.
-        beginning: of a directory, copy those runs alone whose names begin so.
-        lean: of complete runs, copy only what says what they are of.
-
-    Raises:
-        StoreError: the store cannot be read, or holds nothing there.
-        UsageError: see `url_of` and `Objects`.
-    """
+    The copy goes when the process ends, or when it is forgotten (see `core.urls.forget_copy`). Of a directory those
+    runs alone are copied whose names begin with `beginning`; with `lean`, of complete runs, only what says what they
+    are of."""
     url = url_of(path)
     if url is None:
         return path

@@ -39,9 +39,6 @@ def verify(path: Path) -> Verified:
     """Read all of a run, and hold it against its spec.
 
     An unfinished run has no hashes yet: of it, the finished parts can be read or not.
-
-    Raises:
-        StoreError: the directory cannot be listed.
     """
     run = RunDirectory(path)
     with store_errors(f"run '{path}' cannot be read"):

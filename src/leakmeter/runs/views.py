@@ -107,15 +107,7 @@ def views() -> dict[str, tuple[Column, ...]]:
 
 
 def filled(runs: Sequence[Run], wanted: Mapping[str, Sequence[Column]]) -> tuple[dict[str, pa.Table], list[str]]:
-    """Views by name with their rows, and why runs were left out.
-
-    Args:
-        runs: complete ones.
-        wanted: columns of the views that are wanted, by name; see `views`.
-
-    Raises:
-        StoreError: a run is damaged.
-    """
+    """Views by name with their rows, and why runs were left out; `wanted` are columns of views, by the view's name."""
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in wanted}
     problems: list[str] = []
     for run in runs:

@@ -38,7 +38,6 @@ class Workers:
     allow_mixed: bool
 
     def __post_init__(self) -> None:
-        """Refuse what there cannot be."""
         address_of(self.on)
         if self.n is not None and self.n < 1:
             raise UsageError(f"workers is {self.n}; it has to be 1 or more")
@@ -46,17 +45,7 @@ class Workers:
             raise UsageError(f"gpus per worker is {self.n_gpus}; it has to be a number of at least 0")
 
     def load(self, model: Any, settings: Mapping[str, Any], notify: Callable[[str], None]) -> Fleet:
-        """Have workers load a model.
-
-        Args:
-            model: a name, path or URL that each of them can reach.
-            settings: of `load_backend`, for each worker.
-            notify: told in one line of what takes time.
-
-        Raises:
-            UsageError: the model is an object of this process, or a served one.
-            ModelError: the first worker cannot load it, or Ray cannot be reached.
-        """
+        """Have workers load a model by what each of them can reach: a name, path or URL, no object of this process."""
         from leakmeter.backends.served import names_a_server
         from leakmeter.runs.fleet import Fleet
 

@@ -127,12 +127,10 @@ class Access:
         return session
 
     def end_session(self, session: str) -> None:
-        """Forget a session."""
         with self._lock:
             self._sessions.pop(session, None)
 
     def session_of(self, headers: Headers) -> str | None:
-        """The session of a request; None without one."""
         try:
             morsel = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         except CookieError:
@@ -144,7 +142,6 @@ class Access:
         return morsel.value
 
     def is_key(self, headers: Headers) -> bool:
-        """Whether a program has the key."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         return (
             self.key is not None
@@ -204,7 +201,6 @@ class Guard:
         self.app, self.access, self.sign_in = app, access, sign_in
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return

@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 
 def make_app(serving: Serving, more: Sequence[BaseRoute] = ()) -> ASGIApp:
-    """The application of a server.
-
-    Args:
-        serving: what its pages share.
-        more: routes beside those of the pages, such as `/v1/`.
-    """
+    """The application of a server; `more` are routes beside those of the pages, such as `/v1/`."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -76,7 +71,6 @@ async def sign_in(request: Request) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
-    """Forget this browser."""
     serving_of(request).access.end_session(session_of(request))
     return JSONResponse({})
 

@@ -15,11 +15,7 @@ from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """The body of a request.
-
-    Raises:
-        DataError: it is no JSON object, or has a text that is no valid Unicode.
-    """
+    """The body of a request, a JSON object of which every text is valid Unicode."""
     try:
         given = json.loads(await request.body())
         # JSON can write half of a surrogate pair, which no answer and no file can.
@@ -34,11 +30,7 @@ async def json_object(request: Request) -> dict[str, Any]:
 
 
 def texts(given: Mapping[str, Any], *names: str, most: int) -> dict[str, str]:
-    """Fields that are texts; "" where one was not sent.
-
-    Raises:
-        UsageError: one is no text, or longer than `most` characters.
-    """
+    """Fields that are texts of at most so many characters; "" where one was not sent."""
     found = {name: given.get(name, "") for name in names}
     for name, value in found.items():
         if not isinstance(value, str) or len(value) > most:
@@ -47,22 +39,13 @@ def texts(given: Mapping[str, Any], *names: str, most: int) -> dict[str, str]:
 
 
 def choice(value: str, what: str, known: Collection[str], default: str | None) -> str | None:
-    """One of the values that the page offers; the default where none was chosen.
-
-    Raises:
-        UnknownNameError: it is another.
-    """
+    """One of the values that the page offers; the default where none was chosen."""
     if value and value not in known:
         raise UnknownNameError(what, value[:40], known)
     return value or default
 
 
 def whole(given: Mapping[str, Any], name: str, default: int) -> int:
-    """A field that is a whole number.
-
-    Raises:
-        UsageError: it is none.
-    """
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{name} has to be a whole number")
@@ -70,11 +53,7 @@ def whole(given: Mapping[str, Any], name: str, default: int) -> int:
 
 
 def number(given: Mapping[str, Any], name: str, default: float) -> float:
-    """A field that is a number.
-
-    Raises:
-        UsageError: it is none, or one of more digits than a float holds.
-    """
+    """A field that is a number, of no more digits than a float holds."""
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise UsageError(f"{name} has to be a number")
@@ -82,11 +61,7 @@ def number(given: Mapping[str, Any], name: str, default: float) -> float:
 
 
 def new_tokens(given: Mapping[str, Any]) -> int:
-    """Most tokens of an answer that is drawn.
-
-    Raises:
-        UsageError: as many are not drawn.
-    """
+    """Most tokens of an answer that is drawn."""
     n_tokens = whole(given, "max_new_tokens", 40)
     good, name, value, expected = bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS)
     if not good:

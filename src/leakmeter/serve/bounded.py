@@ -77,12 +77,7 @@ class Bounded:
     def kept_in(
         cls, folder: Path, epsilon: float, total: float, *, lambda_max: float = 1.0, max_tokens: int = 64
     ) -> Bounded:
-        """What is spent, and the private receipts, in a directory for its owner alone.
-
-        Raises:
-            UsageError: a number that has no meaning.
-            StoreError: the directory cannot be used.
-        """
+        """What is spent, and the private receipts, in a directory for its owner alone."""
         check_guarantee(Decode(epsilon=epsilon, lambda_max=lambda_max, max_new_tokens=max_tokens), (), DELTA)
         nano(epsilon, up=True)
         spent = Spent(folder, total)
@@ -99,11 +94,7 @@ class Bounded:
 
 
 def api_key() -> tuple[str, bool]:
-    """The key of programs: that of the environment variable, or a new one; and whether it is new, and to be told.
-
-    Raises:
-        UsageError: the variable holds a key that is easily guessed.
-    """
+    """The key of programs: that of the environment variable, or a new one; and whether it is new, and to be told."""
     given = os.environ.get(KEY)
     if given is None:
         return f"lm-{secrets.token_urlsafe(32)}", True

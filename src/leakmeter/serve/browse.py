@@ -82,11 +82,7 @@ class Shelf:
         self._found: OrderedDict[str, tuple[object, Found]] = OrderedDict()
 
     def entries(self) -> list[Entry]:
-        """All runs, complete or not.
-
-        Raises:
-            StoreError: the directory cannot be read.
-        """
+        """All runs, complete or not."""
         try:
             paths = sorted(path for path in self.root.iterdir() if path.is_dir() and _NAME.fullmatch(path.name))
         except FileNotFoundError:
@@ -98,18 +94,12 @@ class Shelf:
             return [self.entry(path.name) for path in paths if catalogue.is_run(path)]
 
     def path(self, name: str) -> Path:
-        """The directory of a run.
-
-        Raises:
-            StoreError: there is none of the name.
-        """
         path = self.root / name
         if not _NAME.fullmatch(name) or not path.is_dir() or not catalogue.is_run(path):
             raise StoreError("there is no such run; the list of runs shows which there are")
         return path
 
     def entry(self, name: str) -> Entry:
-        """What is known of a run that is there."""
         return _kept(self._entries, name, _state(self.root / name), lambda: catalogue.entry_of(self.root / name))
 
     def known(self, name: str) -> Found | None:
@@ -118,11 +108,6 @@ class Shelf:
         return found if found is not None and state == _state(self.root / name) else None
 
     def found(self, name: str) -> Found:
-        """What a complete run found.
-
-        Raises:
-            LeakmeterError: it cannot be read.
-        """
         return _kept(self._found, name, _state(self.path(name)), lambda: _found(self.path(name)))
 
 
@@ -162,7 +147,6 @@ def _found(path: Path) -> Found:
 
 
 def shelf_of(serving: Serving) -> Shelf:
-    """The shelf of a server."""
     made: Shelf = serving.extras.setdefault("shelf", Shelf(serving.runs))
     return made
 
@@ -233,7 +217,6 @@ async def found(request: Request) -> Response:
 
 
 async def one(request: Request) -> Response:
-    """The page of one run."""
     serving = serving_of(request)
     name, shelf = request.path_params["run"], shelf_of(serving)
     path = shelf.path(name)
@@ -317,7 +300,6 @@ def _codes(path: Path, entry: Entry) -> list[tuple[str, str]]:
 
 
 async def progress(request: Request) -> Response:
-    """How far a run is, for its page."""
     serving = serving_of(request)
     name, shelf = request.path_params["run"], shelf_of(serving)
     begun = measuring.started(serving, name)
@@ -327,13 +309,11 @@ async def progress(request: Request) -> Response:
 
 
 async def report(request: Request) -> Response:
-    """The run's report."""
     path = shelf_of(serving_of(request)).path(request.path_params["run"])
     return whole_report(await run_in_threadpool(lambda: Run.read(path).report()))
 
 
 async def rename(request: Request) -> Response:
-    """Give a run another name."""
     given = (await json_object(request)).get("name")
     if not isinstance(given, str):
         raise UsageError("name has to be a text")

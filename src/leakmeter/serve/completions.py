@@ -191,16 +191,8 @@ class _Body(_Form):
 
 
 def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionRequest:
-    """A request's body, checked.
-
-    Args:
-        body: JSON.
-        models: names of those that are served.
-        max_tokens: of an answer, where the request does not say.
-
-    Raises:
-        FieldError: names the field that is refused, and why.
-    """
+    """A request's body, checked: `FieldError` names the field that is refused, and why. `max_tokens` is for a request
+    that does not say."""
     given = {name: value for name, value in _object(body).items() if value is not None}
     for name, value in list(given.items()):
         if name in _Body.model_fields:
@@ -290,13 +282,7 @@ class Envelope:
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, int], receipt: Any) -> dict[str, Any]:
-        """A completion.
-
-        Args:
-            choices: each with `index`, `text` and `finish_reason`.
-            usage: numbers of tokens.
-            receipt: public.
-        """
+        """A completion, of choices with `index`, `text` and `finish_reason`, and a public receipt."""
         told = [
             {
                 "index": one["index"],

@@ -59,7 +59,6 @@ def _examined(serving: Serving, model: str, job: Job) -> dict[str, Any]:
 
 
 def _own(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:
-    """A model in this process."""
     if serving.models.loaded != model:
         job.tell("loading", model=model)
     kept = serving.models.use(model)

@@ -43,17 +43,7 @@ class Edit:
 
 
 def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
-    """The context without some pieces, and with surrogates for the personal data in others.
-
-    Args:
-        prepared: the case.
-        cut: names of pieces.
-        swap: names of other pieces.
-
-    Raises:
-        UnknownNameError: there is no piece of a name.
-        UsageError: nothing is to be changed, or no personal data were found in what is to be swapped.
-    """
+    """The context without some pieces, and with surrogates for the personal data in others."""
     spans = {span.name: span.ranges for span in prepared.item.spans}
     for name in (*cut, *swap):
         if name not in spans:
@@ -71,14 +61,8 @@ def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
 
 
 def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: DecodeResult) -> Iterator[b.Block]:
-    """What the answer tells of what is left, beside a new answer.
-
-    Args:
-        edit: what was changed.
-        before_nats: influence of everything on the answer.
-        after: the same answer's, with what is left.
-        answer: a new one, of what is left.
-    """
+    """What the answer tells of what is left, beside a new answer of that: the influence of everything on the answer
+    before, and what is left's after."""
     left, whole = scale.nats_text(after.whole_nats), scale.nats_text(before_nats)
     floor = scale.nats_text(after.noise_floor_nats)
     swapped = any(one.instead for one in edit.changes)

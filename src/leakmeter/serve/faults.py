@@ -22,9 +22,7 @@ def without_paths(text: str) -> str:
 
 def unforeseen(error: Exception) -> str:
     """One line about an error that nobody foresaw; the terminal of the server is told where in the code it came about.
-
-    Neither has its text, which may quote what was typed.
-    """
+    Neither has its text, which may quote what was typed."""
     kind = type(error).__name__
     frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     own = [f"{file.relative_to(_PACKAGE.parent)}:{line}" for file, line in frames if file.is_relative_to(_PACKAGE)]

@@ -79,15 +79,8 @@ class Reader:
     _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     async def made(self, key: object, make: Callable[[Book], T]) -> T | None:
-        """What is made of the ledger as it is, in a thread, after what was asked for before; None without a ledger.
-
-        Args:
-            key: names it, so that it is made once.
-            make: of the whole ledger.
-
-        Raises:
-            LeakmeterError: the ledger cannot be read, or `make` refuses.
-        """
+        """What is made of the whole ledger as it is, once for each key, in a thread, after what was asked for before;
+        None without a ledger."""
         return await to_thread.run_sync(lambda: self._made(key, make), limiter=self._one)
 
     def _made(self, key: object, make: Callable[[Book], T]) -> T | None:
@@ -129,12 +122,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 def _check_size(ledger: Ledger) -> None:
-    """Refuse what would take too much memory.
-
-    Raises:
-        TooLargeError: the ledger has more than `MOST_ROWS`.
-        StoreError: it cannot be read.
-    """
+    """`TooLargeError` of more than `MOST_ROWS`, which would take too much memory."""
     if ledger.n_rows() > MOST_ROWS:
         raise TooLargeError(
             f"the ledger has more than the {MOST_ROWS:,} rows that pages are made of; ask it with `leakmeter "
@@ -143,13 +131,11 @@ def _check_size(ledger: Ledger) -> None:
 
 
 def reader_of(serving: Serving) -> Reader:
-    """The reader of a server's ledger."""
     made: Reader = serving.extras.setdefault("ledger", Reader(serving.ledger))
     return made
 
 
 def address(kind: str, id_: str) -> str:
-    """Where the page of something is."""
     return f"/ledger/{kind}?{urlencode({'id': id_})}"
 
 
@@ -227,11 +213,7 @@ async def opened(request: Request) -> Response:
 
 
 def _opened(book: Book, kind: str, id_: str) -> tuple[list[b.Block], bool]:
-    """Its blocks, and whether a heat map can be made of it.
-
-    Raises:
-        NotFoundError: the ledger does not have it.
-    """
+    """Its blocks, and whether a heat map can be made of it."""
     names = _names(book)
     if kind == DOCUMENT and any(id_ == one for one, _ in book.documents):
         return said.document_blocks(book, id_, names), False

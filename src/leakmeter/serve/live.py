@@ -69,11 +69,6 @@ class Typed:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], serving: Serving) -> Typed:
-        """The fields as they were sent.
-
-        Raises:
-            UsageError: one of them cannot be used.
-        """
         texts = bodies.texts(given, *_TEXTS, most=MOST_CHARACTERS)
         template = bodies.choice(texts["template"], "template", TEMPLATES, None)
         unit = bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0]
@@ -89,19 +84,16 @@ class Typed:
 
     @property
     def case(self) -> Case:
-        """The case that is measured."""
         from leakmeter.data.cases import case_of
 
         return replace(case_of(self.context, self.query, self.response), id=_CASE)
 
     @property
     def prompts(self) -> PromptSettings:
-        """How its prompts are cut."""
         return PromptSettings(unit=self.unit, template=self.template, group=self.unit != "whole")
 
     @property
     def influence(self) -> Influence:
-        """What is measured."""
         return Influence(max_new_tokens=self.max_new_tokens, seed=self.seed, search=self.search)
 
 
@@ -114,7 +106,6 @@ class Seen(Watch):
 
     @override
     def on_whole(self, nats: float) -> None:
-        """The influence of the whole context on the answer."""
         self.job.tell("whole", nats=scale.nats_text(nats))
 
     @override
@@ -124,18 +115,15 @@ class Seen(Watch):
 
     @override
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
-        """A token of an answer, and its loss."""
         loss = ledger["loss"]
         self.job.tell("token", text=visible(text), nats=scale.nats_text(loss), heat=scale.heat(loss, 0.0))
 
     @override
     def on_round(self, n_prompts: int) -> None:
-        """Prompts that are scored."""
         self.job.tell("round", n_prompts=n_prompts)
 
 
 async def page(request: Request) -> Response:
-    """The page with empty fields."""
     models = serving_of(request).models
     return show(
         request,
@@ -151,7 +139,6 @@ async def page(request: Request) -> Response:
 
 
 async def sample(request: Request) -> Response:
-    """A sample of the package, for the fields."""
     one = _samples().get(request.path_params["name"])
     return JSONResponse(one or {}, 200 if one else 404)
 
@@ -159,12 +146,8 @@ async def sample(request: Request) -> Response:
 def _streamed(
     work: Callable[[Serving, Typed, Mapping[str, Any], Job], dict[str, Any]], *, to_the_end: bool = False
 ) -> Any:
-    """A handler that has work done on what was typed, and answers with its events.
-
-    Args:
-        work: of the worker's thread.
-        to_the_end: whether it goes on when the browser has gone.
-    """
+    """A handler that has work done on what was typed, in the worker's thread, and answers with its events; `to_the_end`
+    where it goes on when the browser has gone."""
 
     async def handler(request: Request) -> Response:
         serving, given = serving_of(request), await bodies.json_object(request)

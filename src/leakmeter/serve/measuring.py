@@ -42,11 +42,6 @@ class Asked:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], serving: Serving) -> Asked:
-        """What was sent.
-
-        Raises:
-            LeakmeterError: it cannot be measured.
-        """
         texts = bodies.texts(
             given, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES
         )
@@ -94,7 +89,6 @@ def is_dropped(path: Path, begun: Started | None) -> bool:
 
 
 def progress(path: Path, begun: Started | None) -> Progress:
-    """How far a run is."""
     run = RunDirectory(path)
     n_done = len(run.parts)
     if run.is_complete:
@@ -105,7 +99,6 @@ def progress(path: Path, begun: Started | None) -> Progress:
 
 
 async def measure(request: Request) -> Response:
-    """Measure the cases of a file as a run."""
     serving = serving_of(request)
     return _streamed(serving, Asked.of(await bodies.json_object(request), serving), session_of(request))
 
@@ -167,11 +160,7 @@ def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, 
 
 
 def _records(text: str, file: str) -> list[dict[str, Any]]:
-    """The cases of a file that a browser has read: JSON lines, JSON, or values with commas or tabs between them.
-
-    Raises:
-        DataError: it is none of these, or has no case.
-    """
+    """The cases of a file that a browser has read: JSON lines, JSON, or values with commas or tabs between them."""
     records = [row.fields for row in rows_of_text(text, file)] if text.strip() else []
     if not records:
         raise DataError("the file has no case")

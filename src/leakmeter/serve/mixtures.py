@@ -39,17 +39,8 @@ class NextDistribution(NextToken):
 
 
 def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> dict[str, Any]:
-    """What the sliders show.
-
-    Args:
-        kept: the model.
-        prepared: a case with a response.
-        at: tokens of the response before the one that is drawn next.
-        job: may be cancelled meanwhile.
-
-    Raises:
-        UsageError: the response has no such token.
-    """
+    """What the sliders show of the token that is drawn next, behind the first `at` of the response; may be cancelled
+    meanwhile."""
     item = prepared.item
     response = item.response or ()
     if not 0 <= at <= len(response):

@@ -26,20 +26,14 @@ class Models:
 
     @property
     def served_options(self) -> dict[str, Any]:
-        """Of models behind a server."""
         return {name: self._options[name] for name in ("tokenizer", "allow_remote") if name in self._options}
 
     @property
     def loaded(self) -> str | None:
-        """The one in memory."""
         return None if self._kept is None else str(self._kept.given)
 
     def checked(self, name: str | None) -> str:
-        """A model's name; the default where none is given.
-
-        Raises:
-            UnknownNameError: the server was not started with it.
-        """
+        """A model's name; the default where none is given."""
         if not name:
             return self.names[0]
         if name not in self.names:
@@ -47,11 +41,7 @@ class Models:
         return name
 
     def use(self, name: str | None = None) -> KeptModel:
-        """A model, loaded; another that was in memory is freed before.
-
-        Raises:
-            LeakmeterError: it is not there, or cannot be loaded.
-        """
+        """A model, loaded; another that was in memory is freed before."""
         name = self.checked(name)
         if self._kept is None or self._kept.given != name:
             self.free()
@@ -61,7 +51,6 @@ class Models:
         return self._kept
 
     def free(self) -> None:
-        """Give the memory of the loaded model back."""
         if self._kept is None:
             return
         self._kept = None

@@ -26,13 +26,8 @@ _TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; chars
 
 
 def show(request: Request, template: str, **what: Any) -> Response:
-    """A page of a template in `assets`, which extends `layout.html.j2`.
-
-    Args:
-        request: its path marks the entry of the navigation.
-        template: name of the file.
-        what: for the template; texts are escaped, blocks are shown with `blocks | shown`.
-    """
+    """A page of a template in `assets`, which extends `layout.html.j2`: texts are escaped, blocks are shown with
+    `blocks | shown`. The request's path marks the entry of the navigation."""
     access = serving_of(request).access
     page = environment().get_template(template)
     return HTMLResponse(
@@ -48,7 +43,6 @@ def whole_report(report: b.Report) -> Response:
 
 
 async def asset(request: Request) -> Response:
-    """A style sheet or a script of the package."""
     name = request.path_params["name"]
     content = _assets().get(name)
     if content is None:
@@ -57,7 +51,6 @@ async def asset(request: Request) -> Response:
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """One line for what cannot be used as given."""
     assert isinstance(error, LeakmeterError)
     # It may repeat what was sent, in which half of a surrogate pair may stand: no answer can hold that.
     return refusal(400, visible(str(error)), request.url.path)
@@ -95,5 +88,4 @@ def _template(name: str) -> str | None:
 
 
 def _file(name: str) -> str:
-    """A file of the folder `assets`."""
     return resources.files("leakmeter.serve").joinpath("assets", name).read_text(encoding="utf-8")

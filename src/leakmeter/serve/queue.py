@@ -41,7 +41,6 @@ class Event:
     data: dict[str, Any]
 
     def as_sse(self) -> bytes:
-        """One event of a stream of server-sent events."""
         return f"event: {self.name}\ndata: {json.dumps(self.data, allow_nan=False)}\n\n".encode()
 
 
@@ -65,20 +64,14 @@ class Job:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is told."""
         return self.state in ("done", "failed", "cancelled")
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody wants it any more."""
         return self._stop.is_set()
 
     def check(self) -> None:
-        """End the work here if it is cancelled; called between pieces, and between passes of the engine.
-
-        Raises:
-            Cancelled: it is.
-        """
+        """End the work here if it is cancelled; called between pieces, and between passes of the engine."""
         if self._stop.is_set():
             raise Cancelled
 
@@ -87,7 +80,6 @@ class Job:
         self._stop.set()
 
     def tell(self, name: str, /, **data: Any) -> None:
-        """Tell those who listen."""
         with self._lock:
             self.events.append(Event(name, data))
             listeners = list(self._listeners)
@@ -95,16 +87,12 @@ class Job:
             listener()
 
     def end(self, state: State, /, **data: Any) -> None:
-        """Tell the last event."""
         self.state = state
         self.tell(state, **data)
 
     async def listen(self, *, and_cancel: bool = False) -> AsyncIterator[Event | None]:
-        """All events from the first, as they come; None now and then while there is none.
-
-        Args:
-            and_cancel: cancel the work when the listener goes before its end.
-        """
+        """All events from the first, as they come; None now and then while there is none. With `and_cancel` the work is
+        cancelled when the listener goes before its end."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def wake() -> None:
@@ -134,7 +122,6 @@ class Job:
                 self.cancel()
 
     async def stream(self, *, and_cancel: bool = True) -> AsyncIterator[bytes]:
-        """`listen` as server-sent events."""
         events = self.listen(and_cancel=and_cancel)
         try:
             async for event in events:
@@ -166,11 +153,8 @@ class Queue:
             return [one for one in (self._running, *self._waiting) if one is not None and one.owner == owner]
 
     def submit(self, work: Work, owner: str) -> Job:
-        """Have work done; it waits behind what was asked for before.
-
-        Raises:
-            BusyError: too much is waiting already, of this owner or of all.
-        """
+        """Have work done; it waits behind what was asked for before. `BusyError` where too much is waiting already, of
+        this owner or of all."""
         job = Job(work, owner)
         with self._changed:
             self._drop_cancelled()

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 def run(app: ASGIApp, listening: socket.socket) -> None:
-    """Answer requests until the process is interrupted."""
     server = uvicorn.Server(settings(app))
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listening])

@@ -27,14 +27,12 @@ class Remembered:
         self._held: OrderedDict[Hashable, Any] = OrderedDict()
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Remember a value."""
         self._held[key] = value
         self._held.move_to_end(key)
         while len(self._held) > MOST_REMEMBERED:
             self._held.popitem(last=False)
 
     def get(self, key: Hashable) -> Any:
-        """What was remembered; None where nothing was."""
         return self._held.get(key)
 
 
@@ -57,7 +55,6 @@ class Serving:
 
 
 def serving_of(request: Request) -> Serving:
-    """The server that answers a request."""
     serving: Serving = request.app.state.serving
     return serving
 

@@ -43,16 +43,8 @@ class SpentError(LeakmeterError):
 
 
 def nano(nats: float, *, up: bool, name: str = "epsilon") -> int:
-    """Nats, as the shortest decimal that names the number, to whole 1e-9 nats.
-
-    Args:
-        nats: of ε.
-        up: round up, as what is spent; down, as what may be.
-        name: of the number, for the message.
-
-    Raises:
-        UsageError: not above 0, or too much.
-    """
+    """Nats, as the shortest decimal that names the number, to whole 1e-9 nats: rounded up, as what is spent, or down,
+    as what may be."""
     if not 0 < nats <= _MOST_NATS:
         raise UsageError(f"{name} is {nats}; it has to be above 0, and {_MOST_NATS:,} at most")
     rounding = ROUND_CEILING if up else ROUND_FLOOR
@@ -99,16 +91,8 @@ class Spent:
         return (of_text,) if identity is None else (of_text, pseudonym(self._key, "id", coarse(identity)))
 
     def charge(self, names: Iterable[str], amount: int) -> None:
-        """Charge each of some documents, or none of them; it is on the disk when this returns.
-
-        Args:
-            names: of the documents; one that comes twice is charged once.
-            amount: 1e-9 nats.
-
-        Raises:
-            SpentError: one of them has less than that left.
-            StoreError: it cannot be written.
-        """
+        """Charge each of some documents so many 1e-9 nats, or none of them; it is on the disk when this returns. One
+        that comes twice is charged once. `SpentError` where one of them has less than that left."""
         charged = sorted(set(names))
         if amount > self._most:
             raise SpentError(_TOO_MUCH)
@@ -121,17 +105,13 @@ class Spent:
                 database.execute("UPDATE spent SET amount = amount + ? WHERE document = ?", (amount, name))
 
     def give_back(self, names: Iterable[str], amount: int) -> None:
-        """Take back a part of what was charged, for tokens that were never drawn.
-
-        Raises:
-            StoreError: it cannot be written, and stays charged.
-        """
+        """Take back a part of what was charged, for tokens that were never drawn; what cannot be written stays
+        charged."""
         with self._changing() as database:
             for name in set(names):
                 database.execute("UPDATE spent SET amount = amount - ? WHERE document = ?", (amount, name))
 
     def nats_of(self, name: str) -> float:
-        """What was spent on a document."""
         with self._changing() as database:
             row = database.execute("SELECT amount FROM spent WHERE document = ?", (name,)).fetchone()
         return 0.0 if row is None else float(row[0]) / NANO

@@ -61,11 +61,6 @@ class Watch:
 
 
 def prepared_case(kept: KeptModel, measure: Measure, settings: PromptSettings, case: Case) -> Prepared:
-    """A case tokenised and cut.
-
-    Raises:
-        LeakmeterError: it cannot be measured so.
-    """
     (prepared,), _ = LoadedCases((case,)).prepared(kept.backend, settings.resolved(), measure)
     measure.check(prepared.item)
     if isinstance(kept.backend, RemoteBackend):
@@ -74,18 +69,7 @@ def prepared_case(kept: KeptModel, measure: Measure, settings: PromptSettings, c
 
 
 def measured(kept: KeptModel, measure: Measure, prepared: Prepared, watch: Watch) -> Part:
-    """One case's texts and measurements, watched.
-
-    Args:
-        kept: the model, whose score cache holds nothing of it.
-        measure: what is measured.
-        prepared: the case.
-        watch: told of what comes.
-
-    Raises:
-        LeakmeterError: it cannot be measured.
-        Cancelled: it is not wanted any more.
-    """
+    """One case's texts and measurements, watched; the model's score cache holds nothing of it."""
     watched = cast(Measure, _Watched(measure, watch, kept))
     with kept.lock, cancellable(kept, watch.job):
         texts, measurements = next(iter(measure_cases(kept.backend, watched, [prepared], None, Callbacks())))

@@ -49,14 +49,8 @@ class Lease:
         return self._clock() < self._until
 
     def acquire(self) -> float:
-        """Take the lease, if nobody has it.
-
-        Returns:
-            0 where it is ours; else the seconds until it runs out, if it is not renewed.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Take the lease, if nobody has it: 0 where it is ours; else the seconds until it runs out, if it is not
+        renewed."""
         if self._written(lambda content: self._objects.create(self._name, content)):
             return 0.0
         found = self._objects.get(self._name)
@@ -69,11 +63,8 @@ class Lease:
         return 0.0 if self._written(lambda new: self._objects.replace(self._name, new, version)) else SECONDS
 
     def prove(self) -> None:
-        """Make sure of what a lease relies on: that the store refuses to write over what has changed, once it is held.
-
-        Raises:
-            StoreError: it does not refuse.
-        """
+        """Make sure of what a lease relies on: that the store refuses to write over what has changed, once it is
+        held."""
         before = self._version
         self._renewed()
         for write in (self._objects.create, lambda name, content: self._objects.replace(name, content, before)):
@@ -122,17 +113,8 @@ class Lease:
 
 @contextmanager
 def held(objects: Objects, name: str, in_use: str, seconds: float = 0) -> Iterator[Lease]:
-    """Hold a lease, and renew it meanwhile.
-
-    Args:
-        objects: where it lies.
-        name: the object's.
-        in_use: what is told where another process holds it.
-        seconds: to wait for it.
-
-    Raises:
-        StoreError: another process holds it.
-    """
+    """Hold a lease, waiting for it so many seconds, and renew it meanwhile; `in_use` is told where another process
+    holds it."""
     lease = Lease(objects, name)
     until = time.monotonic() + seconds
     while (left := lease.acquire()) > 0:

@@ -77,40 +77,19 @@ class Objects:
         self._store = store
 
     def create(self, name: str, content: bytes) -> Version:
-        """Write an object where there is none.
-
-        Returns:
-            Its version.
-
-        Raises:
-            FileExistsError: there is one.
-            StoreError: it cannot be written.
-        """
+        """Write an object where there is none, else `FileExistsError`; returns its version."""
         return self._put(name, content, "create")
 
     def replace(self, name: str, content: bytes, version: Version) -> Version:
-        """Write an object over one version of it.
-
-        Raises:
-            FileExistsError: there is another one now, or none.
-            StoreError: it cannot be written.
-        """
+        """Write an object over one version of it; `FileExistsError` where there is another one now, or none."""
         return self._put(name, content, dict(version))
 
     def put(self, name: str, content: bytes) -> Version:
-        """Write an object, over the one that is there if need be.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
+        """Write an object, over the one that is there if need be."""
         return self._put(name, content, "overwrite")
 
     def get(self, name: str) -> tuple[bytes, Version] | None:
-        """An object's content and version; None where there is none.
-
-        Raises:
-            StoreError: it cannot be read.
-        """
+        """An object's content and version; None where there is none."""
         with self._errors():
             try:
                 found = self._store.get(name)
@@ -120,15 +99,8 @@ class Objects:
                 return None
 
     def get_all(self, names: Sequence[str], done: Callable[[str, bytes], None]) -> None:
-        """Read objects, several at a time; those that are gone are left out.
-
-        Args:
-            names: theirs.
-            done: told each one's name and content, in order.
-
-        Raises:
-            StoreError: one cannot be read.
-        """
+        """Read objects, several at a time; those that are gone are left out. `done` is told each one's name and
+        content, in order."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(names), _AT_ONCE):
                 some = names[start : start + _AT_ONCE]
@@ -137,30 +109,18 @@ class Objects:
                         done(name, found[0])
 
     def under(self, folder: str = "") -> Sequence[Found]:
-        """Objects directly in a folder, by name.
-
-        Raises:
-            StoreError: they cannot be listed.
-        """
+        """Objects directly in a folder, by name."""
         return self.top(folder)[0]
 
     def top(self, folder: str = "") -> tuple[Sequence[Found], Sequence[str]]:
-        """Objects directly in a folder, and the folders that are in it, by name.
-
-        Raises:
-            StoreError: they cannot be listed.
-        """
+        """Objects directly in a folder, and the folders that are in it, by name."""
         with self._errors():
             listed = self._store.list_with_delimiter(folder)
         found = (Found(one["path"], _version(one), one["last_modified"]) for one in listed["objects"])
         return sorted(found, key=lambda one: one.name), sorted(listed["common_prefixes"])
 
     def delete(self, name: str) -> None:
-        """Remove an object, if it is there.
-
-        Raises:
-            StoreError: it cannot be removed.
-        """
+        """Remove an object, if it is there."""
         with self._errors():
             try:
                 self._store.delete(name)

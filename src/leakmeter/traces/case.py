@@ -10,18 +10,10 @@ from leakmeter.traces.answer import LoggedAnswer
 
 
 def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:
-    """The case in which a document's influence is measured against the same prompt without it.
-
-    Documents are named d1, d2, … in the order of `answer.documents`, or by their ids; a document that stands in several
-    places is one, under the unit `document`. Every message is fixed: nothing but documents is left out.
-
-    Args:
-        answer: as it was logged.
-        by_id: name documents by their ids, numbered where two have the same.
-
-    Returns:
-        A chat; `id` is trace and span with a slash between them.
-    """
+    """The case in which a document's influence is measured against the same prompt without it: a chat whose `id` is
+    trace and span with a slash between them. Documents are named d1, d2, … in the order of `answer.documents`, or by
+    their ids, numbered where two have the same; a document that stands in several places is one, under the unit
+    `document`. Every message is fixed: nothing but documents is left out."""
     names = _names(answer) if by_id else [f"d{n}" for n in range(1, len(answer.documents) + 1)]
     places: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
     for name, retrieved_text in zip(names, answer.documents, strict=True):

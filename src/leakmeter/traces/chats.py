@@ -19,14 +19,9 @@ _ANSWERS = ("answer", "result", "response", "output", "text", "output_text")
 
 
 def messages_of(value: object) -> list[LoggedMessage]:
-    """The messages of a prompt.
-
-    Knows lists of messages with `role` or `type` and `content` or `parts`; LangChain's `kwargs` and `data`, and its
-    batches of one; a record that has such a list as `messages`; each as JSON text too.
-
-    Raises:
-        Unusable: there are none, or they say more than texts.
-    """
+    """The messages of a prompt; `Unusable` where there are none, or they say more than texts. Knows lists of messages
+    with `role` or `type` and `content` or `parts`; LangChain's `kwargs` and `data`, and its batches of one; a record
+    that has such a list as `messages`; each as JSON text too."""
     value = parsed(value)
     if isinstance(value, str):
         raise Unusable(Reason.RAW_PROMPT)
@@ -45,11 +40,8 @@ def messages_of(value: object) -> list[LoggedMessage]:
 
 
 def checked(messages: Sequence[LoggedMessage]) -> tuple[LoggedMessage, ...]:
-    """The messages, if a chat template can write them.
-
-    Raises:
-        Unusable: a role that is no plain word, or nobody asks.
-    """
+    """The messages, if a chat template can write them; `Unusable` of a role that is no plain word, or where nobody
+    asks."""
     if any(not _ROLE.fullmatch(message.role) for message in messages):
         raise Unusable(Reason.BAD_ROLE)
     if all(message.role != "user" for message in messages):
@@ -60,24 +52,15 @@ def checked(messages: Sequence[LoggedMessage]) -> tuple[LoggedMessage, ...]:
 
 
 def check_unicode(text: str) -> None:
-    """Refuse a text that cannot be written as UTF-8.
-
-    Raises:
-        Unusable: it cannot.
-    """
+    """Refuse a text that cannot be written as UTF-8."""
     if half_pair(text) is not None:
         raise Unusable(Reason.NOT_UNICODE)
 
 
 def answers_of(value: object) -> list[tuple[str, str | None]]:
-    """The texts that a call answered with, and why each of them ended, where that is known.
-
-    Knows texts, messages, chat completions with `choices`, LangChain's `generations`, records with an `answer`; each
-    as JSON text too.
-
-    Raises:
-        Unusable: there is no text, or a tool is called.
-    """
+    """The texts that a call answered with, and why each of them ended, where that is known; `Unusable` where there is
+    no text, or a tool is called. Knows texts, messages, chat completions with `choices`, LangChain's `generations`,
+    records with an `answer`; each as JSON text too."""
     inner = parsed(value)
     # A model may write JSON: only what is a message or a list of them is taken for more than the text.
     is_text = isinstance(value, str) and not _is_said(inner)

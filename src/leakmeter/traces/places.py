@@ -77,11 +77,7 @@ class Work:
         self._left = MOST_WORK
 
     def add(self, n_steps: int, n_characters: int = 0) -> None:
-        """Account for what is to be done.
-
-        Raises:
-            Unusable: it is too much.
-        """
+        """Account for what is to be done; `Unusable` where it is too much."""
         self._left -= _OF_STEP * n_steps + n_characters
         if self._left < 0:
             raise Unusable(Reason.TOO_MANY_DOCUMENTS)
@@ -99,19 +95,9 @@ def find(
     leave_out: bool = False,
     work: Work | None = None,
 ) -> Found:
-    """Find retrieved documents in a prompt.
-
-    Args:
-        retrieved: in order.
-        messages: of the prompt.
-        leave_out: whether a document of which no eight words in a row stand in the prompt is `absent`, rather than a
-            reason to refuse the call.
-        work: done for the trace so far.
-
-    Raises:
-        Unusable: a text that is not there, or not as it was retrieved, or that shares characters with another; or there
-            is too much to be looked for.
-    """
+    """Find retrieved documents in a prompt, in order. `Unusable` of a text that is not there, or not as it was
+    retrieved, or that shares characters with another; or where there is too much to be looked for. With `leave_out` a
+    document of which no eight words in a row stand in the prompt is `absent` instead."""
     work = work or Work()
     work.add(len(retrieved), _OF_NORMALISED * sum(len(one.text or "") for one in retrieved))
     texts, n_empty = _by_text(retrieved)
@@ -174,11 +160,8 @@ def _by_text(retrieved: Iterable[Retrieved]) -> tuple[list[_Text], int]:
 
 
 def _is_within(start: int, end: int, others: Sequence[tuple[int, int]]) -> bool:
-    """Whether a place lies within one of others, which are sorted and apart.
-
-    Raises:
-        Unusable: it shares characters with one, and is not within it.
-    """
+    """Whether a place lies within one of others, which are sorted and apart; `Unusable` where it shares characters with
+    one, and is not within it."""
     number = bisect_right(others, start, key=itemgetter(0))
     until = others[number - 1][1] if number else start
     following = others[number][0] if number < len(others) else end

@@ -19,7 +19,6 @@ _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_coun
 
 
 def is_record(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    """Whether a value has fields."""
     return isinstance(value, dict)
 
 

@@ -98,11 +98,7 @@ class TraceReader:
         return None if self._format is None else self._format.name
 
     def __iter__(self) -> Iterator[LoggedAnswer | Refused]:
-        """Answers and refusals; of traces in several records, in the order of their first spans.
-
-        Raises:
-            DataError: a file cannot be read, or its format is not known.
-        """
+        """Answers and refusals; of traces in several records, in the order of their first spans."""
         self.size = self._sizes()
         yield from self.answers_of(self._records())
 

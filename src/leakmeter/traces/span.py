@@ -55,7 +55,6 @@ class Span:
             self.problem = error.reason.value
 
     def prompt(self) -> list[LoggedMessage]:
-        """The messages of a call."""
         return [LoggedMessage(role, content) for role, content in self.messages]
 
     @property
@@ -64,13 +63,11 @@ class Span:
         return self.messages, self.answers
 
     def packed(self) -> bytes:
-        """The span as bytes."""
         # Half a surrogate pair in a text stays one: it is for whoever tokenises the text to refuse it.
         return json.dumps([getattr(self, name) for name in _FIELDS]).encode()
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Span:
-        """The span of bytes."""
         return cls(*json.loads(packed))
 
 

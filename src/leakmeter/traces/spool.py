@@ -40,15 +40,9 @@ class Spool:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no span was added."""
         return self._held is None
 
     def add(self, span: Span) -> None:
-        """Keep a span.
-
-        Raises:
-            StoreError: the disk is full.
-        """
         packed = span.packed()
         try:
             number = self._number(span.trace_id)
@@ -76,7 +70,6 @@ class Spool:
             raise _full(error) from None
 
     def close(self) -> None:
-        """Drop everything."""
         if self._held is not None:
             self._held.close()
             self._held = None

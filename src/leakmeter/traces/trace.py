@@ -43,13 +43,7 @@ class Outcome:
 
 
 def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -> Outcome:
-    """Answers and refusals of a trace.
-
-    Args:
-        spans: all of the trace, in any order.
-        format: that they were logged in.
-        leave_out: see `places.find`.
-    """
+    """Answers and refusals of a trace, of all its spans in any order; see `places.find` for `leave_out`."""
     tree = _Tree(spans)
     out = Outcome(n_hidden=tree.n_within)
     out.found += [_refused(Reason.SAME_ID, call) for call in tree.of_one_id]
@@ -165,16 +159,8 @@ class _Tree:
         return None
 
     def retrieved_for(self, call: Span, before: Span | None, work: Work) -> list[Retrieved]:
-        """Documents that a call may have read.
-
-        Args:
-            call: that read them.
-            before: the last call that answered.
-            work: done for the trace.
-
-        Raises:
-            Unusable: it is too much.
-        """
+        """Documents that a call may have read, `before` being the last call that answered; `Unusable` where it is too
+        much."""
         work.add(len(self._searches))
         until = _start(call, math.inf)
         n_before = bisect_right(self._rerankers, until)
@@ -287,12 +273,8 @@ class _Hidden:
             self._several.append((start, answers))
 
     def count(self, until: float, told: Collection[str]) -> int:
-        """How many began by then and said nothing that was told to the recipient.
-
-        Args:
-            until: seconds since 1970.
-            told: texts of earlier turns.
-        """
+        """How many began by then, in seconds since 1970, and said nothing that was told to the recipient in earlier
+        turns."""
         n = bisect_right(self._starts, until)
         n -= sum(bisect_right(self._by_answer[text], until) for text in told if text in self._by_answer)
         return n - sum(start <= until and not answers.isdisjoint(told) for start, answers in self._several)

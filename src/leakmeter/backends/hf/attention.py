@@ -97,11 +97,8 @@ def attend(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """An attention function as the transformers library calls it; `key` holds the stretches of a segment cache.
-
-    Returns:
-        (row, query, head, size), and no weights.
-    """
+    """An attention function as the transformers library calls it: (row, query, head, size), and no weights. `key` holds
+    the stretches of a segment cache."""
     if isinstance(key, Tensor):
         result: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **kwargs

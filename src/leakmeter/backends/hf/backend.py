@@ -108,12 +108,10 @@ class HfBackend:
 
     @property
     def hides_pieces(self) -> bool:
-        """Whether attention to pieces of a prompt can be blocked."""
         return self.forward.forks
 
     @property
     def most_rows(self) -> int:
-        """Rows of a chunk whose features fit in memory."""
         return most_rows(self.limits, self.forward.n_features * self.model.dtype.itemsize)
 
     def score(self, chunk: Chunk) -> list[Scores]:

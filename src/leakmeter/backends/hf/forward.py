@@ -70,7 +70,6 @@ class Forward:
 
     @property
     def n_features(self) -> int:
-        """Width of a row of features."""
         return heads.project_size(self.model) if self.has_head else self.n_vocab
 
     def hides_in_view(self, run: Run) -> bool:
@@ -91,13 +90,8 @@ class Forward:
     def passed(
         self, segments: Sequence[Segment], ids: Sequence[IntArray], until: torch.nn.Module | None = None
     ) -> list[Tensor]:
-        """Features of each row's new tokens, (new token, size), rows in the order of the segments.
-
-        Args:
-            segments: the rows; more than one only where `joins_segments`.
-            ids: of each row's whole sequence.
-            until: the layer before which to stop; what enters it are the features then.
-        """
+        """Features of each row's new tokens, (new token, size), rows in the order of the segments; or what enters the
+        layer `until`. There is more than one segment only where `joins_segments`."""
         new_ids, new_positions = _new_tokens(segments, ids)
         device = self.model.device
         masks = [self._masks(segment) for segment in segments]

@@ -86,15 +86,8 @@ class Surroundings:
 
 
 def check_arguments(model: Any, arguments: Mapping[str, object]) -> None:
-    """Refuse arguments of `generate`, or defaults of the model, under which a processor does not have the last word.
-
-    Args:
-        model: whose generation_config fills in what is not given.
-        arguments: as they would be given to `generate`.
-
-    Raises:
-        UsageError: names every such setting.
-    """
+    """Refuse arguments of `generate`, or defaults of the model's generation_config, under which a processor does not
+    have the last word; the error names every such setting."""
     given = [name for name in _REFUSED_ARGUMENTS if arguments.get(name) is not None]
     if given:
         raise UsageError(f"{', '.join(given)} cannot be used with a context influence processor; leave it out")
@@ -108,9 +101,6 @@ def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings
 
     A processor is handed neither, and what follows it can undo its bound without a sign: they are read off the call
     stack. Called by hand, outside a LogitsProcessorList, there is nothing to check.
-
-    Raises:
-        UsageError: something would change the distribution after the processor, or before it by what the prompt says.
     """
     frame = sys._getframe(1)
     while frame.f_back is not None and not isinstance(frame.f_locals.get("self"), LogitsProcessorList):
@@ -138,7 +128,6 @@ def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings
 
 
 def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:
-    """Ids that end a response under these settings."""
     ids = config.eos_token_id
     if ids is None:
         return ()

@@ -72,13 +72,8 @@ class Differentiator:
     def answers(
         self, requests: Sequence[GradientRequest], behind: Sequence[Tensor | None], limits: Limits
     ) -> list[Gradients]:
-        """Answers to requests that are alike; see `alike`.
-
-        Args:
-            requests: those.
-            behind: of each, what contexts make of its place, (context, position, size), where they were run.
-            limits: how much is done at once.
-        """
+        """Answers to requests that are alike (see `alike`); `behind` is, of each, what contexts make of its place,
+        (context, position, size), where they were run."""
         ids = torch.stack([self._ids(request) for request in requests])
         with cut_at(self._model, requests[0].place, self._name) as leaves:
             if self._forward.has_head:
@@ -165,7 +160,6 @@ class _Batch:
     limits: Limits
 
     def answers(self, weighers: Sequence[Sequence[Callable[[Tensor], Tensor]]]) -> list[Gradients]:
-        """Each request's answer, with what weighs its gradients."""
         p = torch.softmax(self.logits.detach().float() if self.logits.dtype.itemsize < 4 else self.logits.detach(), -1)
         first = self.requests[0].directions
         log_mass = torch.zeros(len(p), dtype=torch.float64)
@@ -207,12 +201,8 @@ class _Batch:
         return torch.stack(exact, dim=1).view(-1, *probes.shape[1:]), torch.stack(seen, dim=1).view_as(probes)
 
     def _back(self, n: int, directions: Callable[[int, slice], Tensor]) -> Tensor:
-        """u = Jᵀ v for n directions of each prompt: float64, (direction, prompt, position, size).
-
-        Args:
-            n: number of directions.
-            directions: number of the prompt, and which directions, to v of the logits, (direction, vocab).
-        """
+        """u = Jᵀ v for n directions of each prompt: float64, (direction, prompt, position, size). `directions` makes of
+        a prompt's number and a slice the v of its logits, (direction, vocab)."""
         parts = []
         for some in self._portions(n):
             v = torch.stack([directions(row, some) for row in range(len(self.requests))], dim=1)

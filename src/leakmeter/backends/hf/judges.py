@@ -18,32 +18,15 @@ _WINDOW_AT_MOST = 512
 
 
 def load_encoder(model: str) -> tuple[Any, Any, int]:
-    """An encoder, its tokenizer, and the most tokens a text may have.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """An encoder, its tokenizer, and the most tokens a text may have."""
     tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
     encoder = _loaded(AutoModel, model).to(_device())
     return encoder, tokenizer, _window(encoder)
 
 
 def class_probabilities(model: str, firsts: Sequence[str], seconds: Sequence[str], *, label: int) -> list[float]:
-    """Probability of a class for each pair of texts.
-
-    Args:
-        model: a directory, or a name of the hub.
-        firsts: first text of each pair, which is kept whole.
-        seconds: second text of each, cut to what the model's window leaves.
-        label: number of the class.
-
-    Returns:
-        As many probabilities, in [0, 1].
-
-    Raises:
-        ModelError: the model has no such class.
-        OSError: it cannot be read.
-    """
+    """Probability in [0, 1] of a class for each pair of texts: the first is kept whole, the second cut to what the
+    model's window leaves. The model is a directory, or a name of the hub."""
     tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
     classifier = _loaded(AutoModelForSequenceClassification, model).to(_device())
     if not 0 <= label < classifier.config.num_labels:
@@ -66,11 +49,8 @@ def class_probabilities(model: str, firsts: Sequence[str], seconds: Sequence[str
 
 def _loaded(kind: Any, model: str) -> Any:
     """A model of one of the library's kinds; without a pooler where the files have none, which no score reads.
-
-    Raises:
-        ModelError: a file lacks weights that would then be random.
-        OSError: it cannot be read, or has pickled weights alone.
-    """
+    `ModelError` where a file lacks weights that would then be random; `OSError` where there are pickled weights
+    alone."""
     with _without_bars():
         loaded, report = kind.from_pretrained(
             model, trust_remote_code=False, use_safetensors=True, output_loading_info=True

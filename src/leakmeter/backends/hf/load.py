@@ -24,16 +24,9 @@ def load_directory(
     weights_sha256: str | None,
     memory_bytes: int | None = None,
 ) -> HfBackend:
-    """Load a model from a directory of safetensors, without network, pickles or code of the model's own.
-
-    Args:
-        path: the directory.
-        name: what results call the model.
-        dtype: precision; float32 on a CPU by default, bfloat16 on CUDA.
-        device: 'cpu', 'cuda', 'cuda:1' …; CUDA when it is there by default.
-        weights_sha256: hash of the weights, if known.
-        memory_bytes: to be held beside the model; by the device, if None.
-    """
+    """Load a model from a directory of safetensors, without network, pickles or code of the model's own. By default on
+    CUDA when it is there, in float32 on a CPU and bfloat16 on CUDA, with so much memory held beside the model as the
+    device suggests."""
     where, precision = placement(dtype, device)
     showed_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()

@@ -16,15 +16,8 @@ _ADVICE = "give a directory that a tokenizer's save_pretrained wrote"
 
 
 def load_tokenizer(folder: Path, name: str) -> HfTokenizer:
-    """The tokenizer of a directory, with what its generation defaults say ends a response.
-
-    Args:
-        folder: with a tokenizer.json; a configuration beside it is used, weights are not.
-        name: as the user said it.
-
-    Raises:
-        ModelError: it cannot be loaded.
-    """
+    """The tokenizer of a directory with a tokenizer.json, with what its generation defaults say ends a response; a
+    configuration beside it is used, weights are not."""
     try:
         with ForeignErrors(f"the tokenizer '{name}' could not be loaded", _ADVICE):
             return HfTokenizer(_library(folder), SimpleNamespace(generation_config=_defaults(folder)))

@@ -13,11 +13,8 @@ from leakmeter.backends.hf.states import Segment
 
 
 def attention_mask(segment: Segment, window: int | None, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Additive mask (row, 1, query, key) of a segment.
-
-    A key is seen when it is real, not hidden, not later than the query, and nearer than the window, distances being
-    counted in positions.
-    """
+    """Additive mask (row, 1, query, key) of a segment: a key is seen when it is real, not hidden, not later than the
+    query, and nearer than the window, distances being counted in positions."""
     n_start, n_new = segment.n_start, segment.n_new
     n_rows = len(segment.starts)
     at = torch.zeros((n_rows, n_start + n_new), dtype=torch.int64)

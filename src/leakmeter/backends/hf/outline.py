@@ -39,15 +39,8 @@ class Outline:
 def outline_directory(
     path: Path, *, name: str, dtype: str | None, device: str | None, memory_bytes: int | None = None
 ) -> Outline:
-    """Read configuration and tokenizer of a model's directory; weights are neither read nor made.
-
-    Args:
-        path: the directory.
-        name: what the user calls the model.
-        dtype: precision it would be loaded in; float32 on a CPU by default, bfloat16 on CUDA.
-        device: where it would be put; CUDA when it is there by default.
-        memory_bytes: to be held beside the model; by the device, if None.
-    """
+    """Read configuration and tokenizer of a model's directory; weights are neither read nor made. Defaults are as for
+    `load_directory`."""
     where, precision = placement(dtype, device)
     try:
         with ForeignErrors(f"'{name}' could not be read as a causal language model", FOLDER_ADVICE):
@@ -77,12 +70,7 @@ def outlined(path: Path, precision: str) -> Any:
 
 
 def placement(dtype: str | None, device: str | None) -> tuple[str, str]:
-    """Device and precision that a model is loaded with, given or by default.
-
-    Raises:
-        UsageError: no such precision or device.
-        ModelError: the device is not there.
-    """
+    """Device and precision that a model is loaded with, given or by default."""
     if dtype is not None and dtype not in _DTYPES:
         raise UsageError(f"dtype is '{dtype}'; it has to be one of {', '.join(_DTYPES)}")
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")

@@ -22,9 +22,6 @@ def differentiable(model: Any, name: str) -> Iterator[None]:
     """The model in evaluation mode, its weights without gradients, attention written out; then as it was.
 
     Attention that is written out can be differentiated twice, and for many directions at once.
-
-    Raises:
-        CapabilityError: its weights were made where nothing can be differentiated.
     """
     if any(weight.is_inference() for weight in model.parameters()):
         raise CapabilityError(
@@ -51,11 +48,7 @@ def differentiable(model: Any, name: str) -> Iterator[None]:
 
 @contextmanager
 def cut_at(model: Any, place: Place, name: str) -> Iterator[list[Tensor]]:
-    """While a forward pass runs, cut it at a place: the vectors there become leaves, and are put into the list.
-
-    Raises:
-        CapabilityError: it has no such layer, or none that can be told.
-    """
+    """While a forward pass runs, cut it at a place: the vectors there become leaves, and are put into the list."""
     leaves: list[Tensor] = []
 
     def leaf(vectors: Tensor) -> Tensor:
@@ -100,11 +93,7 @@ def entering_layer(model: Any, layer: torch.nn.Module, inputs: Mapping[str, Tens
 
 
 def layer_of(model: Any, layer: int, name: str) -> Any:
-    """A layer by its number: of the one list of modules that is as long as the model is deep.
-
-    Raises:
-        CapabilityError: there is no such list, or no such layer.
-    """
+    """A layer by its number: of the one list of modules that is as long as the model is deep."""
     n_layers = model.config.get_text_config().num_hidden_layers
     lists = {
         where: module

@@ -12,11 +12,6 @@ def plain_log_probs(model: Any, prompt: Sequence[int], response: Sequence[int]) 
     """Natural log-probability of each token of a response, by one pass over all of it.
 
     There is no batch, no cache, no shared prefix and no row left out; the softmax is in float64.
-
-    Args:
-        model: a causal language model of transformers.
-        prompt: token ids.
-        response: token ids that follow.
     """
     ids = torch.tensor([[*prompt, *response]], device=model.device)
     with torch.inference_mode():

@@ -22,20 +22,9 @@ from leakmeter.errors import ScoreError
 def answers(
     chunk: Chunk, features: Tensor, forward: Forward, limits: Limits, dtype: str, surplus: Surplus
 ) -> list[Scores]:
-    """Every request's scores, in order.
-
-    Args:
-        chunk: the requests, and the slots of their rows.
-        features: (slot, size).
-        forward: has the head.
-        limits: how many entries of the rows of logits are made, and how many reduced, at a time; one row of all prompts
-            that a reduction needs together is exempt.
-        dtype: of the model, for the message.
-        surplus: what was freed.
-
-    Raises:
-        ScoreError: the model gave NaN.
-    """
+    """Every request's scores, in order, of features (slot, size). `limits` says how many entries of the rows of logits
+    are made, and how many reduced, at a time; one row of all prompts that a reduction needs together is exempt.
+    `ScoreError` where the model gave NaN."""
     at_once = max(1, limits.logits_per_slice // forward.n_vocab)
     reducer = _Reducer(features, forward, at_once, max(1, limits.reduced_per_slice // forward.n_vocab), surplus)
     scores: list[Scores] = []

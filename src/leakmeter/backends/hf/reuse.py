@@ -62,13 +62,8 @@ class Reuse:
         self._missed: tuple[Chunk, bytes, bytes] | None = None
 
     def through(self, chunk: Chunk, run: Callable[[Chunk], Tensor], forget: Callable[[], None]) -> Tensor:
-        """Features of the chunk's rows, (slot, size): found, or run and kept.
-
-        Args:
-            chunk: what is wanted.
-            run: puts a chunk through the model, starting from what the run before left behind.
-            forget: drops what the run before left behind.
-        """
+        """Features of the chunk's rows, (slot, size): found, or run and kept. `run` starts from what the run before
+        left behind, which `forget` drops."""
         found = self.features(chunk)
         if found is not None:
             if not leaves_states(chunk):
@@ -168,13 +163,9 @@ def leaves_states(chunk: Chunk) -> bool:
 
 
 def chunk_key(identity: bytes, chunk: Chunk, earlier: bytes = b"") -> bytes:
-    """What the features of a chunk depend on, and nothing else, as 32 bytes.
-
-    Args:
-        identity: the model and what else decides its numbers.
-        chunk: its runs; of the wants, only which rows they keep states for, which decides what is batched together.
-        earlier: key of the chunk whose states this one may start from.
-    """
+    """What the features of a chunk depend on, and nothing else, as 32 bytes: the model and what else decides its
+    numbers (`identity`), the runs, the key of the chunk whose states it may start from (`earlier`), and of the wants
+    only which rows they keep states for, which decides what is batched together."""
     digest = hashlib.blake2b(digest_size=32)
 
     def add(*parts: bytes) -> None:

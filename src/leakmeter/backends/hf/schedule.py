@@ -63,18 +63,10 @@ class Limits:
 
 
 def limits_for(device_kind: str, memory_bytes: int, token_bytes: int, tokens_per_pass: int | None = None) -> Limits:
-    """What is held at once within so much memory beside the model.
-
-    Of it a half is for states that the next round begins with, a quarter for those that are forked from, an eighth for
-    those that a pass makes, a sixteenth each for what else passes hold and for features. While rows are reduced there
-    is no pass: a sixteenth is for their logits, and an eighth for what is made of these.
-
-    Args:
-        device_kind: 'cpu', 'cuda' …
-        memory_bytes: in all.
-        token_bytes: what a token of a pass takes, states apart; see `token_bytes`.
-        tokens_per_pass: most of them; by the device and the memory, if None.
-    """
+    """What is held at once within so much memory beside the model. Of it a half is for states that the next round
+    begins with, a quarter for those that are forked from, an eighth for those that a pass makes, a sixteenth each for
+    what else passes hold and for features. While rows are reduced there is no pass: a sixteenth is for their logits,
+    and an eighth for what is made of these."""
     on_cpu = device_kind == "cpu"
     most_tokens, most_logits = (2048, 2**24) if on_cpu else (16_384, 2**28)
     return Limits(
@@ -108,16 +100,8 @@ def most_rows(limits: Limits, row_bytes: int) -> int:
 
 def check_states(name: str, chunk: Chunk, bytes_per_token: int, memory_bytes: int) -> None:
     """Refuse a context that is searched and whose states do not fit: they, and those of a fork of it, are in memory.
-
-    Args:
-        name: of the model.
-        chunk: only runs with pieces hidden tell of a search.
-        bytes_per_token: keys and values of one token.
-        memory_bytes: to be held beside the model; three eighths of it are for a pass and what it leaves behind.
-
-    Raises:
-        CapabilityError: says what would fit.
-    """
+    Only runs with pieces hidden tell of a search. Three eighths of the memory are for a pass and what it leaves
+    behind."""
     n_tokens = max((len(run.ids) for run in chunk.runs if run.hidden), default=0)
     needed = 2 * n_tokens * bytes_per_token
     if needed <= memory_bytes // 8 * 5:
@@ -189,20 +173,9 @@ def batches(
     padding: Padding,
     views: Callable[[Run], bool],
 ) -> Iterator[list[int]]:
-    """Cut a window into batches of runs that are alike in new tokens and in starts.
-
-    A batch of the round before that is extended as a whole stays as it was, so that its states can grow in place.
-
-    Args:
-        chunk: the runs.
-        runs: indices of the window's.
-        starts: where each begins.
-        lasts: whether its states are wanted afterwards.
-        limits: upper bounds.
-        bytes_per_token: keys and values of one token.
-        padding: most of it.
-        views: whether a run has pieces hidden and needs no copy of the states that it begins with.
-    """
+    """Cut a window into batches of runs that are alike in new tokens and in starts. A batch of the round before that is
+    extended as a whole stays as it was, so that its states can grow in place. `lasts` says whether a run's states are
+    wanted afterwards, `views` whether it has pieces hidden and needs no copy of the states that it begins with."""
     tails = {i: len(chunk.runs[i].ids) - starts[i].n_tokens for i in runs}
     rest = set(runs)
     for unchanged in _unchanged(runs, starts, tails):
@@ -242,15 +215,8 @@ def together(
     limits: Limits,
     state_bytes_of: Callable[[list[int]], int],
 ) -> Iterator[list[list[int]]]:
-    """Join neighbouring batches into passes of as many new tokens, and of as large states, as one batch may have.
-
-    Args:
-        batches: in order.
-        chunk: the runs.
-        starts: where each begins.
-        limits: upper bounds.
-        state_bytes_of: memory that a batch's states take while the pass lasts.
-    """
+    """Join neighbouring batches into passes of as many new tokens, and of as large states, as one batch may have;
+    `state_bytes_of` is what a batch's states take while the pass lasts."""
     group: list[list[int]] = []
     n_tokens = n_bytes = 0
     for batch in batches:
@@ -304,17 +270,9 @@ def passes_of(
     limits: Limits,
     forward: Forward,
 ) -> list[list[list[int]]]:
-    """Runs in passes of batches; those that are apart come first, each in a pass of its own.
-
-    Args:
-        chunk: has the runs.
-        runs: their numbers.
-        starts: of each, the states that it begins with.
-        lasting: of each, whether its states are needed once it has been run.
-        continues: of each of the chunk's, whether the next round extends it.
-        limits: of a pass.
-        forward: what runs them.
-    """
+    """Runs in passes of batches; those that are apart come first, each in a pass of its own. `lasting` says of each run
+    whether its states are needed once it has been run, `continues` of each of the chunk's whether the next round
+    extends it."""
     joins = forward.joins_segments
     alone = [[[i]] for i in runs if chunk.runs[i].apart]
     cut = batches(

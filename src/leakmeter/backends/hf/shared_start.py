@@ -40,19 +40,8 @@ def pays(n_rows: int, n_new: int, n_shared: int) -> bool:
 def attend(
     partial: Partial, queries: Tensor, keys: Tensor, values: Tensor, n_shared: int, scaling: float | None
 ) -> Tensor:
-    """Causal attention of rows whose first `n_shared` keys and values are the same.
-
-    Args:
-        partial: see `partial_attention`.
-        queries: of the new tokens, (row, head, new, size).
-        keys: (row, group of heads, n_shared + new, size).
-        values: as keys.
-        n_shared: leading keys that all rows have in common.
-        scaling: of the products.
-
-    Returns:
-        (row, head, new, size).
-    """
+    """Causal attention of rows whose first `n_shared` keys and values are the same: (row, head, new, size), as the
+    queries. Keys and values are (row, group of heads, n_shared + new, size)."""
     n_rows, n_heads, n_new, size = queries.shape
     n_groups = keys.shape[1]
     own_keys, own_values = (
@@ -76,19 +65,10 @@ def attend_partly(
     hidden: Sequence[Ranges],
     scaling: float | None,
 ) -> Tensor:
-    """Causal attention of rows behind one start, of which each row sees all but some ranges.
-
-    Args:
-        partial: see `partial_attention`.
-        queries: of the new tokens, (row, head, new, size).
-        own: keys and values of the new tokens, (row, group of heads, new, size).
-        shared: those of the start, (1, group of heads, token, size).
-        hidden: of each row, ranges [start, end) of the start that it does not see, in order and apart.
-        scaling: of the products.
-
-    Returns:
-        (row, head, new, size).
-    """
+    """Causal attention of rows behind one start, of which each row sees all but some ranges: (row, head, new, size), as
+    the queries. Keys and values are `own` of the new tokens, (row, group of heads, new, size), and `shared` of the
+    start, (1, group of heads, token, size); `hidden` has each row's ranges [start, end) of the start, in order and
+    apart."""
     _, n_heads, n_new, size = queries.shape
     n_groups, n_shared = shared[0].shape[1:3]
     own_keys, own_values = (states.repeat_interleave(n_heads // n_groups, dim=1) for states in own)

@@ -20,14 +20,8 @@ _READ_BYTES = {"cpu": 2**26, "cuda": 2**28}  # more than caches hold
 def speed_of(
     device: torch.device, dtype: torch.dtype, *, seconds: float = 0.2, memory_bytes: int | None = None
 ) -> Speed:
-    """The speed of a device for numbers of a type.
-
-    Args:
-        device: to be measured.
-        dtype: of the numbers.
-        seconds: about how long.
-        memory_bytes: that may be taken while it lasts; enough to be true, if None.
-    """
+    """The speed of a device for numbers of a type, measured for about so many seconds in so much memory; in as much as
+    makes it true, if None."""
     # Small enough that a CPU without half-precision arithmetic does not take seconds for one product.
     n = 512 if device.type == "cpu" else 4096
     return Speed(

@@ -35,7 +35,6 @@ class Block:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the buffers."""
         return sum(t.numel() * t.element_size() for pair in self.layers for t in pair)
 
     @property
@@ -106,18 +105,10 @@ class Segment:
         hidden: Sequence[Hidden] = (),
         views: bool = False,
     ) -> None:
-        """Lay rows out.
-
-        Args:
-            starts: where each row begins.
-            positions: of each row's whole sequence.
-            n_new: columns for new tokens, the longest row's.
-            lasts: whether the states are wanted after the pass.
-            n_spare: columns kept free for what is likely to extend the states in place then.
-            hidden: of each row; none of any by default.
-            views: whether attention looks at the states that all rows begin with where they are, without a copy for
-                each row; then every new token is behind the first that does not attend to what is hidden.
-        """
+        """Lay rows out. Positions are of each row's whole sequence; `n_new` columns are the longest row's; `n_spare`
+        columns are kept free for what is likely to extend the states in place after the pass, where they are wanted
+        then (`lasts`). With `views` attention looks at the states that all rows begin with where they are, without a
+        copy for each row; then every new token is behind the first that does not attend to what is hidden."""
         self.starts = starts
         self.positions = positions
         self.n_new = n_new
@@ -250,15 +241,9 @@ class Kept:
         beside: Mapping[int, int] | None = None,
         apart: bool = False,
     ) -> None:
-        """Keep the states of a sequence, if the block they stand in is kept already or fits.
-
-        Args:
-            ids: of the whole sequence.
-            positions: likewise.
-            state: of all its tokens.
-            beside: other blocks that are still held, with their bytes; some may be among those that are kept.
-            apart: whether they were run apart (see `Run`).
-        """
+        """Keep the states of a sequence, if the block they stand in is kept already or fits. `beside` has other blocks
+        that are still held, with their bytes, some of which may be kept too; `apart` says whether they were run apart
+        (see `Run`)."""
         if id(state.block) not in self._block_bytes:
             held = {**(beside or {}), **self._block_bytes, id(state.block): state.block.n_bytes}
             if sum(held.values()) > self.most_bytes:
@@ -269,7 +254,6 @@ class Kept:
         self._sequences.append((ids, positions, state, apart))
 
     def clear(self) -> None:
-        """Forget all."""
         self._sequences.clear()
         self._whole.clear()
         self._lengths.clear()
@@ -326,7 +310,6 @@ class Before:
             block.n_columns = start.n_tokens
 
     def drop(self, number: int) -> None:
-        """Let go of what a run began with."""
         start = self.starts.pop(number, None)
         if start is None or start.state is None:
             return
@@ -336,7 +319,6 @@ class Before:
             del self.blocks[key]
 
     def clear(self) -> None:
-        """Let go of all."""
         self.starts.clear()
         self.blocks.clear()
         self._uses.clear()

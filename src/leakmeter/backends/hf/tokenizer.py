@@ -57,11 +57,9 @@ class HfTokenizer:
         self.stop_ids = frozenset(_stop_ids(tokenizer, model))
 
     def encode_data(self, text: str, *, first: bool) -> Encoded:
-        """Ids and character offsets of untrusted text."""
         return self._encode(text, first=first, split_special_tokens=True)
 
     def encode_joined(self, parts: Sequence[tuple[str, bool]]) -> Encoded:
-        """Ids and character offsets of the joined text."""
         text = "".join(part for part, _ in parts)
         coded = self._encode(text, first=True, split_special_tokens=False)
         runs = _template_runs(parts)
@@ -112,7 +110,6 @@ class HfTokenizer:
         return _HALF_PAIR.sub("\ufffd", text)
 
     def render_chat(self, messages: Sequence[Mapping[str, str]], *, answer: bool) -> str:
-        """The model's own chat template over the messages."""
         if not self.has_chat_template:
             raise UsageError("this model has no chat template; give --template plain, or a template of your own")
         try:

@@ -19,15 +19,8 @@ from leakmeter.errors import CapabilityError
 
 @contextmanager
 def virtual_tokens(model: Any, vectors: Tensor) -> Iterator[None]:
-    """While it lasts, the model reads vectors in the place of the ids VIRTUAL, VIRTUAL + 1, …
-
-    Args:
-        model: a causal language model.
-        vectors: (token, size), as its embedding module gives them.
-
-    Raises:
-        CapabilityError: its embeddings are of another width.
-    """
+    """While it lasts, the model reads vectors (token, size), as its embedding module gives them, in the place of the
+    ids VIRTUAL, VIRTUAL + 1, …"""
     embedding = model.get_input_embeddings()
     with torch.no_grad():
         width = int(embedding(torch.zeros((1, 1), dtype=torch.int64, device=model.device)).shape[-1])

@@ -20,6 +20,5 @@ DIALECTS: Final = ("llamacpp", "openai", "sglang", "vllm")
 
 
 def names_a_server(model: str) -> bool:
-    """Whether a model's name is that of a model behind a server."""
     name, colon, _ = model.partition(":")
     return bool(colon) and name in DIALECTS

@@ -44,12 +44,7 @@ vocab) for `rows`."""
 
 
 def answering(request: Request, has: Capabilities) -> Answering:
-    """What answers a request on a server.
-
-    Raises:
-        CapabilityError: the server gives nothing that answers it.
-        ScoreError: what it gives does not hold what was asked.
-    """
+    """What answers a request on a server."""
     kind = kind_of(request, has)
     if kind == "rows":
         return _from_rows(request)

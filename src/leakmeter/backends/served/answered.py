@@ -51,16 +51,7 @@ class AnswerError(ScoreError):
 
 
 def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
-    """Log-probabilities out of an answer.
-
-    Args:
-        values: as JSON has them.
-        n: how many there have to be.
-        host: for the message.
-
-    Raises:
-        ScoreError: another number of them, or one that is no log-probability.
-    """
+    """`n` log-probabilities out of an answer's JSON; `ScoreError` of another number of them, or of what is none."""
     with reading(host):
         check_n_rows(len(values), n, host)
     if any(isinstance(value, bool) or not isinstance(value, (int, float)) for value in values):
@@ -79,11 +70,7 @@ def _checked(given: Any, host: str) -> FloatArray:
 
 
 def check_log_probs(values: FloatArray, host: str) -> None:
-    """Refuse NaN, and what is above 0; −∞ is the log of a probability of 0.
-
-    Raises:
-        ScoreError: one of them is no log-probability.
-    """
+    """Refuse NaN, and what is above 0; −∞ is the log of a probability of 0."""
     if np.isnan(values).any():
         raise AnswerError(
             "nan", f"the server {host} answers with NaN for a log-probability; see its log, or its precision"
@@ -95,11 +82,8 @@ def check_log_probs(values: FloatArray, host: str) -> None:
 
 
 def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> None:
-    """Refuse an answer about other token ids than were sent.
-
-    Raises:
-        ScoreError: they differ, which the message says without them, or the answer does not tell them.
-    """
+    """Refuse an answer about other token ids than were sent, or that does not tell them; the message does not hold
+    them."""
     if echoed is None:
         raise AnswerError(
             "no_ids", f"the server {host} does not tell which token ids it read; it may be too old for that"
@@ -115,13 +99,8 @@ def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> N
 
 
 def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
-    """Refuse an answer about other tokens than were sent, where a server tells tokens by their texts.
-
-    Servers write spaces and parts of characters each in its own way: letters and digits are compared.
-
-    Raises:
-        ScoreError: they differ; the message does not hold them.
-    """
+    """Refuse an answer about other tokens than were sent, where a server tells tokens by their texts; the message does
+    not hold them. Servers write spaces and parts of characters each in its own way: letters and digits are compared."""
     pairs = (["".join(filter(str.isalnum, one)) for one in pair] for pair in zip(sent, echoed, strict=False))
     if len(echoed) < len(sent) or any(ours and theirs and ours != theirs for ours, theirs in pairs):
         raise AnswerError(
@@ -130,11 +109,7 @@ def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
 
 
 def check_model(name: str, told: Any, host: str) -> None:
-    """Refuse an answer of another model than was asked.
-
-    Raises:
-        ScoreError: the model has changed.
-    """
+    """Refuse an answer of another model than was asked."""
     if told != name:
         raise AnswerError(
             "another_model",
@@ -144,11 +119,7 @@ def check_model(name: str, told: Any, host: str) -> None:
 
 @contextmanager
 def reading(host: str) -> Iterator[None]:
-    """Say in one line that an answer has another form than was expected, where reading it fails.
-
-    Raises:
-        ScoreError: it lacks a place, or has something else there.
-    """
+    """Say in one line that an answer has another form than was expected, where reading it fails."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
@@ -156,11 +127,6 @@ def reading(host: str) -> Iterator[None]:
 
 
 def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
-    """Refuse another number of scored rows than were asked for.
-
-    Raises:
-        ScoreError: rows are missing, or there are too many.
-    """
     if n_rows != n_asked:
         raise AnswerError(
             "missing_rows" if n_rows else "no_rows",
@@ -169,11 +135,7 @@ def check_n_rows(n_rows: int, n_asked: int, host: str) -> None:
 
 
 def check_n_top(n_tokens: int, k: int, host: str) -> None:
-    """Refuse a row that lacks some of its likeliest tokens.
-
-    Raises:
-        ScoreError: there are fewer than were asked for.
-    """
+    """Refuse a row that lacks some of its likeliest tokens."""
     if n_tokens < k:
         raise AnswerError(
             "few_top", f"the server {host} answers with {n_tokens} tokens of a row instead of the {k} likeliest"
@@ -181,11 +143,7 @@ def check_n_top(n_tokens: int, k: int, host: str) -> None:
 
 
 def log_prob_of(row: Mapping[int, float], token: int, host: str) -> float:
-    """The given token's entry of a row, which always stands in it.
-
-    Raises:
-        ScoreError: it does not: the row is that of another place.
-    """
+    """The given token's entry of a row, which always stands in it."""
     if token not in row:
         raise AnswerError(
             "other_places", f"the server {host} answers with rows in which the given token is missing: of other places"
@@ -194,21 +152,13 @@ def log_prob_of(row: Mapping[int, float], token: int, host: str) -> float:
 
 
 def given_log_probs(rows: Sequence[Mapping[int, float]], tokens: Sequence[int], host: str) -> FloatArray:
-    """The given token's log-probability of each row.
-
-    Raises:
-        ScoreError: a row lacks it, or holds something else.
-    """
+    """The given token's log-probability of each row."""
     values = [log_prob_of(row, token, host) for row, token in zip(rows, tokens, strict=True)]
     return log_probs_of(values, len(values), host)
 
 
 def top_row_of(row: Mapping[int, float], k: int, host: str, excess: float = 0.0) -> TopRow:
-    """A row's likeliest tokens, in order, of ties that of the lowest id first; less what all are too large by.
-
-    Raises:
-        ScoreError: there are fewer than were asked for, or they cannot be of one row.
-    """
+    """A row's likeliest tokens, in order, of ties that of the lowest id first; less what all are too large by."""
     check_n_top(len(row), k, host)
     log_probs = log_probs_of(list(row.values()), len(row), host)
     if np.logaddexp.reduce(log_probs) > _TOLERANCE:
@@ -221,16 +171,7 @@ def top_row_of(row: Mapping[int, float], k: int, host: str, excess: float = 0.0)
 
 
 def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host: str) -> FloatArray:
-    """Rows over the whole vocabulary, (row, vocab).
-
-    Args:
-        rows: log-probabilities by token id.
-        n_vocab: tokens of the vocabulary, if known.
-        host: for the message.
-
-    Raises:
-        ScoreError: a row lacks tokens, or has others.
-    """
+    """Rows of log-probabilities by token id, over the whole vocabulary: (row, vocab)."""
     n = n_vocab or max((len(row) for row in rows), default=0)
     if any(len(row) != n or min(row) != 0 or max(row) != n - 1 for row in rows):
         raise AnswerError(
@@ -240,11 +181,7 @@ def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host
 
 
 def token_id(told: Any) -> int:
-    """A token's id, as JSON has it: a number, or its digits as a name.
-
-    Raises:
-        ValueError: it is no token of any vocabulary; see `reading`.
-    """
+    """A token's id, as JSON has it: a number, or its digits as a name; else a `ValueError` (see `reading`)."""
     found = int(told)
     if not 0 <= found < MOST_VOCAB or isinstance(told, (bool, float)):
         raise ValueError("no token's id")
@@ -252,16 +189,11 @@ def token_id(told: Any) -> int:
 
 
 def token_ids(told: Iterable[Any]) -> tuple[int, ...]:
-    """See `token_id`."""
     return tuple(map(token_id, told))
 
 
 def text(told: Any) -> str:
-    """A text.
-
-    Raises:
-        TypeError: it is none; see `reading`.
-    """
+    """`TypeError` of what is no text; see `reading`."""
     if not isinstance(told, str):
         raise TypeError("no text")
     return told
@@ -274,26 +206,13 @@ def word(told: Any) -> str | None:
 
 def window(told: Any, n_beside: int) -> int | None:
     """Most tokens of prompt and response as a server tells them; None where it tells none that a model can have.
-
-    Args:
-        told: by the server.
-        n_beside: tokens that are put beside them.
-    """
+    `n_beside` tokens are put beside them."""
     is_one = isinstance(told, int) and not isinstance(told, bool) and n_beside < told < _LARGEST_WINDOW
     return told - n_beside if is_one else None
 
 
 def one_model(given: str | None, names: Sequence[str], host: str) -> str:
-    """The name of the model to ask for; names that no line can hold are left out.
-
-    Args:
-        given: by the user; None for the only one.
-        names: of what the server has.
-        host: for the message.
-
-    Raises:
-        UsageError: there is no such model, or none was given and there are several.
-    """
+    """The name of the model to ask for, the only one where None was given; names that no line can hold are left out."""
     names = [name for name in names if word(name)]
     known = list(map(visible, names))
     if given is None and len(names) == 1:
@@ -307,11 +226,7 @@ def one_model(given: str | None, names: Sequence[str], host: str) -> str:
 
 
 def normalised(rows: FloatArray, host: str) -> FloatArray:
-    """Rows whose probabilities sum to exactly 1, of such as a server's rounding keeps near it.
-
-    Raises:
-        ScoreError: they sum to something else, so that they are no whole distributions.
-    """
+    """Rows whose probabilities sum to exactly 1, of such as a server's rounding keeps near it; else a `ScoreError`."""
     sums = np.logaddexp.reduce(rows, axis=1, keepdims=True)
     wrong = sums[np.abs(sums) > _TOLERANCE]
     if wrong.size:
@@ -334,9 +249,6 @@ def excess(row: Sequence[Any], host: str) -> float:
 
     A server that sums over the vocabulary in float32 makes every row's sum too small, by nearly the same share: a
     log-probability is off by 1e-4, and the sum of a long response by far more than noise.
-
-    Raises:
-        ScoreError: see `normalised`.
     """
     rows = log_probs_of(row, len(row), host)[np.newaxis]
     normalised(rows, host)
@@ -345,11 +257,7 @@ def excess(row: Sequence[Any], host: str) -> float:
 
 
 def check_n_read(n_read: Any, n_sent: int, host: str) -> None:
-    """Refuse an answer about more or fewer token ids than were sent, where a server only counts them.
-
-    Raises:
-        ScoreError: they differ.
-    """
+    """Refuse an answer about more or fewer token ids than were sent, where a server only counts them."""
     if n_read != n_sent:
         raise AnswerError(
             "start_token" if n_read == n_sent + 1 else "other_ids",

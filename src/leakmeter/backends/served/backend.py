@@ -74,11 +74,7 @@ class ServedBackend:
         self.draws_responses = capabilities.draws_responses(self.capabilities)
 
     def check(self, chunk: Chunk) -> None:
-        """Refuse what the server cannot answer; nothing is sent.
-
-        Raises:
-            CapabilityError: says what, and which back ends can.
-        """
+        """Refuse what the server cannot answer; nothing is sent."""
         capabilities.check(chunk, self.capabilities)
 
     @property
@@ -97,11 +93,6 @@ class ServedBackend:
         }
 
     def confirm(self) -> None:
-        """Ask whether the server still serves what it did as the identity was read.
-
-        Raises:
-            ModelError: it serves another model, or another version of the server does.
-        """
         known, changed = self.identity, []
         n_troubles = sum(self.connection.faults.values())
         # A server that was started anew had to be waited for.
@@ -143,16 +134,10 @@ class ServedBackend:
 
     @property
     def concurrency(self) -> int:
-        """Requests under way at a time."""
         return self.connection.concurrency
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Ask about each request's prompts, and reduce what comes back.
-
-        Raises:
-            CapabilityError: the server cannot be asked that; nothing was sent.
-            LeakmeterError: it does not answer, or with something else than was asked.
-        """
+        """Ask about each request's prompts, and reduce what comes back."""
         self.check(chunk)
         kinds = [kind_of(request, self.capabilities) for request in chunk.requests]
         answers: dict[int, Scores] = {}
@@ -200,11 +185,7 @@ class ServedBackend:
         return [back[i] for i in range(len(questions))]
 
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
-        """Responses that the server draws.
-
-        Raises:
-            ScoreError: one has no tokens.
-        """
+        """Responses that the server draws."""
         asked = [(request, seed) for request in requests for seed in request.seeds]
         drawn = iter(self.connection.in_order(lambda one: self._draw(*one), asked, [-1] * len(asked)))
         self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in asked)

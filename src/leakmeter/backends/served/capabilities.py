@@ -45,11 +45,7 @@ _HERE: Final = "a model loaded here (--model hf:… or a directory)"
 
 
 def kind_of(request: Request, has: Capabilities) -> Kind:
-    """What a request is answered from.
-
-    Raises:
-        CapabilityError: the server gives nothing that answers it.
-    """
+    """What a request is answered from."""
     kind = _kind(request, has)
     if kind is None:
         able = [name for name, other in SERVERS.items() if _kind(request, other) is not None]
@@ -61,11 +57,7 @@ def kind_of(request: Request, has: Capabilities) -> Kind:
 
 
 def check(chunk: Chunk, has: Capabilities) -> None:
-    """Refuse requests that a server cannot answer.
-
-    Raises:
-        CapabilityError: says what cannot be had, and which back ends give it.
-    """
+    """Refuse requests that a server cannot answer."""
     for run in chunk.runs:
         if len(run.ids) and int(run.positions[-1]) != len(run.positions) - 1:
             raise CapabilityError(

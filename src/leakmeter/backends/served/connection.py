@@ -124,24 +124,14 @@ class Connection:
         return self._checked(path, *self._tried("GET", path, None, 0))
 
     def post(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> Any:
-        """The JSON that answers a body.
-
-        Args:
-            path: below the server's address.
-            body: what is sent.
-            n_values: log-probabilities and token ids that are asked for, which say how long the answer may be.
-
-        Raises:
-            StatusError: the server refuses the request, or does not answer.
-            ScoreError: the answer is no JSON, or longer than what was asked for.
-        """
+        """The JSON that answers a body. `n_values` log-probabilities and token ids are asked for, which say how long
+        the answer may be. `StatusError` where the server refuses, or does not answer; `ScoreError` where the answer is
+        no JSON, or longer."""
         return self._checked(path, *self._tried("POST", path, body, n_values))
 
     def asked(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> tuple[int, Any]:
         """Status and JSON of an answer that may be a refusal (4xx), of which a dialect wants to know more; see `post`.
-
-        What it reads there never goes into a message. None stands for what is no JSON.
-        """
+        What it reads there never goes into a message. None stands for what is no JSON."""
         status, content = self._tried("POST", path, body, n_values)
         if status != 200 and not 400 <= status < 500:
             self._checked(path, status, content)
@@ -154,7 +144,6 @@ class Connection:
         return in_order(work, todo, after, n_threads=self.concurrency)
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     def _checked(self, path: str, status: int, content: bytes) -> Any:
@@ -234,11 +223,7 @@ class Connection:
 
 
 def split(url: str) -> SplitResult:
-    """The parts of a server's address.
-
-    Raises:
-        UsageError: it is none, or holds a name and password.
-    """
+    """The parts of a server's address; refused where it holds a name and password."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
@@ -254,7 +239,6 @@ def split(url: str) -> SplitResult:
 
 
 def is_loopback(parts: SplitResult) -> bool:
-    """Whether an address is this machine's own."""
     host = (parts.hostname or "").rstrip(".")
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
@@ -262,11 +246,7 @@ def is_loopback(parts: SplitResult) -> bool:
 
 
 def key_for(parts: SplitResult) -> str | None:
-    """The key of the environment for a server; OpenAI's own goes to OpenAI's own host, encrypted, and nowhere else.
-
-    Raises:
-        UsageError: it has letters that no header can carry.
-    """
+    """The key of the environment for a server; OpenAI's own goes to OpenAI's own host, encrypted, and nowhere else."""
     is_openai = parts.hostname == OPENAI_HOST and parts.scheme == "https"
     for name in (KEY, OPENAI_KEY) if is_openai else (KEY,):
         if key := os.environ.get(name, "").strip():

@@ -13,15 +13,7 @@ from leakmeter.core.request import Request, bare_first
 
 
 def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
-    """What requests of a measure have a server asked.
-
-    Args:
-        requests: of one chunk: what several of them ask for is sent once.
-        has: what the server gives.
-
-    Raises:
-        CapabilityError: the server gives nothing that answers one of them.
-    """
+    """What requests of a chunk have a server asked: what several of them ask for is sent once."""
     questions: dict[Question, None] = {}
     is_most = False
     for request in requests:

@@ -37,12 +37,7 @@ class Fingerprint:
     """
 
     def agrees(self, other: Fingerprint, tolerance_nats: float) -> bool:
-        """Whether both may be of one model.
-
-        Args:
-            other: taken with the same tokenizer.
-            tolerance_nats: how far noise may move a sum.
-        """
+        """Whether both may be of one model, taken with the same tokenizer, where noise may move a sum by so much."""
         return len(self.sums_nats) == len(other.sums_nats) and all(
             ours == theirs or abs(ours - theirs) <= tolerance_nats
             for ours, theirs in zip(self.sums_nats, other.sums_nats, strict=True)
@@ -50,15 +45,7 @@ class Fingerprint:
 
 
 def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
-    """Take a served model's fingerprint: a request for each probe, one after another.
-
-    Args:
-        dialect: of the server.
-        tokenizer: of the model.
-
-    Raises:
-        LeakmeterError: the server scores no given tokens, does not answer, or makes no difference between tokens.
-    """
+    """Take a served model's fingerprint: a request for each probe, one after another."""
     found = [uncached(dialect, scored) for scored in probes(tokenizer)]
     if len({value for one in found for value in one.tolist()}) == 1:
         raise ScoreError(
@@ -71,7 +58,6 @@ def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
 
 
 def probes(tokenizer: Tokenizer) -> Iterator[Scored]:
-    """The probes as token ids."""
     for prompt, response in PROBES:
         ids = tokenizer.encode_data(prompt, first=True).ids
         yield Scored((*tokenizer.start_ids, *ids), tokenizer.encode_data(response, first=False).ids)

@@ -16,16 +16,9 @@ _mine = threading.local()
 def in_order(
     work: Callable[[T], R], todo: Sequence[T], after: Sequence[int] | None = None, *, n_threads: int
 ) -> list[R]:
-    """What becomes of every item, in the items' order, however long each takes.
-
-    Items begin in their order, `n_threads` at a time. The first error ends the work and is raised.
-
-    Args:
-        work: done to an item, in one of the threads.
-        todo: the items.
-        after: for each item the index of one before it that has to be finished first, or −1; −1 for all by default.
-        n_threads: 1 or more.
-    """
+    """What becomes of every item, in the items' order, however long each takes. Items begin in their order, `n_threads`
+    at a time; the first error ends the work and is raised. `after` has for each item the index of one before it that
+    has to be finished first, or −1, as for all by default."""
     return _Work(work, todo, after or [-1] * len(todo)).results(min(n_threads, len(todo)))
 
 

@@ -25,12 +25,8 @@ SAME_NATS: Final = 0.3
 
 
 def settled(found: Fingerprint, told: Mapping[str, str | None]) -> Fingerprint:
-    """The fingerprint of the same model from before, or the one that was found, which is kept.
-
-    Args:
-        found: now.
-        told: what else identifies the model.
-    """
+    """The fingerprint of the same model from before, or the one that was found now, which is kept; `told` is what else
+    identifies the model."""
     name = json.dumps(dict(told), sort_keys=True)
     folder = scores_dir()
     if folder is None:

@@ -63,7 +63,6 @@ class LlamaCpp:
         return Served(name, answered.word(revision), answered.word(props.get("build_info")), window, self._n_vocab)
 
     def capabilities(self) -> Capabilities:
-        """Everything that rows give."""
         return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
@@ -71,7 +70,6 @@ class LlamaCpp:
         return self.probed_log_probs(scored, _SCORING).log_probs
 
     def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
-        """The same requests under a setting."""
         rows, n_cached = self._rows(scored, range(len(scored.response)), 1, setting)
         return Probed(answered.given_log_probs(rows, scored.response, self._host) - self._excess, n_cached)
 
@@ -99,7 +97,6 @@ class LlamaCpp:
         return Drawn(drawn[:n], tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        """Ask `/tokenize`."""
         found = self._connection.post("tokenize", {"content": text, "add_special": False, "parse_special": False})
         with answered.reading(self._host):
             return answered.token_ids(found["tokens"])

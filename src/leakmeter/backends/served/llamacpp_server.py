@@ -21,15 +21,7 @@ _QUIET: Final = -1
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the process is interrupted.
-
-    Args:
-        arguments: of the command line, without the program.
-
-    Raises:
-        UsageError: the wheel is not installed, or an argument cannot be used.
-        ModelError: there is no such file, or llama.cpp cannot load it.
-    """
+    """Serve until the process is interrupted; `arguments` are those of the command line, without the program."""
     read = argparse.ArgumentParser("leakmeter.backends.served.llamacpp_server", description="Start a llama.cpp server.")
     read.add_argument("gguf", type=Path, help="file with the model")
     read.add_argument("--port", type=int, default=0, help="0 for any that is free")

@@ -42,22 +42,11 @@ def load_served(
     checked: bool = True,
     **limits: float,
 ) -> ServedBackend:
-    """A model behind a server to a back end.
-
-    Args:
-        model: DIALECT:URL#NAME; without a name the server's only model.
-        tokenizer: a known name, hf:ORG/NAME, a directory with a tokenizer.json, a .gguf file, 'toy', or a fast
-            tokenizer of the transformers library.
-        allow_remote: whether texts may be sent to another machine.
-        concurrency: requests under way at a time.
-        notify: told in one line to whom texts are sent, and when the server lets requests wait.
-        checked: refuse another tokenizer than the server's.
-        limits: `seconds` and `patience` of the `Connection`.
-
-    Raises:
-        UsageError: something cannot be used as given; nothing was sent.
-        ModelError: the server does not answer, or has another tokenizer.
-    """
+    """A model behind a server to a back end. `model` is DIALECT:URL#NAME, without a name the server's only model;
+    `tokenizer` is a known name, hf:ORG/NAME, a directory with a tokenizer.json, a .gguf file, 'toy', or a fast
+    tokenizer of the transformers library, and `checked` refuses another than the server's. `allow_remote`: texts may be
+    sent to another machine. `notify` is told in one line to whom texts are sent, and when the server lets requests
+    wait. `limits` are `seconds` and `patience` of the `Connection`. Before a `UsageError` nothing was sent."""
     name, url, served_name = _read(model)
     parts = split(url)
     key = key_for(parts)
@@ -84,11 +73,7 @@ def load_served(
 
 
 def check_tokenizer(dialect: Dialect, tokenizer: Tokenizer, host: str) -> bool:
-    """Compare the tokenizer of this machine with the server's, on a few texts; False where the server has no say.
-
-    Raises:
-        ModelError: they differ.
-    """
+    """Compare the tokenizer of this machine with the server's, on a few texts; False where the server has no say."""
     for text in _PROBES:
         try:
             ids = dialect.tokenize(text)
@@ -107,11 +92,8 @@ def check_tokenizer(dialect: Dialect, tokenizer: Tokenizer, host: str) -> bool:
 
 
 def _check_vocabulary(n_vocab: int | None, tokenizer: Tokenizer, host: str) -> None:
-    """Refuse rows with fewer tokens than the tokenizer has.
-
-    A model's rows may be padded, so that they have more. Tokens that were added to a tokenizer do not count: some
-    models have none of them in their rows.
-    """
+    """Refuse rows with fewer tokens than the tokenizer has. A model's rows may be padded, so that they have more.
+    Tokens that were added to a tokenizer do not count: some models have none of them in their rows."""
     known = getattr(tokenizer, "n_vocab", None)
     if n_vocab is not None and known is not None and n_vocab < known:
         raise ModelError(
@@ -140,11 +122,7 @@ def _dialect(name: str, connection: Connection, model: str | None, tokenizer: To
 
 
 def served_tokenizer(given: Any, notify: Callable[[str], None]) -> tuple[Tokenizer, Mapping[str, str | None]]:
-    """The tokenizer of a served model, and what identifies it; see `load_served`.
-
-    Raises:
-        UsageError: none was given.
-    """
+    """The tokenizer of a served model, and what identifies it; see `load_served`."""
     if given is None:
         raise UsageError(
             "a served model's tokenizer is needed on this machine too; give --tokenizer hf:ORG/NAME, or a directory "

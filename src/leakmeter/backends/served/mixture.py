@@ -98,15 +98,8 @@ def mixed(
 
 
 def tempered(token: int, row: Row, temperature: float, noise_nats: float = 0.0, n_top: int = 0) -> tuple[float, float]:
-    """Bounds on log softmax(z / T) of a token, nats, as of `mixed`: the mixture of a row with itself.
-
-    Args:
-        token: the given token; it stands in the row.
-        row: what is known of it.
-        temperature: T, above 0 and at most 1; at 1 the row tells it but for the noise.
-        noise_nats: most that a log-probability of the row may be off.
-        n_top: how many of its tokens are its likeliest; 0 where that is not known.
-    """
+    """Bounds on log softmax(z / T) of a token, nats, as of `mixed`: the mixture of a row with itself. At T = 1 the row
+    tells it but for the noise."""
     if temperature != 1.0 or not np.isfinite(row[token]):
         return mixed(token, row, row, 1.0, temperature, noise_nats, n_top)
     noise = max(noise_nats, ROUNDING_NATS)
@@ -114,11 +107,7 @@ def tempered(token: int, row: Row, temperature: float, noise_nats: float = 0.0, 
 
 
 def middle(bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Middles of intervals, and half their widths; of a value that is infinite for certain, itself and 0.
-
-    Args:
-        bounds: lower and upper, (..., 2).
-    """
+    """Middles of intervals (..., 2), and half their widths; of a value that is infinite for certain, itself and 0."""
     low, high = bounds[..., 0], bounds[..., 1]
     certain = low == high
     with np.errstate(invalid="ignore"):

@@ -59,16 +59,7 @@ class Noise:
 
 
 def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence[Scored]) -> Noise:
-    """Measure it on some sequences, best such as a run asks for: with a common beginning, and as long.
-
-    Args:
-        dialect: of the server.
-        connection: to it.
-        sequences: prompts and responses.
-
-    Raises:
-        LeakmeterError: the server does not answer, or not with log-probabilities.
-    """
+    """Measure it on some sequences, best such as a run asks for: with a common beginning, and as long."""
 
     def one(scored: Scored) -> _Values:
         return _values(dialect, scored)
@@ -100,16 +91,13 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
 
 
 def noise_requests(dialect: Dialect, sequences: Sequence[Scored]) -> list[Scored]:
-    """What `measured_noise` sends."""
     single = [alone for parts in _split(dialect, sequences) for alone in parts.values()]
     return [*sequences] * (_ONE_BY_ONE + _TOGETHER + int(_controlled(dialect) is not None)) + single
 
 
 def sequences_of(item: Item) -> list[Scored]:
-    """What to measure the noise of a case on: a few of its own prompts, each with its response.
-
-    A response that is still to be drawn is stood for by the last tokens of the prompt.
-    """
+    """What to measure the noise of a case on: a few of its own prompts, each with its response. A response that is
+    still to be drawn is stood for by the last tokens of the prompt."""
     found: dict[Scored, None] = {}
     for prompt in item.typical_prompts:
         ids = tuple(prompt.ids.tolist())

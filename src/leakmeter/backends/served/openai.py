@@ -54,7 +54,6 @@ class OpenAi:
         return Served(self._model, self._told_model, None, None, None)
 
     def capabilities(self) -> Capabilities:
-        """What was found out by `describe`."""
         return Capabilities(
             targets=self._echoes, most_top=self._most_top, whole_rows=False, samples=True, token_ids=self._echoes
         )

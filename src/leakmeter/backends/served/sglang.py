@@ -65,11 +65,9 @@ class SGLang:
         return Capabilities(targets=True, most_top=_MOST_TOP, whole_rows=False, samples=True, token_ids=True)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
-        """One request."""
         return self.probed_log_probs(scored, _SCORING).log_probs
 
     def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
-        """The same request under a setting."""
         rows, n_cached = self._rows(scored, range(len(scored.response)), 0, setting)
         return Probed(answered.given_log_probs(rows, scored.response, self._host), n_cached)
 
@@ -78,11 +76,7 @@ class SGLang:
         return [answered.top_row_of(row, k, self._host) for row in self._rows(scored, rows, k, _SCORING)[0]]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        """Refused.
-
-        Raises:
-            CapabilityError: always.
-        """
+        """Refused: always a `CapabilityError`."""
         raise CapabilityError(f"the server {self._host} gives no whole rows")
 
     def generate(
@@ -98,7 +92,6 @@ class SGLang:
         return Drawn(ids, tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        """Ask `/tokenize`."""
         found = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
         with answered.reading(self._host):
             return answered.token_ids(found["tokens"])

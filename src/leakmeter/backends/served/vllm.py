@@ -70,7 +70,6 @@ class Vllm:
         return self.probed_log_probs(scored, _SCORING).log_probs
 
     def probed_log_probs(self, scored: Scored, setting: Setting) -> Probed:
-        """The same request under a setting."""
         rows = self._rows(scored, range(len(scored.response)), 0, setting)
         return Probed(answered.given_log_probs(rows, scored.response, self._host), None)
 
@@ -95,7 +94,6 @@ class Vllm:
         return Drawn(ids, tuple(answered.log_probs_of(values, len(ids), self._host).tolist()))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        """Ask `/tokenize`."""
         found = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
         with answered.reading(self._host):
             return answered.token_ids(found["tokens"])

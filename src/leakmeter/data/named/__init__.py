@@ -10,16 +10,10 @@ from leakmeter.errors import UnknownNameError
 
 
 def names() -> list[str]:
-    """Names of the data sets."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "base")
 
 
 def find(name: str) -> Dataset:
-    """A data set by its name.
-
-    Raises:
-        UnknownNameError: there is none of that name; says which there are.
-    """
     if name not in names():
         raise UnknownNameError("data set", name, names())
     dataset: Dataset = importlib.import_module(f"{__name__}.{name}").DATASET

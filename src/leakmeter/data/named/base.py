@@ -35,17 +35,9 @@ class Dataset:
     """Fields, the id to take where they have none, and where they stand (for errors) to a record."""
 
     def load(self, path: str | None, *, n: int | None = None, seed: int | None = None) -> list[Record]:
-        """Records, in the order of the file.
-
-        Args:
-            path: a JSON, JSON lines, CSV or Parquet file; None to take them from the hub, through the `datasets`
-                library.
-            n: how many; all by default, and where there are fewer.
-            seed: of their choice; None for the first `n`, as the paper's code takes them.
-
-        Raises:
-            DataError: no such file, the hub cannot be reached, or a record that lacks a field.
-        """
+        """Records, in the order of the file; without a path from the hub, through the `datasets` library. `n` are
+        chosen by the seed, all by default and where there are fewer; without a seed the first, as the paper's code
+        takes them."""
         if path is None:
             source = f"{self.repository} ({self.split})"
             rows = records_of_hub(self.name, self.repository, self.subset, self.split)

@@ -13,17 +13,11 @@ __all__ = ["find", "load_task", "names", "task_of", "task_of_columns"]
 
 
 def names() -> list[str]:
-    """Names of the published tasks."""
     modules = (module.name for module in pkgutil.iter_modules(__path__))
     return sorted(name for name in modules if name != "base" and not name.startswith("_"))
 
 
 def find(name: str) -> TaskData:
-    """A published task by its name.
-
-    Raises:
-        UnknownNameError: there is none of that name; says which there are.
-    """
     if name not in names():
         raise UnknownNameError("task", name, names())
     task: TaskData = importlib.import_module(f"{__name__}.{name}").TASK
@@ -31,15 +25,7 @@ def find(name: str) -> TaskData:
 
 
 def load_task(source: str) -> TaskData:
-    """A published task by its name, or a user's own from a file.
-
-    Args:
-        source: a name, or the path of a file that ends in '.toml'.
-
-    Raises:
-        UnknownNameError: neither.
-        DataError: the file cannot be read, or describes no task.
-    """
+    """A published task by its name, or a user's own from a file whose path ends in '.toml'."""
     if source.lower().endswith(".toml"):
         return read_own(Path(source))
     return find(source)

@@ -65,18 +65,8 @@ def read_examples(
     needed: Collection[str] = (),
     text_field: str | None = None,
 ) -> Iterator[Record]:
-    """Records of exemplars or queries, in order.
-
-    Args:
-        data: what `data.rows.read_rows` reads.
-        source: where they stand, for errors; None where the data say it.
-        mapping: columns and the paths at which they stand.
-        needed: columns that every record has to have; others are mapped where they are there.
-        text_field: column of a record that is a text.
-
-    Raises:
-        DataError: no record, one that cannot be read, or two of one id.
-    """
+    """Records of exemplars or queries, of what `data.rows.read_rows` reads, in order; no two have one id. Columns that
+    are not `needed` are mapped where they are there; `text_field` is the column of a record that is a text."""
     seen: set[str] = set()
     for row in read_rows(data, mapping=mapping, text_field=text_field):
         # A text is the column itself.
@@ -100,7 +90,6 @@ def read_examples(
 
 
 def data_name(data: object) -> str:
-    """What data are called in errors."""
     return f"'{data}'" if isinstance(data, str | Path) else "the data"
 
 
@@ -153,20 +142,8 @@ class TaskData:
         answered: bool = False,
         mapping: Mapping[str, str] | None = None,
     ) -> list[Example]:
-        """Records, in the order of the file.
-
-        Args:
-            path: a file, or '-' for standard input; see `data.rows.read_rows`. None to take them from the hub, through
-                the `datasets` library.
-            split: train for exemplars, test for queries.
-            labelled: as for `examples`, as the next two are.
-            answered: whether the column `response` says which label was answered.
-            mapping: columns and the paths at which they stand.
-
-        Raises:
-            DataError: no such file, the hub cannot be reached, a record that lacks a column, or an unknown label.
-            UsageError: a user's own task without a file.
-        """
+        """Records, in the order of the file; without a path from the hub, through the `datasets` library: train for
+        exemplars, test for queries. All else is as for `examples`."""
         if path is not None:
             return self.examples(path, labelled=labelled, answered=answered, mapping=mapping)
         if self.hub is None:
@@ -184,18 +161,10 @@ class TaskData:
         answered: bool = False,
         mapping: Mapping[str, str] | None = None,
     ) -> list[Example]:
-        """Records of anything that `data.rows.read_rows` reads, in order; columns may be named in any case.
-
-        Args:
-            data: a path, a table, or records.
-            source: where they stand, for errors; None where the data say it.
-            labelled: whether every record needs a label; if not, one without it, or without the column, has none.
-            answered: whether the column `response` says which label was answered, where there is such a column.
-            mapping: columns and the paths at which they stand; of what is not needed, where it is there.
-
-        Raises:
-            DataError: no record, one that lacks a column, two of one id, or an unknown label.
-        """
+        """Records of anything that `data.rows.read_rows` reads, in order; columns may be named in any case. Unless
+        `labelled`, a record without a label, or without the column, has none. `answered`: the column `response` says
+        which label was answered, where there is such a column. `mapping` says at which paths columns stand; of what is
+        not needed, where it is there."""
         words = [self._words(column) for column in self.labels]
         columns = [name for choices in self.texts for choice in choices for name in choice]
         alone = columns[0] if len(columns) == 1 and not labelled else None
@@ -284,22 +253,13 @@ def _shown(text: str) -> str:
 
 
 def read_own(path: Path) -> TaskData:
-    """A task from a TOML file; without a `name` it has the file's.
-
-    Raises:
-        DataError: it cannot be read, lacks something, or says something that is not understood.
-    """
+    """A task from a TOML file; without a `name` it has the file's."""
     where = f"task file '{path}'"
     given = parsed_toml(read_text(path, "task file"), where)
     return task_of({"name": path.stem, **given}, where)
 
 
 def task_of(given: Fields, where: str) -> TaskData:
-    """A task from what such a file says.
-
-    Raises:
-        DataError: something is missing, or not understood.
-    """
     for key in given:
         if key not in _KEYS:
             raise DataError(f"{where}: unknown key {_shown(key)}; known: {', '.join(_KEYS)}")
@@ -333,20 +293,9 @@ def task_of_columns(
     instruction: str | None = None,
     mapping: Mapping[str, str] | None = None,
 ) -> TaskData:
-    """The task of data with one column of texts and one of labels, which are those that occur, in their order.
-
-    The prompt's headings are the columns' names. Labels that differ in case alone are one.
-
-    Args:
-        sources: what `data.rows.read_rows` reads, and reads again: the labelled examples first.
-        text: the column of texts.
-        label: that of labels; a record without any is passed over.
-        instruction: the prompt's first lines; None to list the labels.
-        mapping: columns and the paths at which they stand.
-
-    Raises:
-        DataError: no label, or columns that cannot be told apart.
-    """
+    """The task of data with one column of texts and one of labels, which are those that occur, in their order. The
+    prompt's headings are the columns' names. Labels that differ in case alone are one. Sources are read twice, the
+    labelled examples first; a record without any label is passed over. Without an instruction the labels are listed."""
     column = _word(label, "label column", "the options").lower()
     words: dict[str, str] = {}
     for number, source in enumerate(sources):
