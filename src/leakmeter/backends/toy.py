@@ -81,8 +81,8 @@ class Toy:
 
         def logits(end: int) -> FloatArray:
             # A row of the context's own last token has still seen what is hidden from those behind it.
-            told = seen[:end] if end > prompt.n_before else slice(None)
-            return self.logits(ids[:end][told], positions[:end][told])
+            visible = seen[:end] if end > prompt.n_before else slice(None)
+            return self.logits(ids[:end][visible], positions[:end][visible])
 
         return np.stack([logits(end) for end in ends])
 

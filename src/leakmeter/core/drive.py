@@ -63,21 +63,33 @@ def drive(
     for number in itertools.count():
         if not waiting:
             break
-        asked = dict(waiting)
-        wanted = [request for requests in asked.values() for request in requests]
-        scored = [request for request in wanted if isinstance(request, Request)]
+        pending = dict(waiting)
+        all_requests = [request for requests in pending.values() for request in requests]
+        scored = [request for request in all_requests if isinstance(request, Request)]
         n_before = backend.n_tokens_run
         answers = iter(_scored(backend, scored, number, on_plan))
-        drawn = iter(_drawn(backend, [one for one in wanted if isinstance(one, DrawRequest)], cost))
-        gradients = iter(_differentiate(backend, [one for one in wanted if isinstance(one, GradientRequest)], cost))
+        drawn = iter(
+            _drawn(backend, [any_request for any_request in all_requests if isinstance(any_request, DrawRequest)], cost)
+        )
+        gradients = iter(
+            _differentiate(
+                backend, [any_request for any_request in all_requests if isinstance(any_request, GradientRequest)], cost
+            )
+        )
         cost.n_prompts += sum(len(request.prompts) for request in scored)
         cost.n_tokens_run += backend.n_tokens_run - n_before
         cost.n_full_pass_tokens += n_full_pass_tokens(scored)
         waiting.clear()
-        for index, requests in asked.items():
+        for index, requests in pending.items():
             answer = [
-                next(answers if isinstance(one, Request) else drawn if isinstance(one, DrawRequest) else gradients)
-                for one in requests
+                next(
+                    answers
+                    if isinstance(any_request, Request)
+                    else drawn
+                    if isinstance(any_request, DrawRequest)
+                    else gradients
+                )
+                for any_request in requests
             ]
             _advance(index, trials[index], answer, waiting, results)
     return [results[index] for index in range(len(trials))], cost
@@ -88,17 +100,17 @@ def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], lis
     (`draws_responses`, `hides_pieces`); most draw token by token what `NextTokenSample` asks for."""
     draws, hides = getattr(backend, "draws_responses", False), getattr(backend, "hides_pieces", False)
     try:
-        asked = next(trial)
+        requests = next(trial)
         while True:
-            if not draws and asked and isinstance(asked[0], DrawRequest):
-                asked = trial.send([Responses(np.empty(0)) for _ in asked])
-            elif not hides and any(_hides(one) for one in asked):
-                asked = trial.send([Scores(np.empty(0)) for _ in asked])
+            if not draws and requests and isinstance(requests[0], DrawRequest):
+                requests = trial.send([Responses(np.empty(0)) for _ in requests])
+            elif not hides and any(_hides(request) for request in requests):
+                requests = trial.send([Scores(np.empty(0)) for _ in requests])
             else:
-                asked = trial.send((yield asked))
+                requests = trial.send((yield requests))
     except StopIteration as end:
-        found: T = end.value
-        return found
+        result: T = end.value
+        return result
 
 
 def _hides(asked: Asked) -> bool:
@@ -108,12 +120,12 @@ def _hides(asked: Asked) -> bool:
 def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:
     if not requests:
         return []
-    found: list[Responses] = backend.draw(requests)
+    responses: list[Responses] = backend.draw(requests)
     n_drawn = sum(len(request.seeds) for request in requests)
     cost.n_drawn += n_drawn
     cost.n_prompts += n_drawn
     cost.n_full_pass_tokens += sum(len(request.seeds) * len(request.prompt.ids) for request in requests)
-    return found
+    return responses
 
 
 def _scored(
@@ -179,10 +191,10 @@ def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
 
 def joined(answers: Sequence[tuple[int, Scores]], requests: Sequence[Request]) -> list[Scores]:
     """Scores of the requests out of those of their pieces, in order."""
-    found: list[list[Scores]] = [[] for _ in requests]
+    by_request: list[list[Scores]] = [[] for _ in requests]
     for number, scores in answers:
-        found[number].append(scores)
-    return [_one(scores, request) for scores, request in zip(found, requests, strict=True)]
+        by_request[number].append(scores)
+    return [_one(scores, request) for scores, request in zip(by_request, requests, strict=True)]
 
 
 def _one(scores: Sequence[Scores], request: Request) -> Scores:
@@ -194,8 +206,8 @@ def _one(scores: Sequence[Scores], request: Request) -> Scores:
         first, *others = arrays
         return np.concatenate([first, *(values[n_repeated:] for values in others)])
 
-    half_widths = [one.half_width for one in scores if one.half_width is not None]
-    return Scores(whole([one.values for one in scores]), half_width=whole(half_widths) if half_widths else None)
+    half_widths = [part.half_width for part in scores if part.half_width is not None]
+    return Scores(whole([part.values for part in scores]), half_width=whole(half_widths) if half_widths else None)
 
 
 def _pieces(request: Request, most_rows: int) -> Iterator[Request]:

@@ -142,8 +142,10 @@ class PlanningBackend:
         self.work.n_tokens += n_tokens
         self.sent += Sent(sum(len(request.seeds) for request in requests), n_tokens)
         return [
-            Responses(np.empty(0), drawn=tuple((next(self._free),) * one.max_new_tokens for _ in one.seeds))
-            for one in requests
+            Responses(
+                np.empty(0), drawn=tuple((next(self._free),) * draw_request.max_new_tokens for _ in draw_request.seeds)
+            )
+            for draw_request in requests
         ]
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
@@ -166,7 +168,14 @@ class PlanningBackend:
             work.n_passes += 1 + -(-(request.n_tokens - n_prompt) // at_once)
             work.n_slices += n_passes
         self.n_tokens_run += work.n_tokens - n_before
-        shape = [(one.directions.n_exact + one.directions.n_probes, len(one.sigmas), 2) for one in requests]
+        shape = [
+            (
+                gradient_request.directions.n_exact + gradient_request.directions.n_probes,
+                len(gradient_request.sigmas),
+                2,
+            )
+            for gradient_request in requests
+        ]
         return [Gradients(np.zeros(numbers), entropy=0.0, log_mass=0.0) for numbers in shape]
 
     def _count_runs(self, chunk: Chunk) -> None:
@@ -185,7 +194,7 @@ class PlanningBackend:
             n_apart = sum(run.apart for run in level)
             full = -(-n_new // self.size.n_pass_tokens) if self.size is not None else len(level)
             work.n_passes += min(full + n_apart, len(level)) if self.sharing == "prefixes" else len(level)
-        self._kept = {_key(run): run for run, wanted in zip(chunk.runs, kept, strict=True) if wanted}
+        self._kept = {_key(run): run for run, is_kept in zip(chunk.runs, kept, strict=True) if is_kept}
 
     def _start(self, run: Run) -> int:
         """Leading tokens that need not be run: the parent's, or those of a sequence that the last round continued."""
@@ -201,7 +210,9 @@ class PlanningBackend:
         return max([run.fork, *(_n_shared(run, kept, most) for kept in self._kept.values())])
 
     def _count_rows(self, chunk: Chunk) -> None:
-        n_rows = sum(len(one.prompts) * len(one.reduction.rows(len(one.response))) for one in chunk.requests)
+        n_rows = sum(
+            len(request.prompts) * len(request.reduction.rows(len(request.response))) for request in chunk.requests
+        )
         self.work.n_rows += n_rows
         if self.size is not None:
             self.work.n_slices += -(-n_rows * self.size.n_vocab // self.size.n_slice_logits)
@@ -235,8 +246,8 @@ class PlanningBackend:
 
     def _n_vocab(self) -> int:
         """Of a vocabulary in which a reduction may rule out all stop tokens."""
-        known = _ANY_VOCAB if self.size is None else self.size.n_vocab
-        return max(known, max(self.tokenizer.stop_ids, default=0) + 2)
+        n_vocab = _ANY_VOCAB if self.size is None else self.size.n_vocab
+        return max(n_vocab, max(self.tokenizer.stop_ids, default=0) + 2)
 
     def _free_tokens(self) -> Iterator[int]:
         # Each is drawn once in a trial: responses part at once, also from those of earlier rounds.

@@ -42,10 +42,10 @@ class Place:
             return cls("query")
         if text == "slot":
             return cls("slot")
-        found = re.fullmatch(r"layer:([0-9]{1,4})", text)
-        if found is None:
+        match = re.fullmatch(r"layer:([0-9]{1,4})", text)
+        if match is None:
             raise UsageError(f"place is '{text}'; it has to be query, slot or layer:N, such as layer:10")
-        return cls("layer", int(found[1]))
+        return cls("layer", int(match[1]))
 
     def check(self, n_layers: int, model: str) -> None:
         if self.kind == "layer" and self.layer >= n_layers:

@@ -137,8 +137,8 @@ class Instrument:
 
     def example(self, id_: str = "one", response: str | None = None) -> Example:
         """A case to try it on; where cases have responses, with one that is given."""
-        made: Example = self._part(self.example_at)(id_, response)
-        return made
+        example: Example = self._part(self.example_at)(id_, response)
+        return example
 
     def _part(self, at: str) -> Any:
         module, _, name = at.partition(":")

@@ -23,9 +23,9 @@ Bounded = tuple[bool, str, int, str]
 def refuse_bad(*found: tuple[bool, str, float, str]) -> None:
     """Refuse the first number that cannot be taken: of each whether it can be, its name, itself, and what was
     expected."""
-    for good, name, given, expected in found:
+    for good, name, number, expected in found:
         if not good:
-            raise UsageError(f"{name} is {given}; it has to be {expected}")
+            raise UsageError(f"{name} is {number}; it has to be {expected}")
 
 
 def bounded(name: str, given: int, least: int, most: int) -> Bounded:
@@ -34,10 +34,10 @@ def bounded(name: str, given: int, least: int, most: int) -> Bounded:
 
 def parse_memory(text: str) -> int:
     """'512MiB', '2GiB' or '1.5 GB' to bytes; refused where it is too little to work with."""
-    found = re.fullmatch(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,3}})?) ?({'|'.join(_UNITS)})", text.strip())
-    if found is None:
+    match = re.fullmatch(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,3}})?) ?({'|'.join(_UNITS)})", text.strip())
+    if match is None:
         raise UsageError(f"memory is '{text}'; give a number with its unit, such as 512MiB or 2GiB")
-    n_bytes = int(float(found[1]) * _UNITS[found[2]])
+    n_bytes = int(float(match[1]) * _UNITS[match[2]])
     if n_bytes < _LEAST_BYTES:
         raise UsageError(f"memory is '{text}'; give at least 64MiB")
     return n_bytes

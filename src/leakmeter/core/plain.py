@@ -49,12 +49,14 @@ def to_plain(value: Any) -> Any:
     """Dictionaries, lists, texts and numbers, as JSON can hold them, of these, of tuples and of dataclasses. An
     infinite number becomes a text (see `INFINITY`), NaN None."""
     if is_dataclass(value) and not isinstance(value, type):
-        told = ((field, getattr(value, field.name)) for field in fields(value))
-        return {field.name: to_plain(one) for field, one in told if one is not None or not field.metadata.get(SELDOM)}
+        pairs = ((field, getattr(value, field.name)) for field in fields(value))
+        return {
+            field.name: to_plain(part) for field, part in pairs if part is not None or not field.metadata.get(SELDOM)
+        }
     if isinstance(value, Mapping):
-        return {name: to_plain(one) for name, one in value.items()}
+        return {name: to_plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain(one) for one in value]
+        return [to_plain(part) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else INFINITY if value > 0 else f"-{INFINITY}"
     return value

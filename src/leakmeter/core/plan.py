@@ -220,7 +220,14 @@ def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
     """The runs that find the states of a place behind contexts, of all requests that need them: a chunk with a request
     for each context of each of these requests, in order; of its prompt the rows from the first token whose vectors vary
     to the last one, and nothing after that is run."""
-    return plan([_states(prompt, one.place.role) for one in requests if one.runs_contexts for prompt in one.contexts])
+    return plan(
+        [
+            _states(prompt, request.place.role)
+            for request in requests
+            if request.runs_contexts
+            for prompt in request.contexts
+        ]
+    )
 
 
 def _states(prompt: Prompt, role: str) -> Request:

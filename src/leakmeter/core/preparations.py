@@ -38,23 +38,23 @@ class Preparations(Sequence[Prepared]):
         """Cases that are in memory already, or are such a sequence."""
         if isinstance(prepared, cls):
             return prepared
-        made = cls(None)
-        for one in prepared:
-            made._add(one)
-            made._held.append(one)
-        return made
+        preparations = cls(None)
+        for prepared_case in prepared:
+            preparations._add(prepared_case)
+            preparations._held.append(prepared_case)
+        return preparations
 
     def append(self, origin: Origin) -> Prepared:
         """Prepare a case; one that cannot be measured so is refused, and is not among the cases then."""
         assert self._backend is not None
         checkpoint()
-        one = origin.prepare(self._backend)
-        n_tokens = sum(len(piece.ids) for piece in one.item.prompt.pieces)
+        prepared = origin.prepare(self._backend)
+        n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces)
         if len(self._held) == len(self.ids) and n_tokens <= self._left:
-            self._held.append(one)
+            self._held.append(prepared)
             self._left -= n_tokens
-        self._add(one)
-        return one
+        self._add(prepared)
+        return prepared
 
     def _add(self, one: Prepared) -> None:
         self.ids.append(one.item.id)

@@ -76,10 +76,10 @@ class Prompt:
 
         The context's own tokens have still seen them: this is no removal, but what is run again is short.
         """
-        made = replace(self, hidden=self._known(names))
+        prompt = replace(self, hidden=self._known(names))
         # Many prompts of one long context differ in this alone: what they have in common is made once.
-        made.__dict__.update(ids=self.ids, positions=self.positions, n_before=self.n_before)
-        return made
+        prompt.__dict__.update(ids=self.ids, positions=self.positions, n_before=self.n_before)
+        return prompt
 
     @cached_property
     def n_before(self) -> int:
@@ -90,16 +90,16 @@ class Prompt:
     @cached_property
     def hidden_tokens(self) -> tuple[tuple[int, int], ...]:
         """Ranges [start, end) of the hidden tokens, in order, none of them next to another."""
-        found: list[tuple[int, int]] = []
+        ranges: list[tuple[int, int]] = []
         start = 0
         for piece in self.pieces:
             end = start + len(piece.ids)
             if piece.name in self.hidden and start < end:
-                if found and found[-1][1] == start:
-                    start = found.pop()[0]
-                found.append((start, end))
+                if ranges and ranges[-1][1] == start:
+                    start = ranges.pop()[0]
+                ranges.append((start, end))
             start = end
-        return tuple(found)
+        return tuple(ranges)
 
     def blank(self, role: str = CONTEXT) -> Prompt:
         """The prompt with everything of a role cut: the frame a stranger could have built."""
@@ -119,8 +119,8 @@ class Prompt:
         return sum(len(p.ids) for p in self.pieces if p.role == role)
 
     def _known(self, names: Iterable[str]) -> frozenset[str]:
-        wanted = frozenset(names)
+        name_set = frozenset(names)
         have = {p.name for p in self.pieces}
-        for name in sorted(wanted - have):
+        for name in sorted(name_set - have):
             raise UnknownNameError("piece", name, have)
-        return wanted
+        return name_set

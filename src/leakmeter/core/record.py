@@ -46,8 +46,8 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Dictionaries, lists, texts and numbers, as JSON has them: an infinite number is the text "Infinity"."""
-        made: dict[str, Any] = to_plain(self)
-        return made
+        plain: dict[str, Any] = to_plain(self)
+        return plain
 
     @classmethod
     def from_dict(cls, value: object) -> Self:
@@ -84,21 +84,24 @@ def frame_of(kind: type[Record], records: Iterable[Record]) -> pd.DataFrame:
     names = [
         name
         for name in scalar_fields(kind)
-        if name not in seldom or any(getattr(one, name) is not None for one in records)
+        if name not in seldom or any(getattr(record, name) is not None for record in records)
     ]
-    return pd.DataFrame([{name: getattr(one, name) for name in names} for one in records], columns=names)
+    return pd.DataFrame([{name: getattr(record, name) for name in names} for record in records], columns=names)
 
 
 def scalar_fields(kind: type[Record]) -> dict[str, type]:
     """Fields of a record that hold one number or text, or None, and which of bool, int, float and str it is."""
     hints = get_type_hints(kind)
-    found = {field.name: _scalar(hints[field.name]) for field in fields(kind)}
-    return {name: of for name, of in found.items() if of is not None}
+    scalars = {field.name: _scalar(hints[field.name]) for field in fields(kind)}
+    return {name: scalar for name, scalar in scalars.items() if scalar is not None}
 
 
 def _scalar(hint: Any) -> type | None:
     """The scalar that a field holds beside None; a choice of words is a text."""
-    kinds = {type(get_args(of)[0]) if get_origin(of) is Literal else of for of in _alternatives(hint)} - {NoneType}
+    kinds = {
+        type(get_args(alternative)[0]) if get_origin(alternative) is Literal else alternative
+        for alternative in _alternatives(hint)
+    } - {NoneType}
     return kinds.pop() if len(kinds) == 1 and kinds <= {*_SCALARS} else None
 
 
@@ -107,19 +110,19 @@ def schema(kind: type[Record], name: str) -> dict[str, Any]:
     it and of all that it holds has to be at hand."""
     from pydantic import TypeAdapter
 
-    made = TypeAdapter(kind).json_schema(mode="serialization")
-    inner = made.get("$defs", {})
+    json_schema = TypeAdapter(kind).json_schema(mode="serialization")
+    inner = json_schema.get("$defs", {})
     for record in {*records_in(kind)}:
-        told = inner.get(record.__name__, made if record is kind else {})
-        said = docstrings(record)
-        for name_, field in told.get("properties", {}).items():
+        definition = inner.get(record.__name__, json_schema if record is kind else {})
+        descriptions = docstrings(record)
+        for name_, field in definition.get("properties", {}).items():
             field.pop("title", None)
-            if name_ in said:
-                field["description"] = said[name_]
+            if name_ in descriptions:
+                field["description"] = descriptions[name_]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"urn:leakmeter:{name}",
-        **made,
+        **json_schema,
     }
 
 
@@ -142,7 +145,7 @@ def records_in(kind: Any) -> Iterator[type]:
 def docstrings(record: type) -> dict[str, str]:
     """Docstring of each field of a dataclass, those of the classes that it derives from too; its source has to be at
     hand."""
-    found: dict[str, str] = {}
+    by_field: dict[str, str] = {}
     for base in reversed(record.__mro__):
         if not is_dataclass(base):
             continue
@@ -150,5 +153,5 @@ def docstrings(record: type) -> dict[str, str]:
         assert isinstance(parsed, ast.ClassDef)
         for field, text in pairwise(parsed.body):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
-                found[field.target.id] = " ".join(ast.literal_eval(text.value).split())
-    return found
+                by_field[field.target.id] = " ".join(ast.literal_eval(text.value).split())
+    return by_field

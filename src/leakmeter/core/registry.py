@@ -30,8 +30,8 @@ def instruments() -> list[str]:
 def instrument(name: str) -> Instrument:
     for point in _others(_INSTRUMENTS):
         if point.name == name:
-            found: Instrument = point.load()
-            return found
+            measure: Instrument = point.load()
+            return measure
     try:
         return _own()[name]
     except KeyError:
@@ -42,8 +42,8 @@ def printed(name: str) -> tuple[Any, str]:
     """The class of what `--json` prints, and the package that ships its schema: of an instrument, or of the doctor."""
     if name == _DOCTOR:
         return importlib.import_module("leakmeter.checkup.result").DoctorResult, "leakmeter.checkup"
-    found = instrument(name)
-    return found.result, found.package
+    measure = instrument(name)
+    return measure.result, measure.package
 
 
 def all_printed() -> list[str]:
@@ -74,7 +74,7 @@ def backend(name: str) -> Any:
 
 @cache
 def _own() -> dict[str, Instrument]:
-    return {one.name: one for one in _within(importlib.import_module(_INSTRUMENTS))}
+    return {measure.name: measure for measure in _within(importlib.import_module(_INSTRUMENTS))}
 
 
 def _within(package: Any) -> Iterator[Instrument]:

@@ -52,8 +52,8 @@ Needs = Literal["targets", "labels", "top", "rows"]
 
 def needs(reduction: Reduction) -> Needs:
     """What a reduction is made of: whole rows, unless it says by `needs` that less will do."""
-    told: Needs = getattr(reduction, "needs", "rows")
-    return told
+    needed: Needs = getattr(reduction, "needs", "rows")
+    return needed
 
 
 def bounded_by_top(reduction: Reduction) -> bool:

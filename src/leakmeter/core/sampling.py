@@ -113,5 +113,7 @@ def _described(value: Any) -> Any:
         parameters = asdict(value)
     else:
         held = getattr(value, "__dict__", {})
-        parameters = {name: one for name, one in held.items() if isinstance(one, bool | int | float | str)}
+        parameters = {
+            name: field_value for name, field_value in held.items() if isinstance(field_value, bool | int | float | str)
+        }
     return [type(value).__module__, type(value).__qualname__, parameters]

@@ -26,15 +26,15 @@ def url_of(path: Path) -> str | None:
     >>> url_of(Path("s3://bucket/team/runs")), url_of(Path("runs"))
     ('s3://bucket/team/runs', None)
     """
-    given = path.as_posix()
-    found = _URL.fullmatch(given)
-    if found is None:
-        if other := _OTHER_URL.match(given):
+    spelled = path.as_posix()
+    match = _URL.fullmatch(spelled)
+    if match is None:
+        if other := _OTHER_URL.match(spelled):
             raise UsageError(
                 f"no runs are kept at {other[1]}:// URLs; give a directory, or an s3://, gs:// or az:// URL"
             )
         return None
-    scheme, rest = found[1].lower(), found["rest"].strip("/")
+    scheme, rest = match[1].lower(), match["rest"].strip("/")
     # What is refused may be a secret, and is not shown.
     if "@" in rest or "?" in rest:
         raise UsageError(

@@ -119,15 +119,15 @@ def make_private(folder: Path, *, named: bool = False) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.name == "nt":
         return
-    found = folder.stat() if named else folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = folder.stat() if named else folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise OSError(errno.ENOTDIR, "it is a link, and another might have laid it there", str(folder))
-    if named and found.st_mode & 0o022:
+    if named and status.st_mode & 0o022:
         raise OSError(
             errno.EPERM, "others can write to that directory; take that from them, or name another", str(folder)
         )
-    if not named and found.st_mode & 0o077:
-        _check_owner(found, folder)
+    if not named and status.st_mode & 0o077:
+        _check_owner(status, folder)
         folder.chmod(0o700)
 
 
@@ -135,13 +135,13 @@ def make_private(folder: Path, *, named: bool = False) -> None:
 def made_for(folder: Path) -> Iterator[None]:
     """Directories that come to be made for one go again where an error leaves nothing in it."""
     above = (*reversed(folder.parents), folder)
-    missing = [one for one in above if not one.exists()]
+    missing = [directory for directory in above if not directory.exists()]
     try:
         yield
     except BaseException:
         with suppress(OSError):
-            for one in reversed(missing):
-                one.rmdir()
+            for directory in reversed(missing):
+                directory.rmdir()
         raise
 
 
@@ -163,11 +163,11 @@ def open_private(path: Path, flags: int) -> int:
     handle = os.open(path, flags, PRIVATE)
     try:
         if os.name != "nt":
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "it is a device or a pipe", str(path))
-            _check_owner(found, path)
-            if found.st_mode & 0o077:
+            _check_owner(status, path)
+            if status.st_mode & 0o077:
                 os.fchmod(handle, PRIVATE)
     except BaseException:
         os.close(handle)
@@ -179,12 +179,12 @@ def check_place(path: Path, what: str, inputs: Iterable[object] = ()) -> None:
     """Refuse to write a file, or files of a directory, over what is read, or into a run; by what a path stands for,
     links and all. Of a directory among `inputs` (see `files_among`) no file is written over."""
     place = _resolved(path)
-    for given in files_among(inputs):
-        other = _resolved(given)
-        if place == other or _is_same(path, given):
-            raise StoreError(f"{what} '{path}' is '{given}', which is read here and would be lost; give another name")
+    for source in files_among(inputs):
+        other = _resolved(source)
+        if place == other or _is_same(path, source):
+            raise StoreError(f"{what} '{path}' is '{source}', which is read here and would be lost; give another name")
         if other in place.parents and place.exists():
-            raise StoreError(f"{what} '{path}' is a file of '{given}', which is read here; give another name")
+            raise StoreError(f"{what} '{path}' is a file of '{source}', which is read here; give another name")
     check_outside_runs(path, what)
 
 
@@ -230,8 +230,8 @@ def files_among(given: object) -> Iterator[Path]:
         for field in fields(given):
             yield from files_among(getattr(given, field.name))
     elif isinstance(given, Iterable) and not isinstance(given, bytes):
-        for one in given:
-            yield from files_among(one)
+        for item in given:
+            yield from files_among(item)
 
 
 def _new_file(path: Path, *, public: bool) -> tuple[int, Path]:

@@ -89,7 +89,7 @@ def cases_of(
     ('Who?', 'Anna sang.')
     """
     logs = list(logs)
-    presets = {one.name: one for one in logs} | formats.FORMATS
+    presets = {log_format.name: log_format for log_format in logs} | formats.FORMATS
     if format is not None and format not in (NATIVE, *presets):
         raise UnknownNameError("format", format, (NATIVE, *presets))
     mapping = mapping_of(map, FIELDS)
@@ -117,19 +117,19 @@ def cases_of(
     references: list[str | None] = []
     seen: dict[str, Row] = {}
     left_out: dict[str, None] = {}
-    made: Iterable[tuple[Row, Made]] = good if preset is None else preset.read(_no_cases(good))
-    for row, given in made:
+    contents: Iterable[tuple[Row, Made]] = good if preset is None else preset.read(_no_cases(good))
+    for row, content in contents:
         try:
-            if isinstance(given, DataError):
-                raise given
-            if isinstance(given, Case):
+            if isinstance(content, DataError):
+                raise content
+            if isinstance(content, Case):
                 if marker is not None:
                     raise DataError(f"{row.where}: --context-from is for texts, and here it is known what is context")
-                case, reference = given, None
+                case, reference = content, None
             else:
                 if preset is None:
-                    given = _known(given, row, bool(mapping), left_out)
-                case, reference = case_of_fields(given, row.number, row.where, marker)
+                    content = _known(content, row, bool(mapping), left_out)
+                case, reference = case_of_fields(content, row.number, row.where, marker)
             if case.id in seen:
                 where = seen[case.id].place or seen[case.id].where
                 raise DataError(f"{row.where}: id '{case.id}' was already used in {where}")
@@ -141,8 +141,8 @@ def cases_of(
         references.append(reference)
     if not cases:
         what = named_file(data, "data file") if isinstance(data, str | Path) else "the data"
-        wanted = "good case" if problems else "case; expected one JSON object a line, or a table or list of records"
-        raise DataError(f"{what} holds no {wanted}" + (f"; the first problem: {problems[0]}" if problems else ""))
+        missing = "good case" if problems else "case; expected one JSON object a line, or a table or list of records"
+        raise DataError(f"{what} holds no {missing}" + (f"; the first problem: {problems[0]}" if problems else ""))
     if preset is not None and all(case.response is None for case in cases):
         notes.append("data: no row has a response")
     if left_out:
@@ -184,7 +184,7 @@ def _preset(
 ) -> formats.Format | None:
     """What the rows are read by, from the first; None where its fields are a case's own."""
     is_named = is_mapped and not _needed(fields)
-    if not is_named and (log := next((one for one in logs if one.fits(fields)), None)) is not None:
+    if not is_named and (log := next((log_format for log_format in logs if log_format.fits(fields)), None)) is not None:
         return log
     if is_named or _is_native(row, fields, marker):
         return None
@@ -251,10 +251,10 @@ def case_of_fields(
     for field in value:
         if field not in FIELDS:
             raise _unknown(field, value, where)
-    said = value.get("messages")
-    if marker is not None and said is None and value.get("query") and "context" not in value:
-        said = [{"role": "user", "content": value["query"]}]
-        value = {name: held for name, held in value.items() if name != "query"} | {"messages": said}
+    chat = value.get("messages")
+    if marker is not None and chat is None and value.get("query") and "context" not in value:
+        chat = [{"role": "user", "content": value["query"]}]
+        value = {name: held for name, held in value.items() if name != "query"} | {"messages": chat}
     if ("context" in value) == ("messages" in value):
         hint = _hint(value) if _needed(value) and len(value) > 1 and "context" not in value else ""
         raise DataError(f"{where}: give either 'context' or 'messages'{hint}")
@@ -285,20 +285,20 @@ def case_of_fields(
 
 
 def _decoding(value: Fields, where: str, response: str | None) -> str | None:
-    given = value.get("decoding")
-    if given is None:
+    decoding = value.get("decoding")
+    if decoding is None:
         return None
-    if given not in DECODINGS:
+    if decoding not in DECODINGS:
         raise DataError(f"{where}: 'decoding' has to be one of {', '.join(DECODINGS)}")
     if response is None:
         raise DataError(f"{where}: 'decoding' says how a response was chosen, and there is no 'response'")
-    return str(given)
+    return str(decoding)
 
 
 def _unpacked(name: str, value: object) -> object:
     """A cell of a table, which may hold a list of documents or of messages as text."""
-    found = parsed_cell(value) if name in ("context", "messages") else value
-    return found if isinstance(found, list) else value
+    cell = parsed_cell(value) if name in ("context", "messages") else value
+    return cell if isinstance(cell, list) else value
 
 
 def _documents(value: object, where: str) -> tuple[Document, ...]:
@@ -311,9 +311,9 @@ def _documents(value: object, where: str) -> tuple[Document, ...]:
         raise DataError(f"{where}: 'context' has to be text or a list of documents")
     out: list[Document] = []
     for number, entry in enumerate(value, 1):
-        said = formats.document_of(entry, number, where)
-        text = checked_text(said["text"], f"context[{number - 1}]", where)
-        out.append(Document(checked_text(said["name"], "name", where), text))
+        document = formats.document_of(entry, number, where)
+        text = checked_text(document["text"], f"context[{number - 1}]", where)
+        out.append(Document(checked_text(document["name"], "name", where), text))
     return tuple(unique_names(out))
 
 
@@ -335,10 +335,10 @@ def logged_case(path: str | Path, response: str | None = None, *, context_from: 
     fields: dict[str, Any] = {"messages": value.get("messages") if isinstance(value, dict) else value}
     if isinstance(value, dict) and formats.FORMATS["openai"].fits(value):
         row = Row(1, "", where, value)
-        found = [made for _, made in formats.FORMATS["openai"].read([(row, value)])]
-        if len(found) > 1:
-            raise DataError(f"{where} has {len(found)} answers; give it with --data, each is a case then")
-        (only,) = found
+        answers = [answer for _, answer in formats.FORMATS["openai"].read([(row, value)])]
+        if len(answers) > 1:
+            raise DataError(f"{where} has {len(answers)} answers; give it with --data, each is a case then")
+        (only,) = answers
         if isinstance(only, DataError):
             raise only
         assert not isinstance(only, Case)
@@ -365,8 +365,8 @@ def case_of(
     marker = context_marker(context_from)
     if messages or (marker is not None and not context):
         turns = plain(messages, "messages") if messages else [{"role": "user", "content": query}]
-        said, response = without_answer(messages_of(turns, "messages"), response, "messages")
-        return Case(id="case", response=response, messages=with_context(said, marker, "messages"))
+        chat_messages, response = without_answer(messages_of(turns, "messages"), response, "messages")
+        return Case(id="case", response=response, messages=with_context(chat_messages, marker, "messages"))
     if marker is not None:
         raise UsageError(
             "context_from says what is context in the query, and there is a context; leave one of them out"
@@ -382,4 +382,4 @@ def _documents_of(context: Any) -> tuple[Document, ...]:
     held = [context] if fields_of(context) is not None else list(context)
     entries = (plain(entry, "context") for entry in held)
     texts = [formats.document_of(entry, number, "context") for number, entry in enumerate(entries, 1)]
-    return tuple(unique_names([Document(str(one["name"]), one["text"]) for one in texts]))  # type: ignore[arg-type]
+    return tuple(unique_names([Document(str(document["name"]), document["text"]) for document in texts]))  # type: ignore[arg-type]

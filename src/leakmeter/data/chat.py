@@ -73,25 +73,27 @@ def _message(value: object) -> object:
     """A message without what is empty, as logs write it; LangChain and LlamaIndex have other fields."""
     if not isinstance(value, Mapping):
         return value
-    given: Any = value
-    if isinstance(given.get("kwargs"), Mapping):
-        given = given["kwargs"]
-    if isinstance(given.get("data"), Mapping) and "type" in given:
-        given = {**given["data"], "type": given["type"]}
-    if "role" not in given and isinstance(given.get("type"), str):
+    fields: Any = value
+    if isinstance(fields.get("kwargs"), Mapping):
+        fields = fields["kwargs"]
+    if isinstance(fields.get("data"), Mapping) and "type" in fields:
+        fields = {**fields["data"], "type": fields["type"]}
+    if "role" not in fields and isinstance(fields.get("type"), str):
         kept = ("content", "name", "tool_calls")
-        role = ROLES.get(given["type"], given["type"])
-        given = {"role": role, **{field: given[field] for field in kept if field in given}}
-    if "content" not in given and isinstance(given.get("blocks"), list):
+        role = ROLES.get(fields["type"], fields["type"])
+        fields = {"role": role, **{field: fields[field] for field in kept if field in fields}}
+    if "content" not in fields and isinstance(fields.get("blocks"), list):
         # LlamaIndex has the kinds of its parts in `block_type`, and calls of tools beside them.
-        blocks = given["blocks"]
-        parts = [{**one, "type": one.get("block_type")} if isinstance(one, Mapping) else one for one in blocks]
-        kept = given.get("additional_kwargs")
+        blocks = fields["blocks"]
+        parts = [
+            {**block, "type": block.get("block_type")} if isinstance(block, Mapping) else block for block in blocks
+        ]
+        kept = fields.get("additional_kwargs")
         calls = kept.get("tool_calls") if isinstance(kept, Mapping) else None
-        given = {"role": given.get("role"), "content": parts, "tool_calls": calls}
+        fields = {"role": fields.get("role"), "content": parts, "tool_calls": calls}
     # An identifier of the call that a tool answers is no part of what is said.
-    said = {key: held for key, held in given.items() if held not in (None, [], {}) and key != "tool_call_id"}
-    return {**said, **({"content": given["content"]} if "content" in given else {})}
+    filled_fields = {key: held for key, held in fields.items() if held not in (None, [], {}) and key != "tool_call_id"}
+    return {**filled_fields, **({"content": fields["content"]} if "content" in fields else {})}
 
 
 def _parts(value: object, name: str, where: str) -> tuple[Document, ...]:
@@ -198,8 +200,11 @@ class ContextPattern:
         try:
             for match in self.compiled.finditer(text, timeout=pattern.SECONDS_AT_MOST):
                 start, end = match.span(self._group)
-                said = text[max(start, 0) : max(end, 0)]
-                start, end = start + len(said) - len(said.lstrip()), end - len(said) + len(said.rstrip())
+                group_text = text[max(start, 0) : max(end, 0)]
+                start, end = (
+                    start + len(group_text) - len(group_text.lstrip()),
+                    end - len(group_text) + len(group_text.rstrip()),
+                )
                 if cursor <= start < end:
                     yield start, end
                     cursor = end

@@ -106,22 +106,22 @@ def listed(value: Any) -> Any:
 def strings(value: Any, *, most: int = 10_000) -> Counter[str]:
     """The texts within what a program returned, without white space around them, and how often each stands there;
     `most` values are looked at."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     todo = [value]
     while todo and most:
         most -= 1
-        one = todo.pop()
-        if isinstance(one, str):
-            found[one.strip()] += 1
-        elif isinstance(one, Mapping):
-            todo += one.values()
-        elif isinstance(one, list | tuple):
-            todo += one
-        elif one is not None:
+        part = todo.pop()
+        if isinstance(part, str):
+            counts[part.strip()] += 1
+        elif isinstance(part, Mapping):
+            todo += part.values()
+        elif isinstance(part, list | tuple):
+            todo += part
+        elif part is not None:
             # A message's text stands in it several times.
-            todo.append(next((held for name in _SAID if (held := getattr(one, name, None)) is not None), None))
-    del found[""]
-    return found
+            todo.append(next((held for name in _SAID if (held := getattr(part, name, None)) is not None), None))
+    del counts[""]
+    return counts
 
 
 _SAID: Final = ("content", "text", "response", "message", "messages", "update")
@@ -144,20 +144,20 @@ def _message(message: Any, number: int) -> Fields:
     role = _plain(get("role")) or _plain(get("type"))
     if not isinstance(role, str):
         raise UsageError(f"message {number} has no role")
-    parts = next((found for name in ("content", "parts", "blocks") if (found := get(name)) is not None), "")
+    parts = next((field_value for name in ("content", "parts", "blocks") if (field_value := get(name)) is not None), "")
     # Of LlamaIndex, `content` is the text alone, and leaves other parts out.
     blocks = get("blocks")
     content, calls = content_of(blocks if isinstance(blocks, list) and blocks else parts)
-    made: Fields = {"role": ROLES.get(role, role.lower()), "content": content}
+    fields: Fields = {"role": ROLES.get(role, role.lower()), "content": content}
     for name in ("name", "tool_call_id"):
         if isinstance(held := get(name), str) and held:
-            made[name] = held
+            fields[name] = held
     extra = get("additional_kwargs")
     held = get("tool_calls") or (extra.get("tool_calls") if isinstance(extra, Mapping) else None)
     calls += [_tool_call(call) for call in held or () if not isinstance(held, str)]
     if calls:
-        made["tool_calls"] = calls
-    return made
+        fields["tool_calls"] = calls
+    return fields
 
 
 def getter(value: Any) -> Callable[[str], Any]:
@@ -202,7 +202,7 @@ def _tool_call(call: Any) -> Fields:
     get = getter(call)
     for shell in ("tool_call", "function"):
         get = get if (inner := get(shell)) is None else getter(inner)
-    arguments = next((found for name in _ARGUMENTS if (found := get(name)) is not None), "")
+    arguments = next((field_value for name in _ARGUMENTS if (field_value := get(name)) is not None), "")
     return {"name": name_of(get("name") or get("tool_name")) or "", "arguments": as_text(arguments)}
 
 
@@ -218,9 +218,9 @@ def choice_of(content: Any, *, calls: object = None, has_reasoned: object = Fals
     """One answer of a model's call: `answer`, a text or a list of parts, empty where tools are called; `hidden_calls`,
     1 where it reasoned out of sight; and the fields. `calls` and `has_reasoned` are for what stands beside the
     content."""
-    said, called = content_of(content)
-    kinds = set() if isinstance(said, str) else {part["type"] for part in said}
-    text = said if isinstance(said, str) else "".join(part["text"] for part in said if part["type"] == "text")
+    answer, called = content_of(content)
+    kinds = set() if isinstance(answer, str) else {part["type"] for part in answer}
+    text = answer if isinstance(answer, str) else "".join(part["text"] for part in answer if part["type"] == "text")
     has_reasoned = bool(has_reasoned) or not kinds.isdisjoint(REASONING)
     return {"answer": "" if calls or called else text, "hidden_calls": int(has_reasoned), **fields}
 
@@ -234,12 +234,12 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
     if isinstance(documents, str) or not isinstance(documents, Iterable):
         raise UsageError("'documents' is no list of documents, nor texts by id")
     pairs = documents.items() if isinstance(documents, Mapping) else map(_named_document, documents)
-    made: dict[tuple[str | None, str | None], None] = {}
+    distinct: dict[tuple[str | None, str | None], None] = {}
     for id_, text in pairs:
         if not isinstance(text, str | None):
             raise UsageError("'documents' holds something that is no text")
-        made[name_of(id_), text] = None
-    return tuple({"id": id_, "text": text} for id_, text in made)
+        distinct[name_of(id_), text] = None
+    return tuple({"id": id_, "text": text} for id_, text in distinct)
 
 
 def _nothing(_: str) -> Any:
@@ -271,7 +271,11 @@ def _document(value: Any) -> tuple[Any, Any, Callable[[str], Any]]:
     metadata = listed(get("metadata"))
     described = metadata.get if isinstance(metadata, Mapping) else _nothing
     ids = (held for look in (get, described) for name in IDS if (held := look(name)) not in (None, "", [], {}))
-    return next((one for one in ids if not callable(one)), None), text, lambda name: described(name) or get(name)
+    return (
+        next((candidate for candidate in ids if not callable(candidate)), None),
+        text,
+        lambda name: described(name) or get(name),
+    )
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -282,31 +286,31 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(settings: Iterable[Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    for one in map(listed, settings):
-        if isinstance(one, Mapping):
+    for options in map(listed, settings):
+        if isinstance(options, Mapping):
             if depth < _DEEPEST:
-                yield from _flat(map(one.get, _NESTED), depth + 1)
-            yield from ((str(name), _plain(value)) for name, value in one.items() if value is not None)
+                yield from _flat(map(options.get, _NESTED), depth + 1)
+            yield from ((str(name), _plain(value)) for name, value in options.items() if value is not None)
 
 
 def sampling_of(*settings: Any) -> Fields:
     """What is known of how an answer was drawn, under the names in `SAMPLING`: numbers; `logit_bias` and `constrained`
     where tokens were favoured, or held to a form, or the best of several draws was chosen. Settings are mappings, as a
     library calls its model with, or JSON of them; the last one counts, and anything else is passed over."""
-    given = dict(_flat(settings))
-    made: Fields = {}
+    options = dict(_flat(settings))
+    sampling: Fields = {}
     for name, aliases in SAMPLING.items():
-        values = (_setting(name, given.get(alias)) for alias in aliases)
-        if (value := next((one for one in values if one is not None), None)) is not None:
-            made[name] = value
-    if any(listed(given.get(name)) for name in _BIASED):
-        made["logit_bias"] = True
-    n_drawn, n_told = _setting("best_of", given.get("best_of")), _setting("n", given.get("n"))
+        values = (_setting(name, options.get(alias)) for alias in aliases)
+        if (value := next((candidate for candidate in values if candidate is not None), None)) is not None:
+            sampling[name] = value
+    if any(listed(options.get(name)) for name in _BIASED):
+        sampling["logit_bias"] = True
+    n_drawn, n_told = _setting("best_of", options.get("best_of")), _setting("n", options.get("n"))
     if (n_drawn or 1) > (n_told or 1) or any(
-        given.get(name) and not _is_free(listed(given[name])) for name in _CONSTRAINED
+        options.get(name) and not _is_free(listed(options[name])) for name in _CONSTRAINED
     ):
-        made["constrained"] = True
-    return made
+        sampling["constrained"] = True
+    return sampling
 
 
 def _setting(name: str, value: Any) -> Any:
@@ -346,12 +350,12 @@ def settings_of(model: Any) -> Fields:
 
 def model_of(*settings: Any) -> str | None:
     """The model's name among settings; the last one counts."""
-    given = dict(_flat(settings))
-    return next((name for key in _MODEL if isinstance(name := given.get(key), str) and name), None)
+    options = dict(_flat(settings))
+    return next((name for key in _MODEL if isinstance(name := options.get(key), str) and name), None)
 
 
 def tools_of(*settings: Any) -> int:
     """How many tools were described to a model beside its messages."""
-    given = dict(_flat(settings))
-    held = [listed(given[name]) for name in ("tools", "functions", "llm.tools") if given.get(name)]
-    return max((len(one) for one in held if isinstance(one, list | tuple)), default=0)
+    options = dict(_flat(settings))
+    held = [listed(options[name]) for name in ("tools", "functions", "llm.tools") if options.get(name)]
+    return max((len(tools) for tools in held if isinstance(tools, list | tuple)), default=0)

@@ -58,22 +58,22 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
 
 def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
     """Requests and answers of chat completions, in one record, or in two of a batch with one `custom_id`."""
-    found: dict[object, tuple[Row, dict[str, Any]]] = {}
+    exchanges: dict[object, tuple[Row, dict[str, Any]]] = {}
     for row, fields in rows:
         key = fields.get("custom_id")
         # What is not part of a batch stands alone.
         id_ = key if isinstance(key, str) else (row.source, row.number)
-        known = found.get(id_)
+        earlier = exchanges.get(id_)
         parts = _exchange(fields)
-        if known is None:
-            found[id_] = row, parts
-        elif any(parts[name] is not None and known[1][name] is not None for name in ("messages", "choices")):
-            found[row.source, row.number] = row, parts
+        if earlier is None:
+            exchanges[id_] = row, parts
+        elif any(parts[name] is not None and earlier[1][name] is not None for name in ("messages", "choices")):
+            exchanges[row.source, row.number] = row, parts
         else:
-            both = {name: known[1][name] if known[1][name] is not None else parts[name] for name in parts}
+            both = {name: earlier[1][name] if earlier[1][name] is not None else parts[name] for name in parts}
             # A case stands where its request does.
-            found[id_] = (row if parts["messages"] is not None else known[0]), both
-    for row, parts in found.values():
+            exchanges[id_] = (row if parts["messages"] is not None else earlier[0]), both
+    for row, parts in exchanges.values():
         yield from _completions(row, parts)
 
 
@@ -114,10 +114,10 @@ def _completions(row: Row, parts: Mapping[str, Any]) -> Iterator[tuple[Row, Fiel
                 ),
             )
         return
-    said: dict[str, Any] = {"messages": messages}
-    said |= {name: parts[name] for name in ("id", "reference") if parts[name] is not None}
+    fields: dict[str, Any] = {"messages": messages}
+    fields |= {name: parts[name] for name in ("id", "reference") if parts[name] is not None}
     if choices is None:
-        yield row, said
+        yield row, fields
         return
     if not isinstance(choices, list) or not choices:
         yield row, DataError(f"{where}: 'choices' has to be a list of one answer or more")
@@ -131,8 +131,8 @@ def _completions(row: Row, parts: Mapping[str, Any]) -> Iterator[tuple[Row, Fiel
                 DataError(f"{where}: choice {number} has no text, as where a tool is called; only text is measured"),
             )
             continue
-        id_ = said.get("id", row.number)
-        yield row, said | {"response": text} | ({} if number == 1 else {"id": f"{id_} (choice {number})"})
+        id_ = fields.get("id", row.number)
+        yield row, fields | {"response": text} | ({} if number == 1 else {"id": f"{id_} (choice {number})"})
 
 
 def _fits_openai(fields: Fields) -> bool:
@@ -169,28 +169,28 @@ def _renamed(
 
 def _first(fields: Fields, *names: str) -> Any:
     """The first of these fields that says something; an empty text, which a case refuses, where none does."""
-    found = [fields[name] for name in names if fields.get(name) is not None]
-    return next((value for value in found if value != ""), found[0] if found else None)
+    values = [fields[name] for name in names if fields.get(name) is not None]
+    return next((value for value in values if value != ""), values[0] if values else None)
 
 
 def _texts(value: object) -> object:
     """A list, as a table may hold it; a text alone stays one."""
-    found = parsed_cell(value)
-    return found if isinstance(found, list) else value
+    parsed = parsed_cell(value)
+    return parsed if isinstance(parsed, list) else value
 
 
 def _ragas(fields: Fields, where: str) -> Iterable[Fields]:
-    asked = parsed_cell(_first(fields, "user_input", "question"))
+    question = parsed_cell(_first(fields, "user_input", "question"))
     references = _texts(_first(fields, "reference", "ground_truth", "ground_truths"))
     reference = references[0] if isinstance(references, list) and references else references
     rest = {"id": fields.get("id"), "reference": reference or None}
-    if isinstance(asked, list):
-        yield {**rest, "messages": asked}
+    if isinstance(question, list):
+        yield {**rest, "messages": question}
         return
     context = _texts(_first(fields, "retrieved_contexts", "contexts"))
     if context is None:
         raise DataError(f"{where}: there is no 'retrieved_contexts', whose influence would be measured")
-    yield {**rest, "query": asked, "context": context, "response": _first(fields, "response", "answer")}
+    yield {**rest, "query": question, "context": context, "response": _first(fields, "response", "answer")}
 
 
 def _retrieved(fields: Fields, where: str) -> Iterable[Fields]:
@@ -232,17 +232,17 @@ def _squad(fields: Fields, where: str) -> Iterable[Fields]:
         raise DataError(f"{where}: 'paragraphs' has to be a list")
     title = fields.get("title")
     for i, paragraph in enumerate(paragraphs, 1):
-        asked = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
-        if not isinstance(asked, list) or not all(isinstance(one, Mapping) for one in asked):
+        questions = paragraph.get("qas") if isinstance(paragraph, Mapping) else None
+        if not isinstance(questions, list) or not all(isinstance(question, Mapping) for question in questions):
             raise DataError(f"{where}, paragraph {i}: expected 'context' and a list 'qas' of questions")
-        for j, one in enumerate(asked, 1):
-            answers = parsed_cell(one.get("answers"))
+        for j, question in enumerate(questions, 1):
+            answers = parsed_cell(question.get("answers"))
             texts: Any = answers.get("text") if isinstance(answers, Mapping) else answers
             first = texts[0] if isinstance(texts, list) and texts else None
             text = paragraph.get("context")
             yield {
-                "id": one.get("id"),
-                "query": one.get("question"),
+                "id": question.get("id"),
+                "query": question.get("question"),
                 "context": [{"name": title, "text": text}] if isinstance(title, str) and is_name(title) else text,
                 "reference": first.get("text") if isinstance(first, Mapping) else first,
                 "place": f", paragraph {i}, question {j}" if "paragraphs" in fields else "",

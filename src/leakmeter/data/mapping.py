@@ -82,9 +82,9 @@ def renamed(names: Collection[str], wanted: Mapping[str, Sequence[str]]) -> dict
     out: dict[str, str] = {}
     for field, aliases in wanted.items():
         if field not in names:
-            found = next((spelled[key] for key in map(_letters, (field, *aliases)) if key in spelled), None)
-            if found is not None and found not in wanted:
-                out[field] = found
+            spelling = next((spelled[key] for key in map(_letters, (field, *aliases)) if key in spelled), None)
+            if spelling is not None and spelling not in wanted:
+                out[field] = spelling
     return out
 
 
@@ -92,8 +92,8 @@ def nearest(name: str, known: Collection[str], *, at_least: float = 60.0) -> str
     """The known name that is spelled most alike, if one is near: `at_least` is a share of letters, in per cent."""
     from rapidfuzz import fuzz, process
 
-    found = process.extractOne(name, known, scorer=fuzz.ratio, processor=_letters, score_cutoff=at_least)
-    return None if found is None else str(found[0])
+    best = process.extractOne(name, known, scorer=fuzz.ratio, processor=_letters, score_cutoff=at_least)
+    return None if best is None else str(best[0])
 
 
 def suggested(names: Collection[str], missing: Iterable[str], wanted: Mapping[str, Sequence[str]]) -> str | None:
@@ -102,11 +102,11 @@ def suggested(names: Collection[str], missing: Iterable[str], wanted: Mapping[st
     pairs: list[str] = []
     for field in missing:
         spellings = (field, *wanted.get(field, ()))
-        found = renamed(free, {field: spellings}).get(field)
-        found = found or next((near for word in spellings if (near := _suggestion(word, free)) is not None), None)
-        if found is not None:
-            free.remove(found)
-            pairs.append(f"{field}={found}")
+        column = renamed(free, {field: spellings}).get(field)
+        column = column or next((near for word in spellings if (near := _suggestion(word, free)) is not None), None)
+        if column is not None:
+            free.remove(column)
+            pairs.append(f"{field}={column}")
     return f"--map {','.join(pairs)}" if pairs else None
 
 
@@ -120,11 +120,11 @@ def _suggestion(word: str, names: Collection[str]) -> str | None:
 
 def listed(names: Iterable[object]) -> str:
     """Names of fields for an error; those of a table without a heading are texts, which are not repeated."""
-    given = [str(name) for name in names]
-    if not all(map(is_name, given)):
+    shown = [str(name) for name in names]
+    if not all(map(is_name, shown)):
         return "names that are texts, as where a table does not begin with a heading"
-    more = f" and {len(given) - _MOST_LISTED} more" if len(given) > _MOST_LISTED else ""
-    return (", ".join(f"'{name}'" for name in given[:_MOST_LISTED]) or "nothing") + more
+    more = f" and {len(shown) - _MOST_LISTED} more" if len(shown) > _MOST_LISTED else ""
+    return (", ".join(f"'{name}'" for name in shown[:_MOST_LISTED]) or "nothing") + more
 
 
 def is_name(text: str) -> bool:
@@ -142,11 +142,11 @@ def parsed_cell(value: object) -> object:
             with warnings.catch_warnings():
                 # A text may have what looks like an escape sequence and is none.
                 warnings.simplefilter("ignore")
-                found = parse(value)
+                parsed = parse(value)
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
             continue
-        if isinstance(found, list | dict):
-            return found
+        if isinstance(parsed, list | dict):
+            return parsed
     return value
 
 
@@ -174,8 +174,8 @@ def _follow(value: Any, steps: Sequence[str | int | None], path: str, where: str
             if not isinstance(value, list):
                 raise DataError(f"{where}: --map {path}: what stands before '[]' is no list")
             rest = steps[number + 1 :]
-            found = [_follow(one, rest, path, where) for one in value]
-            return [one for inner in found for one in inner] if None in rest else found
+            results = [_follow(element, rest, path, where) for element in value]
+            return [element for inner in results for element in inner] if None in rest else results
         if isinstance(step, int):
             if not isinstance(value, list) or not -len(value) <= step < len(value):
                 raise DataError(f"{where}: --map {path}: there is no list with an element [{step}]")

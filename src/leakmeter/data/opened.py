@@ -60,9 +60,9 @@ class Opened(io.BufferedIOBase):
         return held or self._read(size)
 
     def _read(self, size: int) -> bytes:
-        wanted = min(size, self._most + 1 - self.n_bytes)
+        limit = min(size, self._most + 1 - self.n_bytes)
         try:
-            out: bytes = self._inner.read(wanted)
+            out: bytes = self._inner.read(limit)
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise DataError(f"{self._where} cannot be unpacked: {error}; is it cut short or damaged?") from None
         self.n_bytes += len(out)

@@ -48,7 +48,9 @@ def fields_of(value: Any) -> Mapping[Any, Any] | None:
         # Before the dataclass's or the model's own fields: a node keeps its text in another place in each version.
         if isinstance(getattr(value, text, None), str) and hasattr(value, "metadata"):
             held = {text: getattr(value, text)}
-            return held | {name: found for name in _METADATA if (found := getattr(value, name, None)) is not None}
+            return held | {
+                name: metadata_value for name in _METADATA if (metadata_value := getattr(value, name, None)) is not None
+            }
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

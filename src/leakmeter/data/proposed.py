@@ -47,8 +47,8 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> di
             free = [place for place in places if fits(place.value) and place.path not in out.values()]
             # The first of a list of documents is not the context.
             free = [place for place in free if role != "context" or "[0]" not in place.path]
-            found = _named(free, (role, *aliases[role])) or (_only_list(free) if role == "context" else None)
-            out |= {} if found is None else {role: found.path}
+            best_place = _named(free, (role, *aliases[role])) or (_only_list(free) if role == "context" else None)
+            out |= {} if best_place is None else {role: best_place.path}
     if "messages" not in out and not {"query", "context"} <= out.keys():
         chat = _named([place for place in places if _is_chat(place.value)], aliases["messages"])
         out |= {} if chat is None else {"messages": chat.path}
@@ -79,25 +79,27 @@ def _places(value: Any, path: str, name: str, depth: int) -> Iterator[_Place]:
             if is_name(key) and not set(key) & set(".[],=") and key == key.strip():
                 says = not name or key not in _SAYING_NOTHING
                 yield from _places(held, f"{path}.{key}" if path else key, key if says else name, depth + 1)
-    elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+    elif isinstance(value, list) and value and all(isinstance(record, Mapping) for record in value):
         if len(value) == 1:
             yield from _places(value[0], f"{path}[0]", name, depth + 1)
         elif not _is_list(value):
             texts = [
-                key for key in value[0] if all(isinstance(one.get(key), str) for one in value) and _is_of_text(key)
+                key
+                for key in value[0]
+                if all(isinstance(record.get(key), str) for record in value) and _is_of_text(key)
             ]
             if len(texts) == 1:
-                yield _Place(f"{path}[].{texts[0]}", name, [one[texts[0]] for one in value])
+                yield _Place(f"{path}[].{texts[0]}", name, [record[texts[0]] for record in value])
 
 
 def _named(places: Sequence[_Place], names: Sequence[str]) -> _Place | None:
     """The place of one of these names: as it is written, as words of a longer name, or misspelled."""
-    wanted = [_words(name) for name in names]
-    for words in wanted:
+    word_lists = [_words(name) for name in names]
+    for words in word_lists:
         if exact := [place for place in places if _words(place.name) == words]:
             return exact[0]
     telling = [place for place in places if _is_of_text(place.name)]
-    for words in wanted:
+    for words in word_lists:
         if within := [place for place in telling if set(words) <= set(_words(place.name))]:
             return min(within, key=lambda place: len(_words(place.name)))
     for place in telling:
@@ -130,10 +132,14 @@ def _is_list(value: object) -> bool:
     if not isinstance(value, list) or not value:
         return False
     try:
-        return not _is_chat(value) and all(_is_text(document_of(one, 1, "")["text"]) for one in value)
+        return not _is_chat(value) and all(_is_text(document_of(entry, 1, "")["text"]) for entry in value)
     except DataError:
         return False
 
 
 def _is_chat(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) and "role" in one for one in value)
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(message, Mapping) and "role" in message for message in value)
+    )

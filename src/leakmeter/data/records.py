@@ -56,11 +56,11 @@ def records_of_hub(name: str, repository: str, subset: str, split: str) -> Seque
         # The library tries for half a minute to reach a hub that is not there; this asks once.
         if os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("0", "FALSE", "NO", "OFF", ""):
             HfApi().dataset_info(repository, timeout=_HUB_SECONDS)
-        found: Sequence[Fields] = datasets.load_dataset(repository, subset, split=split)
+        records: Sequence[Fields] = datasets.load_dataset(repository, subset, split=split)
     except failures as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise DataError(f"'{name}' could not be fetched from the hub ({lines[0][:120]}); {instead}") from None
-    return found
+    return records
 
 
 def text_of(fields: Fields, names: Sequence[str], where: str) -> str:

@@ -111,9 +111,9 @@ def read_rows(
     Raises:
         DataError: the source cannot be read. What is wrong with a single row is raised by `Row.fields`.
     """
-    given = dict(mapping or {})
+    paths = dict(mapping or {})
     columns: list[str] | None = None
-    names = given
+    names = paths
     for count, row in enumerate(_rows(source, kind, keys_are_ids, what), 1):
         if count > _MOST_ROWS:
             raise DataError(
@@ -121,8 +121,8 @@ def read_rows(
             )
         if fields and row.problem is None and (held := fields_of(row.given)) is not None and list(held) != columns:
             columns = list(held)
-            taken = set(given.values())
-            names = renamed([name for name in map(str, columns) if name not in taken] + [*given], fields) | given
+            taken = set(paths.values())
+            names = renamed([name for name in map(str, columns) if name not in taken] + [*paths], fields) | paths
         yield replace(row, mapping=names or None, text_field=text_field)
 
 
@@ -175,14 +175,21 @@ def _is_dataset(data: Any) -> bool:
 def with_class_names(data: Any) -> Any:
     """Records of a data set of the `datasets` library, with names in the place of numbers of classes; anything else
     comes back as it is."""
-    classes = {name: of for name, of in (getattr(data, "features", None) or {}).items() if hasattr(of, "int2str")}
+    classes = {
+        name: feature
+        for name, feature in (getattr(data, "features", None) or {}).items()
+        if hasattr(feature, "int2str")
+    }
     if not (_is_dataset(data) and classes):
         return data
     # A number below 0 says that there is no label.
     return [
         {
             **record,
-            **{name: None if (n := record[name]) is None or n < 0 else of.int2str(n) for name, of in classes.items()},
+            **{
+                name: None if (n := record[name]) is None or n < 0 else feature.int2str(n)
+                for name, feature in classes.items()
+            },
         }
         for record in data.with_format(None)
     ]
@@ -291,7 +298,7 @@ def _is_object(line: str) -> bool:
 def _records(value: Mapping[Any, Any], keys_are_ids: bool) -> list[Any]:
     """The records that one object holds: a list of them, columns, records by id; or itself alone."""
     for name in () if _OF_A_CASE & value.keys() else _HOLDERS:
-        if isinstance(held := value.get(name), list) and held and all(fields_of(one) is not None for one in held):
+        if isinstance(held := value.get(name), list) and held and all(fields_of(entry) is not None for entry in held):
             return held
     columns = list(value.values())
     if len(columns) > 1 and all(isinstance(column, list) for column in columns):

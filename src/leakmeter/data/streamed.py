@@ -93,9 +93,9 @@ def _of_bytes(opened: _Bytes, what: str, name: str, start: int, on_bytes: Callab
         stripped = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
         if not stripped:
             continue
-        given = _parsed(stripped)
-        if isinstance(given, dict):
-            yield Streamed(where, given, end=end)
+        parsed = _parsed(stripped)
+        if isinstance(parsed, dict):
+            yield Streamed(where, parsed, end=end)
         else:
             # A line that is still being written is to be read again.
             yield Streamed(where, None, "malformed", end if is_finished else end - len(line))
@@ -142,10 +142,10 @@ def _whole(first: bytes, opened: _Bytes, what: str, name: str, on_bytes: Callabl
     if not isinstance(value, list | dict):
         raise DataError(f"{what} is neither JSON lines nor a JSON list of records")
     records = value if isinstance(value, list) else [value]
-    for number, one in enumerate(records, 1):
+    for number, record in enumerate(records, 1):
         # Reading cannot go on within the value.
         where, end = f"{name}, record {number}", n_bytes if number == len(records) else 0
-        yield Streamed(where, one, end=end) if isinstance(one, dict) else Streamed(where, None, "malformed", end)
+        yield Streamed(where, record, end=end) if isinstance(record, dict) else Streamed(where, None, "malformed", end)
 
 
 def _parsed(line: bytes) -> Any:

@@ -301,10 +301,10 @@ def _item(
 ) -> ContextItem:
     swaps: Mapping[str, Prompt] = {}
     if settings.swap:
-        made = personal.swapped(
+        swapped = personal.swapped(
             layout, covers, region=settings.region, seed=settings.swap_seed, case_id=case_id, spare=spare
         )
-        covers, swaps = list(made.covers), made.prompts
+        covers, swaps = list(swapped.covers), swapped.prompts
     # Of a context that is removed as a whole nothing is said elsewhere.
     values = spans.of_values(layout) if settings.group or len(covers) > 1 else []
     repeated = spans.repeated_in(layout, covers, values)
@@ -338,7 +338,7 @@ def _item(
 def _named_apart(new: Sequence[Cover], covers: Sequence[Cover]) -> list[Cover]:
     """Covers under names that no other has."""
     taken = {cover.name for cover in covers}
-    return [replace(one, name=f"{one.name} ({one.kind})") if one.name in taken else one for one in new]
+    return [replace(added, name=f"{added.name} ({added.kind})") if added.name in taken else added for added in new]
 
 
 def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[str, ...]) -> Span:

@@ -20,10 +20,10 @@ def entity_fields(span: Mapping[str, Any], series: Series, context: str, respons
     """
     entity = span.get("entity")
     swapped = series.get((0, "swapped", span["name"]))
-    said = dict.fromkeys(context[start:end] for start, end in span["ranges"])
+    forms = dict.fromkeys(context[start:end] for start, end in span["ranges"])
     return {
         # Of a value said ten times, one form is enough.
-        **({"text": " … ".join(said)} if entity else {}),
+        **({"text": " … ".join(forms)} if entity else {}),
         "entity_type": entity and entity["type"],
         "entity_value": entity and entity["value"],
         "repeated": entity and repeated(entity["type"], entity["value"], entity["text"], response),

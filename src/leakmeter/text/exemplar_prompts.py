@@ -47,20 +47,20 @@ class Writer:
         opens = not self._task.instruction
         for number in numbers:
             parts = self._exemplars[number - 1]
-            stretches += (Stretch(f"e{number}", CONTEXT, text, one.is_template) for one, text in _after(parts, opens))
+            stretches += (Stretch(f"e{number}", CONTEXT, text, part.is_template) for part, text in _after(parts, opens))
             opens = False
-        asked = segments(self._task, texts)
-        names = ["query" if segment.role == QUERY else "heading" for segment in asked[:-1]] + ["answer"]
+        query_segments = segments(self._task, texts)
+        names = ["query" if segment.role == QUERY else "heading" for segment in query_segments[:-1]] + ["answer"]
         stretches += (
-            Stretch(name, one.role, text, one.is_template)
-            for name, (one, text) in zip(names, _after(asked, opens), strict=True)
+            Stretch(name, part.role, text, part.is_template)
+            for name, (part, text) in zip(names, _after(query_segments, opens), strict=True)
         )
         return prompt_of(stretches, self._tokenizer, chat=self._chat)
 
     def prompt_around(self, piece: Piece, texts: tuple[str, ...]) -> Prompt:
         """The prompt without exemplars, and a piece where they would begin."""
         bare = self.prompt((), texts)
-        at = next(i for i, one in enumerate(bare.pieces) if one.name not in (START, "opening"))
+        at = next(i for i, bare_piece in enumerate(bare.pieces) if bare_piece.name not in (START, "opening"))
         return bare.with_inserted(at, piece)
 
     def text(self, number: int) -> str:
@@ -75,7 +75,7 @@ class Writer:
 
 def _after(parts: Sequence[Segment], opens: bool) -> list[tuple[Segment, str]]:
     """Segments of an exemplar or query with their texts; unless it opens the text, a blank line stands before it."""
-    return [(one, one.text if i or opens else SEPARATOR + one.text) for i, one in enumerate(parts)]
+    return [(part, part.text if i or opens else SEPARATOR + part.text) for i, part in enumerate(parts)]
 
 
 def segments(task: Task, texts: Sequence[str], label: str | None = None) -> tuple[Segment, ...]:
@@ -127,6 +127,6 @@ def _repeats(exemplars: Sequence[Example]) -> list[list[int]]:
         {bisect_right(starts, start) - 1 for start, _ in value.mentions}
         for value in repeats.find(SEPARATOR.join(texts))
     ]
-    said = [example.compared for example in exemplars]
-    groups += [{i for i, other in enumerate(said) if other == one} for one in dict.fromkeys(said)]
+    compared = [example.compared for example in exemplars]
+    groups += [{i for i, other in enumerate(compared) if other == distinct} for distinct in dict.fromkeys(compared)]
     return [sorted({i for group in groups if n in group for i in group} - {n}) for n in range(len(texts))]

@@ -44,19 +44,19 @@ def prompt_of(stretches: Iterable[Stretch], tokenizer: Tokenizer, *, chat: bool 
     ids = _together(written, tokenizer)
     opens = bool(written) and written[0].is_template
     # A chat template writes them itself, or its servers leave them out.
-    known = (opens and ids[0][: len(start)] == start) or chat
-    pieces = [] if known or not start else [_piece(START, FRAME, start)]
+    has_start = (opens and ids[0][: len(start)] == start) or chat
+    pieces = [] if has_start or not start else [_piece(START, FRAME, start)]
     for (name, role), same in groupby(zip(written, ids, strict=True), key=lambda pair: (pair[0].name, pair[0].role)):
-        told = tuple(token for _, part in same for token in part)
-        if told:
-            pieces.append(_piece(name, role, told))
+        piece_ids = tuple(token for _, part in same for token in part)
+        if piece_ids:
+            pieces.append(_piece(name, role, piece_ids))
     return Prompt(tuple(pieces))
 
 
 def owners(text: str, offsets: Sequence[tuple[int, int]], starts: Sequence[int]) -> npt.NDArray[np.int64]:
     """Of each token the number of the stretch it belongs to, never decreasing; no stretch is empty."""
-    found = np.searchsorted(np.asarray(starts), first_characters(text, offsets), side="right") - 1
-    return np.maximum.accumulate(found.astype(np.int64))
+    numbers = np.searchsorted(np.asarray(starts), first_characters(text, offsets), side="right") - 1
+    return np.maximum.accumulate(numbers.astype(np.int64))
 
 
 def first_characters(text: str, offsets: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
@@ -68,8 +68,8 @@ def first_characters(text: str, offsets: Sequence[tuple[int, int]]) -> npt.NDArr
             checkpoint()
             following[i] = following[i + 1]
     first = following[np.minimum(spans[:, 0], len(text))]
-    found: npt.NDArray[np.int64] = np.where(first < spans[:, 1], first, spans[:, 0])
-    return found
+    characters: npt.NDArray[np.int64] = np.where(first < spans[:, 1], first, spans[:, 0])
+    return characters
 
 
 def _in_turn(stretches: Iterable[Stretch], tokenizer: Tokenizer) -> list[Stretch]:
@@ -101,8 +101,8 @@ def _together(stretches: Sequence[Stretch], tokenizer: Tokenizer) -> list[tuple[
     coded = tokenizer.encode_joined([(stretch.text, stretch.is_template) for stretch in stretches])
     ends = np.cumsum([len(stretch.text) for stretch in stretches])
     text = "".join(stretch.text for stretch in stretches)
-    of = owners(text, coded.offsets, [0, *ends[:-1].tolist()]) if stretches else np.empty(0, dtype=np.int64)
-    cuts = np.searchsorted(of, np.arange(len(stretches) + 1)).tolist()
+    owner_numbers = owners(text, coded.offsets, [0, *ends[:-1].tolist()]) if stretches else np.empty(0, dtype=np.int64)
+    cuts = np.searchsorted(owner_numbers, np.arange(len(stretches) + 1)).tolist()
     return [coded.ids[a:b] for a, b in pairwise(cuts)]
 
 

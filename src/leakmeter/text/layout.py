@@ -90,7 +90,7 @@ class Layout:
         self._tokenizer = tokenizer
         self._given = tuple(document.text for document in writing.documents) if texts is None else tuple(texts)
         checkpoint()
-        self.segments = tuple(part for one in writing.segments(self._given, gone) for part in one.apart())
+        self.segments = tuple(part for whole in writing.segments(self._given, gone) for part in whole.apart())
         # Of each document that is written, its number among those given.
         written = [i for i, text in enumerate(self._given) if text]
         self.documents = tuple(replace(writing.documents[i], text=self._given[i]) for i in written)
@@ -202,8 +202,8 @@ class Layout:
         return Prompt(tuple(pieces))
 
     def _role(self, segment: int) -> str:
-        one = self.segments[segment]
-        return CONTEXT if one.document is not None or one.owner is not None else one.role
+        text_segment = self.segments[segment]
+        return CONTEXT if text_segment.document is not None or text_segment.owner is not None else text_segment.role
 
     def _name(self, segment: int) -> str:
         return f"{LOOSE if self.segments[segment].is_loose else '#'}{segment}"
@@ -250,8 +250,8 @@ class Layout:
         """Of each document the white space that goes where nothing of this document alone is left."""
         out: dict[int, list[int]] = {}
         for i, document, others in self._loose:
-            for one in {document, *(others if len(others) == 1 else ())} if i in self._with_tokens else ():
-                out.setdefault(one, []).append(i)
+            for number in {document, *(others if len(others) == 1 else ())} if i in self._with_tokens else ():
+                out.setdefault(number, []).append(i)
         return out
 
     @cached_property
@@ -272,23 +272,23 @@ class Layout:
         `mask` leaves every other token at its position; otherwise positions close up. What a token held of others takes
         its position and those that are free beside it.
         """
-        told = self._told(removal)
+        outcome = self._told(removal)
         left = _Left(mask)
         token = -len(self.start_ids)
         for piece in prompt.pieces:
             end = token + len(piece.ids)
-            if token < 0 or not told.state[token:end].any():
+            if token < 0 or not outcome.state[token:end].any():
                 left.keep(piece)
-            elif (told.state[token:end] == _GONE).all():
+            elif (outcome.state[token:end] == _GONE).all():
                 left.drop(len(piece.ids))
             else:
                 for i in range(token, end):
-                    if told.state[i] == _KEPT:
+                    if outcome.state[i] == _KEPT:
                         left.put(piece, piece.ids[i - token : i - token + 1])
-                    elif told.state[i] == _GONE:
+                    elif outcome.state[i] == _GONE:
                         left.drop(1)
                     else:
-                        ids, opens = self._left_of(i, told.of(i))
+                        ids, opens = self._left_of(i, outcome.of(i))
                         if ids:
                             left.put(piece, ids, n_places=1, opens=opens)
                         else:
@@ -298,12 +298,12 @@ class Layout:
 
     def left(self, removal: Removed) -> Iterator[tuple[int, tuple[int, ...] | None]]:
         """Number of each token of which something is left, and that tokenised on its own; None where it is kept."""
-        told = self._told(removal)
+        outcome = self._told(removal)
         for token in range(len(self._ids)):
-            if told.state[token] == _KEPT:
+            if outcome.state[token] == _KEPT:
                 yield token, None
-            elif told.state[token] == _MIXED:
-                yield token, self._left_of(token, told.of(token))[0]
+            elif outcome.state[token] == _MIXED:
+                yield token, self._left_of(token, outcome.of(token))[0]
 
     def _told(self, removal: Removed) -> _Told:
         by_token = np.zeros(len(self._ids), dtype=bool)
@@ -321,17 +321,17 @@ class Layout:
 
         def of(token: int) -> BoolArray:
             (a, b), segment = self._offsets[token], int(self._segment_of[token])
-            told = gone[a:b].copy()
+            chars_gone = gone[a:b].copy()
             own = max(min(self._starts[segment + 1], b) - a, 0)
             first = self._anchors[token] - a
             if by_token[token]:
-                told[:own] = True
-            elif first < len(told):
+                chars_gone[:own] = True
+            elif first < len(chars_gone):
                 # White space before the first word of a token goes with the word.
-                told[:first] = told[first]
+                chars_gone[:first] = chars_gone[first]
             elif self.segments[segment].document is not None:
-                told[:own] = gone[self._anchors[token]]
-            return np.where(self._is_loose[a:b], gone[a:b], told)
+                chars_gone[:own] = gone[self._anchors[token]]
+            return np.where(self._is_loose[a:b], gone[a:b], chars_gone)
 
         behind = np.cumsum(gone) - gone
         starts, ends = self._spans[:, 0], self._spans[:, 1]
@@ -340,10 +340,10 @@ class Layout:
         # White space goes with the word behind it, which may fare otherwise.
         parted = self._is_space & (gone[self._anchors] != (state == _GONE))
         for token in np.flatnonzero((state == _MIXED) | parted | by_token).tolist():
-            told = of(token)
-            if not len(told):
-                told = gone[self._anchors[token] : self._anchors[token] + 1] | by_token[token]
-            state[token] = _GONE if told.all() else _MIXED if told.any() else _KEPT
+            chars_gone = of(token)
+            if not len(chars_gone):
+                chars_gone = gone[self._anchors[token] : self._anchors[token] + 1] | by_token[token]
+            state[token] = _GONE if chars_gone.all() else _MIXED if chars_gone.any() else _KEPT
         # Tokens of one character stay together: what is left of it is tokenised anew, at the first of them.
         left = state != _GONE
         shares = (starts[1:] < ends[:-1]) & (starts[1:] < ends[1:]) & left[:-1] & left[1:]
@@ -352,10 +352,10 @@ class Layout:
         reached = np.maximum.accumulate(np.where(state == _MIXED, ends, 0))
 
         def left_over(token: int) -> BoolArray:
-            told = of(token)
+            chars_gone = of(token)
             before = reached[token - 1] - starts[token] if token else 0
-            told[: max(before, 0)] = True
-            return told
+            chars_gone[: max(before, 0)] = True
+            return chars_gone
 
         return _Told(state, left_over)
 
@@ -389,19 +389,25 @@ class Layout:
     @cached_property
     def _documents_at(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The document that each character of a word is of, and the one that each token belongs to; -1 of others."""
-        numbers = [-1 if one.document is None or one.is_loose else one.document for one in self.segments]
-        of_characters = np.repeat([*numbers, -1], [*(len(one.text) for one in self.segments), 1])
+        numbers = [
+            -1 if segment.document is None or segment.is_loose else segment.document for segment in self.segments
+        ]
+        of_characters = np.repeat([*numbers, -1], [*(len(segment.text) for segment in self.segments), 1])
         of_characters[[i for i, char in enumerate(self.text) if char.isspace()]] = -1
         return of_characters, np.asarray(numbers, dtype=np.int64)[self._segment_of]
 
     @cached_property
     def _is_loose(self) -> BoolArray:
-        return np.repeat([one.is_loose for one in self.segments], [len(one.text) for one in self.segments])
+        return np.repeat(
+            [segment.is_loose for segment in self.segments], [len(segment.text) for segment in self.segments]
+        )
 
     def _emptied(self, lost: BoolArray) -> Iterator[int]:
         """Segments that go with documents of which nothing is left: theirs, and what separates them from others."""
         if lost.any():
-            yield from (i for i, one in enumerate(self.segments) if one.document is not None and lost[one.document])
+            yield from (
+                i for i, segment in enumerate(self.segments) if segment.document is not None and lost[segment.document]
+            )
             yield from (i for i, _, others in self._loose if lost[others.start : others.stop].all())
 
     def _left_of(self, token: int, gone: BoolArray) -> tuple[tuple[int, ...], bool]:
@@ -442,8 +448,10 @@ class Layout:
         for document, start in zip(self.documents, self.document_starts, strict=True):
             own = [(a - start, b - start) for a, b in ranges if start <= a < start + len(document.text)]
             covered = bool(own) and [trimmed(document.text, (0, len(document.text)))] == own
-            said = _put_together(document.text, own)
-            texts.append(document.text if covered else said and said + document.text[len(document.text.rstrip()) :])
+            kept_text = _put_together(document.text, own)
+            texts.append(
+                document.text if covered else kept_text and kept_text + document.text[len(document.text.rstrip()) :]
+            )
         kept = {self.owner_of(i) for i, text in enumerate(texts) if text}
         return self._anew(self._as_given(texts), self.owners - kept).prompt()
 
@@ -478,8 +486,11 @@ class Layout:
 
     def _as_given(self, texts: Iterable[str]) -> list[str]:
         """Texts of the documents that are written, among all that were given; white space alone is left out."""
-        told = iter(texts)
-        return [text if text.strip() else "" for text in (next(told) if given else "" for given in self._given)]
+        written_texts = iter(texts)
+        return [
+            text if text.strip() else ""
+            for text in (next(written_texts) if given_text else "" for given_text in self._given)
+        ]
 
     def _anew(self, texts: Sequence[str], gone: Collection[str]) -> Layout:
         return Layout(self._writing, self._tokenizer, texts=texts, gone=gone)

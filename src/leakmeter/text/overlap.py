@@ -48,8 +48,8 @@ def longest_common_subsequence(one: Sequence[str], other: Sequence[str]) -> int:
     every = (1 << len(one)) - 1
     row = every  # a 0 bit where the length grows
     for word in other:
-        found = row & places.get(word, 0)
-        row = ((row + found) | (row - found)) & every
+        matches = row & places.get(word, 0)
+        row = ((row + matches) | (row - matches)) & every
     return len(one) - row.bit_count()
 
 
@@ -63,8 +63,8 @@ def share_found(text: str, other: str) -> float:
 
     Words are separated by white space and otherwise as they stand.
     """
-    words, known = text.split(), set(other.split())
-    return sum(word in known for word in words) / len(words) if words else float("nan")
+    words, other_words = text.split(), set(other.split())
+    return sum(word in other_words for word in words) / len(words) if words else float("nan")
 
 
 def words_of(text: str) -> list[tuple[int, int]]:

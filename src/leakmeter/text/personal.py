@@ -39,19 +39,21 @@ def of_entities(layout: Layout, *, region: str, patterns: str | None, recognise:
     out: list[Cover] = []
     numbers: dict[str, int] = {}
     for entity in find.find(layout.context, parts, region=region, patterns=own, recognise=recognise):
-        said = [(tokens, chars) for chars in entity.mentions if (tokens := layout.tokens_touching(chars)) is not None]
-        if not said:
+        mentions = [
+            (tokens, chars) for chars in entity.mentions if (tokens := layout.tokens_touching(chars)) is not None
+        ]
+        if not mentions:
             continue
         numbers[entity.type] = numbers.get(entity.type, 0) + 1
         out.append(
             Cover(
                 f"{entity.type}{numbers[entity.type]}",
                 "unit",
-                _joined(tokens for tokens, _ in said),
-                tuple(chars for _, chars in said),
-                layout.document_of(tokens for tokens, _ in said),
+                _joined(tokens for tokens, _ in mentions),
+                tuple(chars for _, chars in mentions),
+                layout.document_of(tokens for tokens, _ in mentions),
                 entity=EntityTexts(entity.type, entity.value, entity.text),
-                parts=tuple(chars for _, chars in said),
+                parts=tuple(chars for _, chars in mentions),
             )
         )
     return out

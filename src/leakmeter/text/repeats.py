@@ -86,10 +86,10 @@ def _names(text: str, taken: list[tuple[int, int]]) -> list[list[tuple[int, int]
         if (sure or unsure) and not _overlaps(match.span(), taken):
             spans.append((match.span(), sure, unsure))
     # A word that only ever opens sentences is no evidence of a name; one seen as a name elsewhere counts there too.
-    known = frozenset(word for _, sure, _ in spans for word in sure)
+    sure_words = frozenset(word for _, sure, _ in spans for word in sure)
     group_of: dict[str, _Group] = {}
     for span, sure, unsure in spans:
-        its = sure | (unsure & known)
+        its = sure | (unsure & sure_words)
         if not its:
             continue
         # The largest takes in the others, so that a name changes its group a few times at most.

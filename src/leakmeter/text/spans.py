@@ -74,7 +74,7 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
 
 def around(layout: Layout, unit: units.Unit) -> list[Cover]:
     """Paragraphs and documents that units stand in; none where there is one only, or no units smaller than it."""
-    found: list[Cover] = []
+    larger: list[Cover] = []
     smaller = ("ngram", "word", "sentence", "line", "entity")
     for level, below in (("paragraph", smaller), ("document", (*smaller, "paragraph"))):
         covers = of_units(layout, units.parse(level)) if unit.kind in below else []
@@ -83,8 +83,8 @@ def around(layout: Layout, unit: units.Unit) -> list[Cover]:
         if level == "paragraph":
             covers = [cover for cover in covers if of_each[cover.document] > 1 or len(of_each) == 1]
         if len(covers) > 1:
-            found += [replace(cover, kind=level) for cover in covers]
-    return found
+            larger += [replace(cover, kind=level) for cover in covers]
+    return larger
 
 
 Part = tuple[TokenRange, CharRange | None]
@@ -116,16 +116,16 @@ def of_values(layout: Layout) -> list[Cover]:
     for value in repeats.find(layout.context):
         checkpoint()
         pairs = [(layout.token_range(mention), mention) for mention in value.mentions]
-        said = [(tokens, mention) for tokens, mention in pairs if tokens is not None]
-        if len(said) > 1:
+        mentions = [(tokens, mention) for tokens, mention in pairs if tokens is not None]
+        if len(mentions) > 1:
             out.append(
                 Cover(
                     f"v{len(out) + 1}",
                     "value",
-                    tuple(tokens for tokens, _ in said),
-                    tuple(mention for _, mention in said),
-                    layout.document_of(tokens for tokens, _ in said),
-                    parts=tuple(mention for _, mention in said),
+                    tuple(tokens for tokens, _ in mentions),
+                    tuple(mention for _, mention in mentions),
+                    layout.document_of(tokens for tokens, _ in mentions),
+                    parts=tuple(mention for _, mention in mentions),
                 )
             )
     return out
@@ -149,7 +149,7 @@ def repeated_in(layout: Layout, spans: Sequence[Cover], values: Iterable[Cover])
         for name in group:
             checkpoint()
             others[name].update((other, None) for other in group if other != name)
-    return {name: tuple(found) for name, found in others.items()}
+    return {name: tuple(names) for name, names in others.items()}
 
 
 def _cover(

@@ -162,14 +162,14 @@ class Asked:
         self.query = query
         self._tokenizer = tokenizer
         slots = {_SENTINEL.format("C"): CONTEXT, _SENTINEL.format("X"): QUERY}
-        context, asked = slots
-        self._turn = _parts(_CHAT_TURN.format(context=context, query=asked), _any_of(slots), slots)
+        context, query_slot = slots
+        self._turn = _parts(_CHAT_TURN.format(context=context, query=query_slot), _any_of(slots), slots)
 
     def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
         """The template's text around the message's, which a template may strip of white space at its ends."""
-        said = _filled(self._turn, texts, self.query)
-        before, kept, after = turn("".join(segment.text for segment in said), self._tokenizer)
-        parts = [Segment(FRAME, before), *_within(said, kept), Segment(FRAME, after)]
+        filled = _filled(self._turn, texts, self.query)
+        before, kept, after = turn("".join(segment.text for segment in filled), self._tokenizer)
+        parts = [Segment(FRAME, before), *_within(filled, kept), Segment(FRAME, after)]
         return [segment for segment in parts if segment.text]
 
     def place(self) -> int:
@@ -210,8 +210,8 @@ class Chat:
                     documents.append(part)
         self.documents = tuple(documents)
         asking = messages[query_at]
-        asked = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
-        self.query = joined(asking, asked)
+        query_texts = [part.text for number, part in enumerate(asking.parts) if number not in asking.retrieved]
+        self.query = joined(asking, query_texts)
         self._frames: dict[tuple[int, ...], list[list[Segment]]] = {}
         self._frames_of(tuple(range(len(messages))))
 
@@ -250,9 +250,11 @@ class Chat:
         frames = self._frames_of(tuple(left))
         contents = [self._content(i, texts, gone) for i in left]
         whole = ["".join(segment.text for segment in content) for content in contents]
-        told = [{"role": self._messages[i].role, "content": content} for i, content in zip(left, whole, strict=True)]
+        messages = [
+            {"role": self._messages[i].role, "content": content} for i, content in zip(left, whole, strict=True)
+        ]
         around = ["".join(segment.text for segment in frame) for frame in frames]
-        kept = _contents(self._tokenizer.render_chat(told, answer=True), around, whole, _GIVE_ANOTHER_MODEL)
+        kept = _contents(self._tokenizer.render_chat(messages, answer=True), around, whole, _GIVE_ANOTHER_MODEL)
         behind = zip(contents, kept, frames[1:], strict=True)
         return [list(frames[0]), *([*_within(content, part), *frame] for content, part, frame in behind)]
 
@@ -284,12 +286,12 @@ class Chat:
 
     def _made_frames(self, left: tuple[int, ...]) -> list[list[Segment]]:
         marks = [_SENTINEL.format(f"{i}M") for i in left]
-        told = [{"role": self._messages[i].role, "content": mark} for i, mark in zip(left, marks, strict=True)]
+        messages = [{"role": self._messages[i].role, "content": mark} for i, mark in zip(left, marks, strict=True)]
         begun = []
-        for n in range(len(told)):
+        for n in range(len(messages)):
             checkpoint()
-            begun.append(self._tokenizer.render_chat(told[: n + 1], answer=False))
-        rendered = self._tokenizer.render_chat(told, answer=True)
+            begun.append(self._tokenizer.render_chat(messages[: n + 1], answer=False))
+        rendered = self._tokenizer.render_chat(messages, answer=True)
         if any(not rendered.startswith(part) for part in begun) or any(rendered.count(mark) != 1 for mark in marks):
             raise UsageError(
                 f"the model's chat template does not write messages one after another; {_GIVE_ANOTHER_MODEL}"
@@ -381,8 +383,8 @@ def _filled(parts: Sequence[tuple[str, str]], texts: Sequence[str], query: str) 
     for role, text in parts:
         if role == CONTEXT:
             written = [Segment(CONTEXT, document, document=i) for i, document in enumerate(texts) if document]
-            for n, one in enumerate(written):
-                out += [_separator(SEPARATOR, one.document), one] if n else [one]
+            for n, document_segment in enumerate(written):
+                out += [_separator(SEPARATOR, document_segment.document), document_segment] if n else [document_segment]
         else:
             out.append(Segment(role, query if role == QUERY else text))
     return [segment for segment in out if segment.text]

@@ -127,7 +127,7 @@ def _of_prompt(prepared: PreparedContext, layout: Layout) -> Iterator[PromptToke
                 units.setdefault(piece, span.name)
     places: Iterator[CharRange] = iter(layout.offsets)
     for piece in prepared.item.prompt.pieces:
-        of = units.get(piece.name) or {"frame": TEMPLATE, QUERY: QUERY}.get(piece.role, piece.role)
+        owner = units.get(piece.name) or {"frame": TEMPLATE, QUERY: QUERY}.get(piece.role, piece.role)
         is_start = piece.name == START
         for token in piece.ids:
             start, end = (0, 0) if is_start else next(places)
@@ -136,7 +136,7 @@ def _of_prompt(prepared: PreparedContext, layout: Layout) -> Iterator[PromptToke
                 text=layout.text[start:end],
                 start=start,
                 end=end,
-                piece=START if is_start else of,
+                piece=START if is_start else owner,
                 role=piece.role,
                 spans=tuple(held.get(piece.name, ())),
             )

@@ -75,14 +75,14 @@ def anchors(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
     A token belongs where its first non-space character stands: byte-pair tokens begin on the space before the word.
     Tokens of spaces only, or without characters, go with what follows.
     """
-    found: list[int | None] = []
+    firsts: list[int | None] = []
     for start, end in offsets:
         checkpoint()
         chars = [i for i in range(start, end) if not text[i].isspace()]
-        found.append(chars[0] if chars else None)
+        firsts.append(chars[0] if chars else None)
     out: list[int] = []
     following = max(len(text) - 1, 0)
-    for anchor in reversed(found):
+    for anchor in reversed(firsts):
         following = following if anchor is None else min(anchor, following)
         out.append(following)
     return out[::-1]
@@ -96,14 +96,14 @@ def tiles(
     A unit in which no token begins is none of its own: its characters go with those before, or at the start with those
     behind.
     """
-    found: list[tuple[tuple[int, int], int]] = []
+    units: list[tuple[tuple[int, int], int]] = []
     token = 0
     for start, limit in zip(starts, (*starts[1:], None), strict=True):
         end = token
         while end < len(anchors) and (limit is None or anchors[end] < limit):
             end += 1
         if end > token:
-            found.append(((token, end), start if found else 0))
+            units.append(((token, end), start if units else 0))
         token = end
-    ends = [start for _, start in found[1:]] + [n_characters]
-    return [(tokens, (start, end)) for (tokens, start), end in zip(found, ends, strict=True)]
+    ends = [start for _, start in units[1:]] + [n_characters]
+    return [(tokens, (start, end)) for (tokens, start), end in zip(units, ends, strict=True)]

@@ -122,7 +122,7 @@ def _attend_stretch(query: Tensor, stretch: Stretch, scaling: float | None, out:
     if stretch.viewed is not None:
         partial = shared_start.partial_attention(query.device.type, query.dtype)
         assert partial is not None
-        ranges = [one.ranges for one in stretch.hidden]
+        ranges = [hidden.ranges for hidden in stretch.hidden]
         seen = shared_start.attend_partly(
             partial, queries, (stretch.keys, stretch.values), stretch.viewed, ranges, scaling
         )

@@ -133,7 +133,7 @@ class HfBackend:
 
     def differentiate(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Gradients]:
         """Carry the requests' directions back, those of prompts of equal length together."""
-        found: dict[int, Gradients] = {}
+        gradients: dict[int, Gradients] = {}
         behind = self._behind(requests, contexts)
         todo = alike(requests, self.limits)
         with differentiable(self.model, self.name):
@@ -148,9 +148,9 @@ class HfBackend:
                     todo[:0] = [part for part in (group[:half], group[half:]) if part]
                     continue
                 self.n_tokens_run += sum(request.n_tokens for request in some)
-                found.update(zip(group, answers, strict=True))
+                gradients.update(zip(group, answers, strict=True))
                 self._surplus.give_back()
-        return [found[i] for i in range(len(requests))]
+        return [gradients[i] for i in range(len(requests))]
 
     def _behind(self, requests: Sequence[GradientRequest], contexts: Chunk) -> list[Tensor | None]:
         """What contexts make of each request's place, (context, position, size); None where they need not be run."""
@@ -161,10 +161,15 @@ class HfBackend:
             states = {number: self._features(contexts, layer) for number, layer in layers.items()}
         slots = iter(contexts.slots)
         return [
-            torch.stack([_varied(states[one.place.layer], prompt, one, next(slots)) for prompt in one.contexts])
-            if one.runs_contexts
+            torch.stack(
+                [
+                    _varied(states[gradient_request.place.layer], prompt, gradient_request, next(slots))
+                    for prompt in gradient_request.contexts
+                ]
+            )
+            if gradient_request.runs_contexts
             else None
-            for one in requests
+            for gradient_request in requests
         ]
 
     def _features(self, chunk: Chunk, until: torch.nn.Module | None = None) -> Tensor:

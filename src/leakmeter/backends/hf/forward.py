@@ -121,16 +121,16 @@ class Forward:
         """A mask for each kind of layer; None where our attention needs none."""
         assert self._windows is not None
         furthest = max((int(where[-1]) for where in segment.positions), default=0)
-        made: dict[int | None, Tensor | None] = {}
+        masks: dict[int | None, Tensor | None] = {}
         for window in self._windows.values():
             reaches = window if window is not None and furthest >= window else None
-            if reaches not in made:
+            if reaches not in masks:
                 needless = self.joins_segments and reaches is None and segment.is_plain
-                made[reaches] = (
+                masks[reaches] = (
                     None if needless else attention_mask(segment, reaches, self.model.dtype, self.model.device)
                 )
         return {
-            kind: made[window if window is not None and furthest >= window else None]
+            kind: masks[window if window is not None and furthest >= window else None]
             for kind, window in self._windows.items()
         }
 
@@ -139,7 +139,7 @@ class Forward:
         ids = torch.arange(3, 11, device=self.model.device)[None] * 7919 % self.n_vocab
         other = ids.clone()
         other[0, -1] = (other[0, -1] + 1) % self.n_vocab
-        rows, others = (self.model(input_ids=one, use_cache=False).logits[0].float() for one in (ids, other))
+        rows, others = (self.model(input_ids=sequence, use_cache=False).logits[0].float() for sequence in (ids, other))
         moved = (rows - others).abs().amax(dim=-1)  # (token,)
         return bool(moved[:-1].max() > (_AGREEMENT if self.model.dtype == torch.float32 else 0.05) * moved[-1])
 
@@ -180,7 +180,7 @@ class Forward:
         segment = Segment(starts, [positions[:end] for end in ends], 6, lasts=True, n_spare=SPARE_COLUMNS)
         out = self.passed([segment], [ids[:end] for end in ends])
         parts = [(out[0], n - 7), (out[1][:5], n - 11)]
-        later = [Start(one, len(one.columns)) for one in segment.states()]
+        later = [Start(fork, len(fork.columns)) for fork in segment.states()]
         more = Segment(later, [positions[: end + 1] for end in ends], 1, lasts=True)
         out = self.passed([more], [ids[: end + 1] for end in ends])
         parts += [(out[0], n - 1), (out[1], n - 6)]
@@ -201,8 +201,8 @@ def _new_tokens(segments: Sequence[Segment], ids: Sequence[IntArray]) -> tuple[l
     rows = [(segment, i) for segment in segments for i in range(len(segment.starts))]
     for (segment, i), whole in zip(rows, ids, strict=True):
         n_start = segment.starts[i].n_tokens
-        for new, of in ((new_ids, whole), (new_positions, segment.positions[i])):
+        for new, values in ((new_ids, whole), (new_positions, segment.positions[i])):
             padded = torch.zeros(segment.n_new, dtype=torch.int64)
-            padded[: len(of) - n_start] = torch.from_numpy(of[n_start:])
+            padded[: len(values) - n_start] = torch.from_numpy(values[n_start:])
             new.append(padded)
     return new_ids, new_positions

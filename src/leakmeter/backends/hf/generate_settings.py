@@ -88,9 +88,9 @@ class Surroundings:
 def check_arguments(model: Any, arguments: Mapping[str, object]) -> None:
     """Refuse arguments of `generate`, or defaults of the model's generation_config, under which a processor does not
     have the last word; the error names every such setting."""
-    given = [name for name in _REFUSED_ARGUMENTS if arguments.get(name) is not None]
-    if given:
-        raise UsageError(f"{', '.join(given)} cannot be used with a context influence processor; leave it out")
+    refused = [name for name in _REFUSED_ARGUMENTS if arguments.get(name) is not None]
+    if refused:
+        raise UsageError(f"{', '.join(refused)} cannot be used with a context influence processor; leave it out")
     config = copy.deepcopy(model.generation_config)
     config.update(**arguments)
     _refuse(_troubles(config, None))
@@ -106,7 +106,7 @@ def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings
     while frame.f_back is not None and not isinstance(frame.f_locals.get("self"), LogitsProcessorList):
         frame = frame.f_back
     around = frame.f_locals.get("self")
-    if not isinstance(around, LogitsProcessorList) or not any(one is processor for one in around):
+    if not isinstance(around, LogitsProcessorList) or not any(member is processor for member in around):
         return Surroundings()
     caller = frame.f_back.f_locals if frame.f_back is not None else {}
     config = caller.get("generation_config")
@@ -117,11 +117,11 @@ def surroundings(processor: LogitsProcessor, prompt_length: int) -> Surroundings
         stop_ids = stop_ids_of(config)
     if caller.get("candidate_generator") is not None:
         troubles.append("assisted decoding")
-    place = next(i for i, one in enumerate(around) if one is processor)
+    place = next(i for i, member in enumerate(around) if member is processor)
     if not troubles:
-        troubles += [type(one).__name__ for one in around[:place] if not isinstance(one, _MASKS)]
-        troubles += [type(one).__name__ for one in around[place + 1 :]]
-        if config is None and any(isinstance(one, MinLengthLogitsProcessor) for one in around):
+        troubles += [type(member).__name__ for member in around[:place] if not isinstance(member, _MASKS)]
+        troubles += [type(member).__name__ for member in around[place + 1 :]]
+        if config is None and any(isinstance(member, MinLengthLogitsProcessor) for member in around):
             troubles.append("min_length (counts the prompt; use min_new_tokens)")
     _refuse(troubles)
     return Surroundings(tuple(around[:place]), stop_ids, isinstance(config, GenerationConfig))
@@ -135,20 +135,20 @@ def stop_ids_of(config: GenerationConfig) -> tuple[int, ...]:
 
 
 def _troubles(config: GenerationConfig, prompt_length: int | None) -> list[str]:
-    found = []
+    troubles = []
     for name, harmless in _HARMLESS.items():
         value = getattr(config, name, None)
         if value not in harmless:
             default = " (generate's default)" if value is None else ""
             value = {"top_k": 50, "do_sample": False}.get(name) if value is None else value
-            found.append(f"{name} = {value}{default}")
+            troubles.append(f"{name} = {value}{default}")
     # Lengths that count the prompt would tell of the context by where a response ends.
     if config.max_new_tokens is None:
-        found.append("no max_new_tokens (max_length counts the prompt)")
+        troubles.append("no max_new_tokens (max_length counts the prompt)")
     own = config.min_new_tokens + (prompt_length or 0) if config.min_new_tokens is not None else 0
     if config.min_length and config.min_length != own:
-        found.append(f"min_length = {config.min_length} (counts the prompt; use min_new_tokens)")
-    return found
+        troubles.append(f"min_length = {config.min_length} (counts the prompt; use min_new_tokens)")
+    return troubles
 
 
 def _refuse(troubles: list[str]) -> None:

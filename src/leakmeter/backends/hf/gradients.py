@@ -40,11 +40,11 @@ def alike(requests: Sequence[GradientRequest], limits: Limits) -> list[list[int]
         ways = (type(request.directions), request.directions.n_exact, request.directions.n_probes)
         key = (len(request.prompt.ids), request.varied.tobytes(), request.place, ways)
         groups.setdefault(key, []).append(number)
-    found: list[list[int]] = []
+    batches: list[list[int]] = []
     for (n_tokens, *_), members in groups.items():
         at_once = max(1, limits.tokens_per_pass // _GRAPH_SHARE // n_tokens)
-        found += [members[i : i + at_once] for i in range(0, len(members), at_once)]
-    return found
+        batches += [members[i : i + at_once] for i in range(0, len(members), at_once)]
+    return batches
 
 
 class Differentiator:
@@ -85,7 +85,7 @@ class Differentiator:
             raise ScoreError(f"'{self._name}' gave logits that are no numbers for a query; try --dtype float32")
         (vectors,) = leaves
         return _Batch(requests, vectors, logits, limits).answers(
-            [self._weighers(*one) for one in zip(requests, vectors.detach(), behind, strict=True)]
+            [self._weighers(*arguments) for arguments in zip(requests, vectors.detach(), behind, strict=True)]
         )
 
     def _ids(self, request: GradientRequest) -> Tensor:
@@ -129,19 +129,19 @@ class Differentiator:
 
     def _slots(self, request: GradientRequest, own: Tensor) -> Tensor:
         """The slot with each context in it, (context, position, size)."""
-        found = own.repeat(len(request.contexts), 1, 1)
+        slots = own.repeat(len(request.contexts), 1, 1)
         embed = self._model.get_input_embeddings()
-        for row, prompt in zip(found, request.contexts, strict=True):
+        for row, prompt in zip(slots, request.contexts, strict=True):
             ids = torch.from_numpy(prompt.ids[tokens_of(prompt, request.place.role)]).to(own.device)
             # A context shorter than the slot stands next to the query.
             row[len(row) - len(ids) :] = embed(ids).detach()
-        return found
+        return slots
 
 
 def _tensor(array: Any) -> Tensor:
     """What a kernel made of tensors."""
-    made: Tensor = array
-    return made
+    tensor: Tensor = array
+    return tensor
 
 
 def _with(weigh: Callable[..., Tensor], *given: Tensor) -> Callable[[Tensor], Tensor]:
@@ -171,14 +171,17 @@ class _Batch:
         else:
             probes = self._back(first.n_probes, self._sketch(p, _PROBE))
             exact, seen = self._principal(p, probes) if first.n_range else (probes[:0], torch.zeros_like(probes))
-        found = []
+        gradients = []
         for row, weigh in enumerate(weighers):
-            values = [torch.cat([one(exact[:, row]), one(probes[:, row]) - one(seen[:, row])]) for one in weigh]
+            values = [
+                torch.cat([weigher(exact[:, row]), weigher(probes[:, row]) - weigher(seen[:, row])])
+                for weigher in weigh
+            ]
             numbers = torch.stack(values, dim=1).cpu().numpy()
             if not math.isfinite(numbers.sum()):
                 raise ScoreError("the model gave gradients that are no numbers; try --dtype float32")
-            found.append(Gradients(numbers, entropy=fisher.entropy(p[row]), log_mass=float(log_mass[row])))
-        return found
+            gradients.append(Gradients(numbers, entropy=fisher.entropy(p[row]), log_mass=float(log_mass[row])))
+        return gradients
 
     def _sketch(self, p: Tensor, purpose: int) -> Callable[[int, slice], Tensor]:
         def directions(row: int, some: slice) -> Tensor:
@@ -239,4 +242,4 @@ def _many(of: Tensor, inputs: Tensor, directions: Tensor) -> Tensor:
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
-    return torch.stack([torch.autograd.grad(of, inputs, one, retain_graph=True)[0] for one in directions])
+    return torch.stack([torch.autograd.grad(of, inputs, direction, retain_graph=True)[0] for direction in directions])

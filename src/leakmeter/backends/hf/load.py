@@ -74,5 +74,5 @@ def from_objects(model: Any, tokenizer: Any, *, name: str | None = None, memory_
     """A back end over a model and tokenizer that the caller has loaded and keeps."""
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: give model=(model, tokenizer)")
-    known = getattr(model.config, "_name_or_path", "") or type(model).__name__
-    return HfBackend(model, tokenizer, name=name or known, memory_bytes=memory_bytes)
+    own_name = getattr(model.config, "_name_or_path", "") or type(model).__name__
+    return HfBackend(model, tokenizer, name=name or own_name, memory_bytes=memory_bytes)

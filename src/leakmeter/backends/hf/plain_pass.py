@@ -18,5 +18,5 @@ def plain_log_probs(model: Any, prompt: Sequence[int], response: Sequence[int]) 
         logits = model(input_ids=ids, use_cache=False).logits[0]
     # Row n says what follows token n.
     rows = logits[len(prompt) - 1 : -1].double().log_softmax(dim=-1)
-    found: list[float] = rows[torch.arange(len(response)), ids[0, len(prompt) :]].tolist()
-    return found
+    log_probs: list[float] = rows[torch.arange(len(response)), ids[0, len(prompt) :]].tolist()
+    return log_probs

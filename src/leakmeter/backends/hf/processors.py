@@ -151,8 +151,8 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
         """
         ids: Tensor = getattr(sequences, "sequences", sequences)
         seen, n = self._seen, ids.shape[1] - self._prompt_length
-        known = seen is not None and torch.equal(ids[:, : seen.shape[1]], seen[:, : ids.shape[1]])
-        if not known or not 0 < n <= len(self._steps) + 1:
+        is_own = seen is not None and torch.equal(ids[:, : seen.shape[1]], seen[:, : ids.shape[1]])
+        if not is_own or not 0 < n <= len(self._steps) + 1:
             raise UsageError("these sequences were not generated with this processor; give what generate returned")
         steps = self._steps[:n]
         if len(steps) < n and self._pending is not None:

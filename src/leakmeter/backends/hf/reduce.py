@@ -163,8 +163,8 @@ def _row_by_row(asked: tuple[Request, IntArray]) -> Reduction | None:
 
 def _targets(request: Request) -> IntArray:
     """The response token of each reductioned row; any where the row is behind the response, (row,)."""
-    wanted = request.reduction.rows(len(request.response))
-    return np.asarray([*request.response, 0][wanted.start : wanted.stop], dtype=np.int64)
+    rows = request.reduction.rows(len(request.response))
+    return np.asarray([*request.response, 0][rows.start : rows.stop], dtype=np.int64)
 
 
 def _check(values: FloatArray, index: int, dtype: str) -> None:

@@ -64,11 +64,11 @@ class Reuse:
     def through(self, chunk: Chunk, run: Callable[[Chunk], Tensor], forget: Callable[[], None]) -> Tensor:
         """Features of the chunk's rows, (slot, size): found, or run and kept. `run` starts from what the run before
         left behind, which `forget` drops."""
-        found = self.features(chunk)
-        if found is not None:
+        reused = self.features(chunk)
+        if reused is not None:
             if not leaves_states(chunk):
                 forget()
-            return found
+            return reused
         for earlier in self.take_skipped():
             run(earlier)
         features = run(chunk)

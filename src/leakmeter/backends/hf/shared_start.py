@@ -107,7 +107,9 @@ def partial_attention(device_type: str, dtype: torch.dtype) -> Partial | None:
         return None
     near = 16 * torch.finfo(dtype).eps
     pairs = zip(answers, (plain, normaliser), strict=True)
-    return _flash if all(torch.allclose(one.double(), other, rtol=near, atol=near) for one, other in pairs) else None
+    return (
+        _flash if all(torch.allclose(answer.double(), other, rtol=near, atol=near) for answer, other in pairs) else None
+    )
 
 
 def _flash(

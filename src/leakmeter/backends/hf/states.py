@@ -130,7 +130,7 @@ class Segment:
     @property
     def is_plain(self) -> bool:
         """Whether every row sees all columns of the start, and new tokens as far as its own: no mask is needed."""
-        if any(one.ranges for one in self.hidden) and not self.views:
+        if any(hidden.ranges for hidden in self.hidden) and not self.views:
             return False
         return all(
             len(columns) == self.n_start and len(where) - len(columns) == self.n_new
@@ -263,8 +263,8 @@ class Kept:
         """The longest start of a sequence, `most` tokens at most, whose states are at hand, run apart or not."""
         # A sequence that was drawn further begins with all of one that was kept: no need to compare with each.
         key = (_key(ids[:most], positions[:most]), apart)
-        if most in self._lengths and (found := self._whole.get(key)) is not None:
-            return Start(self._sequences[found][2], most)
+        if most in self._lengths and (index := self._whole.get(key)) is not None:
+            return Start(self._sequences[index][2], most)
         best = Start(None, 0)
         for other_ids, other_positions, state, is_apart in self._sequences:
             if is_apart != apart:

@@ -63,8 +63,10 @@ class HfTokenizer:
         text = "".join(part for part, _ in parts)
         coded = self._encode(text, first=True, split_special_tokens=False)
         runs = _template_runs(parts)
-        found = [(start, end) for token, (start, end) in _pairs(coded) if self._is_found(token, text[start:end])]
-        if all(any(a <= start and end <= b for a, b in runs) for start, end in (_stripped(text, at) for at in found)):
+        specials = [(start, end) for token, (start, end) in _pairs(coded) if self._is_found(token, text[start:end])]
+        if all(
+            any(a <= start and end <= b for a, b in runs) for start, end in (_stripped(text, at) for at in specials)
+        ):
             return coded
         return self._encode_around(text, [at for run in runs for at in self._specials_in(text, run)])
 
@@ -148,14 +150,14 @@ class HfTokenizer:
         """Ids and offsets as the library has them; `behind` something, so that no space is put before the text."""
 
         def coded(before: str, split: bool) -> list[tuple[int, tuple[int, int]]]:
-            made = self.library(
+            encoding = self.library(
                 before + text,
                 add_special_tokens=False,
                 return_offsets_mapping=True,
                 split_special_tokens=split,
                 verbose=False,  # the window is checked by us, over the whole prompt
             )
-            return list(zip(made["input_ids"], made["offset_mapping"], strict=True))
+            return list(zip(encoding["input_ids"], encoding["offset_mapping"], strict=True))
 
         if not behind:
             return coded("", split_special_tokens)
@@ -235,6 +237,6 @@ def _stop_ids(tokenizer: Any, model: Any) -> set[int]:
     ids = {tokenizer.eos_token_id}
     configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     ids.update(configured if isinstance(configured, list) else [configured])
-    known = tokenizer.get_vocab()
-    ids.update(known.get(name) for name in ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<end_of_turn>", "</s>"))
+    vocab = tokenizer.get_vocab()
+    ids.update(vocab.get(name) for name in ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<end_of_turn>", "</s>"))
     return {token for token in ids if token is not None}

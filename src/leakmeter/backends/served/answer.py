@@ -98,17 +98,17 @@ def _interval(request: Request, has: Capabilities) -> Answering:
     noise = request.interval_noise_nats or 0.0
     rows = request.reduction.rows(len(request.response))
     k = min(has.most_top or _INTERVAL_TOP, _INTERVAL_TOP)
-    found: list[list[TopRow]] = yield [Question(s, "top", rows, k) for s in sequences(request)]
-    known = [[dict(zip(row.ids, row.log_probs, strict=True)) for row in one] for one in found]
+    top_rows: list[list[TopRow]] = yield [Question(s, "top", rows, k) for s in sequences(request)]
+    by_token = [[dict(zip(row.ids, row.log_probs, strict=True)) for row in sequence_rows] for sequence_rows in top_rows]
     targets = targets_of(request).tolist()
-    if any(token not in row for one in known for token, row in zip(targets, one, strict=True)):
+    if any(token not in row for sequence_rows in by_token for token, row in zip(targets, sequence_rows, strict=True)):
         raise ScoreError("the server leaves the given token out of a row of likeliest tokens; see its version")
-    bounds = np.empty((len(known), len(targets), 2))
-    for i, one in enumerate(known):
-        for t, (token, row) in enumerate(zip(targets, one, strict=True)):
+    bounds = np.empty((len(by_token), len(targets), 2))
+    for i, sequence_rows in enumerate(by_token):
+        for t, (token, row) in enumerate(zip(targets, sequence_rows, strict=True)):
             if i and isinstance(reduction, MixtureLogProbs):
                 weight = reduction.context_weight
-                bounds[i, t] = mixture.mixed(token, row, known[0][t], weight, reduction.temperature, noise, k)
+                bounds[i, t] = mixture.mixed(token, row, by_token[0][t], weight, reduction.temperature, noise, k)
             else:
                 bounds[i, t] = mixture.tempered(token, row, reduction.temperature, noise, k)
     values, half_width = mixture.middle(bounds)
@@ -117,8 +117,8 @@ def _interval(request: Request, has: Capabilities) -> Answering:
 
 def _top(request: Request, reduction: Top) -> Answering:
     rows = reduction.rows(len(request.response))
-    found: list[list[TopRow]] = yield [Question(s, "top", rows, reduction.k) for s in sequences(request)]
-    return Scores(np.stack([[_pairs(row, reduction.k) for row in one] for one in found]))
+    top_rows: list[list[TopRow]] = yield [Question(s, "top", rows, reduction.k) for s in sequences(request)]
+    return Scores(np.stack([[_pairs(row, reduction.k) for row in sequence_rows] for sequence_rows in top_rows]))
 
 
 def _pairs(row: TopRow, k: int) -> FloatArray:
@@ -128,12 +128,12 @@ def _pairs(row: TopRow, k: int) -> FloatArray:
 def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering:
     """Labels out of the likeliest tokens; those that do not stand there are scored as if they were given."""
     prompts, labels = sequences(request), reduction.token_ids
-    known: list[dict[int, float]] = [{} for _ in prompts]
+    by_token: list[dict[int, float]] = [{} for _ in prompts]
     if has.most_top != 0:
         rows = reduction.rows(len(request.response))
-        found: list[list[TopRow]] = yield [Question(s, "top", rows, has.most_top or 1) for s in prompts]
-        known = [dict(zip(row.ids, row.log_probs, strict=True)) for (row,) in found]
-    missing = [(i, label) for i, row in enumerate(known) for label in dict.fromkeys(labels) if label not in row]
+        top_rows: list[list[TopRow]] = yield [Question(s, "top", rows, has.most_top or 1) for s in prompts]
+        by_token = [dict(zip(row.ids, row.log_probs, strict=True)) for (row,) in top_rows]
+    missing = [(i, label) for i, row in enumerate(by_token) for label in dict.fromkeys(labels) if label not in row]
     if missing and not has.targets:
         raise CapabilityError(
             f"a label is not among the {has.most_top} likeliest tokens, which are all that the server gives; give "
@@ -141,10 +141,11 @@ def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering
         )
     if missing:
         n = len(request.response)
-        asked = [(prompts[i], label) for i, label in missing]
+        unscored = [(prompts[i], label) for i, label in missing]
         values: Sequence[FloatArray] = yield [
-            Question(Scored(one.prompt, (*one.response, label)), "targets", range(n, n + 1)) for one, label in asked
+            Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1))
+            for scored, label in unscored
         ]
         for (i, label), value in zip(missing, values, strict=True):
-            known[i][label] = float(value[0])
-    return Scores(np.asarray([[[row[label] for label in labels]] for row in known], dtype=np.float64))
+            by_token[i][label] = float(value[0])
+    return Scores(np.asarray([[[row[label] for label in labels]] for row in by_token], dtype=np.float64))

@@ -64,9 +64,9 @@ def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
 def _checked(given: Any, host: str) -> FloatArray:
     with reading(host):
         values = np.asarray(given, dtype=np.float64)
-    found: FloatArray = np.where((values == _NO_PROBABILITY) | (values < _LOWEST), -np.inf, values)
-    check_log_probs(found, host)
-    return found
+    log_probs: FloatArray = np.where((values == _NO_PROBABILITY) | (values < _LOWEST), -np.inf, values)
+    check_log_probs(log_probs, host)
+    return log_probs
 
 
 def check_log_probs(values: FloatArray, host: str) -> None:
@@ -101,7 +101,9 @@ def check_ids(sent: Sequence[int], echoed: Sequence[Any] | None, host: str) -> N
 def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
     """Refuse an answer about other tokens than were sent, where a server tells tokens by their texts; the message does
     not hold them. Servers write spaces and parts of characters each in its own way: letters and digits are compared."""
-    pairs = (["".join(filter(str.isalnum, one)) for one in pair] for pair in zip(sent, echoed, strict=False))
+    pairs = (
+        ["".join(filter(str.isalnum, token_text)) for token_text in pair] for pair in zip(sent, echoed, strict=False)
+    )
     if len(echoed) < len(sent) or any(ours and theirs and ours != theirs for ours, theirs in pairs):
         raise AnswerError(
             "other_ids", f"the server {host} answers about other tokens than it was sent; check --tokenizer"
@@ -182,10 +184,10 @@ def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host
 
 def token_id(told: Any) -> int:
     """A token's id, as JSON has it: a number, or its digits as a name; else a `ValueError` (see `reading`)."""
-    found = int(told)
-    if not 0 <= found < MOST_VOCAB or isinstance(told, (bool, float)):
+    number = int(told)
+    if not 0 <= number < MOST_VOCAB or isinstance(told, (bool, float)):
         raise ValueError("no token's id")
-    return found
+    return number
 
 
 def token_ids(told: Iterable[Any]) -> tuple[int, ...]:
@@ -214,14 +216,14 @@ def window(told: Any, n_beside: int) -> int | None:
 def one_model(given: str | None, names: Sequence[str], host: str) -> str:
     """The name of the model to ask for, the only one where None was given; names that no line can hold are left out."""
     names = [name for name in names if word(name)]
-    known = list(map(visible, names))
+    visible_names = list(map(visible, names))
     if given is None and len(names) == 1:
         return names[0]
     if given is None:
-        listing = ", ".join(f"'{name}'" for name in known[:20]) or "none"
+        listing = ", ".join(f"'{name}'" for name in visible_names[:20]) or "none"
         raise UsageError(f"the server {host} has several models, or none; name one behind '#': {listing}")
     if given not in names:
-        raise UnknownNameError(f"model of the server {host}", given, known)
+        raise UnknownNameError(f"model of the server {host}", given, visible_names)
     return given
 
 
@@ -252,8 +254,8 @@ def excess(row: Sequence[Any], host: str) -> float:
     """
     rows = log_probs_of(row, len(row), host)[np.newaxis]
     normalised(rows, host)
-    found = float(np.logaddexp.reduce(rows[0]))
-    return found if abs(found) > _ROUNDING else 0.0
+    log_sum = float(np.logaddexp.reduce(rows[0]))
+    return log_sum if abs(log_sum) > _ROUNDING else 0.0
 
 
 def check_n_read(n_read: Any, n_sent: int, host: str) -> None:

@@ -84,8 +84,8 @@ class ServedBackend:
         Whoever reads it first has the model's fingerprint taken, which is a few requests.
         """
         if self._fingerprint is None and self.capabilities.targets:
-            found = fingerprint(self.dialect, self.tokenizer)
-            self._fingerprint = settled(found, {**_told(self.dialect, self.served), **self._identity})
+            new_fingerprint = fingerprint(self.dialect, self.tokenizer)
+            self._fingerprint = settled(new_fingerprint, {**_told(self.dialect, self.served), **self._identity})
         return {
             **_told(self.dialect, self.served),
             "fingerprint": None if self._fingerprint is None else self._fingerprint.sha256,
@@ -93,16 +93,16 @@ class ServedBackend:
         }
 
     def confirm(self) -> None:
-        known, changed = self.identity, []
+        first_identity, changed = self.identity, []
         n_troubles = sum(self.connection.faults.values())
         # A server that was started anew had to be waited for.
         if n_troubles != self._n_troubles:
             now = _told(self.dialect, self.dialect.describe())
-            changed = [name for name, value in now.items() if known[name] != value]
+            changed = [name for name, value in now.items() if first_identity[name] != value]
             self._n_troubles = n_troubles
         if self._fingerprint is not None and not changed:
-            found = fingerprint(self.dialect, self.tokenizer)
-            changed = [] if found.agrees(self._fingerprint, SAME_NATS) else ["log-probabilities"]
+            new_fingerprint = fingerprint(self.dialect, self.tokenizer)
+            changed = [] if new_fingerprint.agrees(self._fingerprint, SAME_NATS) else ["log-probabilities"]
         if changed:
             what = ", ".join(name.replace("_", " ") for name in changed)
             raise ModelError(
@@ -146,28 +146,30 @@ class ServedBackend:
             numbers = [i for i, kind in enumerate(kinds) if (kind == "rows") == is_whole]
             requests = [chunk.requests[i] for i in numbers]
             most = _ROW_BYTES // (8 * (self.served.n_vocab or _ANY_VOCAB)) if is_whole else None
-            found: list[tuple[int, Scores]] = []
+            numbered_scores: list[tuple[int, Scores]] = []
             for part in in_parts(requests, most) if requests else []:
-                found += zip((i for i, _ in part), self._answered([one for _, one in part]), strict=True)
-            answers.update(zip(numbers, joined(found, requests), strict=True))
+                numbered_scores += zip(
+                    (i for i, _ in part), self._answered([part_request for _, part_request in part]), strict=True
+                )
+            answers.update(zip(numbers, joined(numbered_scores, requests), strict=True))
         return [answers[i] for i in range(len(chunk.requests))]
 
     def _answered(self, requests: Sequence[Request]) -> list[Scores]:
         """Answers of requests that are asked for side by side, round by round."""
         live = {i: answering(request, self.capabilities) for i, request in enumerate(requests)}
         scores: dict[int, Scores] = {}
-        asked = {i: _next(one, None, i, scores) for i, one in live.items()}
+        open_questions = {i: _next(one, None, i, scores) for i, one in live.items()}
         while len(scores) < len(requests):
-            todo = list(dict.fromkeys(chain.from_iterable(asked.values())))
-            told: dict[Question, Any] = {}
+            todo = list(dict.fromkeys(chain.from_iterable(open_questions.values())))
+            replies: dict[Question, Any] = {}
             for question in todo:
                 if question.is_alone:
-                    told[question] = self.ask([question])[0]
+                    replies[question] = self.ask([question])[0]
             rest = [question for question in todo if not question.is_alone]
-            told.update(zip(rest, self.ask(rest) if rest else [], strict=True))
-            asked = {
-                i: _next(live[i], [told[one] for one in some], i, scores)
-                for i, some in asked.items()
+            replies.update(zip(rest, self.ask(rest) if rest else [], strict=True))
+            open_questions = {
+                i: _next(live[i], [replies[one] for one in some], i, scores)
+                for i, some in open_questions.items()
                 if i not in scores
             }
         return [scores[i] for i in range(len(requests))]
@@ -179,16 +181,16 @@ class ServedBackend:
         has read what they share before the others come.
         """
         order = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
-        found = self.connection.in_order(self._one, [questions[one.index] for one in order], [o.after for o in order])
+        answers = self.connection.in_order(self._one, [questions[one.index] for one in order], [o.after for o in order])
         self.n_tokens_run += sum(n_tokens(one.scored) for one in questions)
-        back = {one.index: answer for one, answer in zip(order, found, strict=True)}
+        back = {one.index: answer for one, answer in zip(order, answers, strict=True)}
         return [back[i] for i in range(len(questions))]
 
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
         """Responses that the server draws."""
-        asked = [(request, seed) for request in requests for seed in request.seeds]
-        drawn = iter(self.connection.in_order(lambda one: self._draw(*one), asked, [-1] * len(asked)))
-        self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in asked)
+        pairs = [(request, seed) for request in requests for seed in request.seeds]
+        drawn = iter(self.connection.in_order(lambda pair: self._draw(*pair), pairs, [-1] * len(pairs)))
+        self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in pairs)
         return [Responses(np.empty(0), drawn=tuple(next(drawn) for _ in request.seeds)) for request in requests]
 
     def _draw(self, request: DrawRequest, seed: int) -> tuple[int, ...]:
@@ -244,7 +246,7 @@ def _in_prefix_order(questions: Sequence[Question], *, waits: bool) -> list[_Pla
     Of sorted sequences, none before shares more of a sequence's beginning than the one right before it. What it shares
     with that one, it waits for: for the first sequence that has it.
     """
-    keys = [(*one.scored.prompt, *one.scored.response) for one in questions]
+    keys = [(*question.scored.prompt, *question.scored.response) for question in questions]
     order = sorted(range(len(keys)), key=lambda i: keys[i])
     placed: list[_Placed] = []
     open_groups: list[tuple[int, int]] = []  # (tokens shared, place of the first that has them), nested

@@ -33,9 +33,9 @@ def settled(found: Fingerprint, told: Mapping[str, str | None]) -> Fingerprint:
         return found
     entries = _entries(folder / _FILE)
     for entry in entries:
-        known = Fingerprint(entry["sha256"], tuple(entry["sums_nats"]))
-        if entry["model"] == name and known.agrees(found, SAME_NATS):
-            return Fingerprint(known.sha256, found.sums_nats)
+        earlier = Fingerprint(entry["sha256"], tuple(entry["sums_nats"]))
+        if entry["model"] == name and earlier.agrees(found, SAME_NATS):
+            return Fingerprint(earlier.sha256, found.sums_nats)
     entries.append({"model": name, "sha256": found.sha256, "sums_nats": found.sums_nats})
     # Without the file, all that is lost is what noise may do to a name.
     with suppress(OSError, LeakmeterError):
@@ -49,11 +49,11 @@ def _entries(path: Path) -> list[dict[str, Any]]:
         entries = json.loads(path.read_bytes())
         good = [
             {
-                "model": str(one["model"]),
-                "sha256": str(one["sha256"]),
-                "sums_nats": [float(x) for x in one["sums_nats"]],
+                "model": str(entry["model"]),
+                "sha256": str(entry["sha256"]),
+                "sums_nats": [float(x) for x in entry["sums_nats"]],
             }
-            for one in entries
+            for entry in entries
         ]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return []

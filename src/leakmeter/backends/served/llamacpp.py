@@ -49,13 +49,13 @@ class LlamaCpp:
         """Ask for the properties of server and model, and for one whole row; of a path the name alone is kept."""
         props, models = self._connection.get("props"), self._connection.get("v1/models")
         with answered.reading(self._host):
-            told = {basename(one["id"]): one for one in models["data"]}
-            name = answered.one_model(self._asked and basename(self._asked), list(told), self._host)
-            self._told, meta, kind = told[name]["id"], told[name]["meta"], props["model_ftype"]
+            by_name = {basename(entry["id"]): entry for entry in models["data"]}
+            name = answered.one_model(self._asked and basename(self._asked), list(by_name), self._host)
+            self._told, meta, kind = by_name[name]["id"], by_name[name]["meta"], props["model_ftype"]
             self._n_vocab, n_ctx = int(meta["n_vocab"]), props["default_generation_settings"]["n_ctx"]
             (row,) = self._completion([0], _UNCACHED, self._any_row())["completion_probabilities"]
-            self._excess = answered.excess([one["logprob"] for one in row["top_logprobs"]], self._host)
-            texts = ((one["id"], bytes(one["bytes"]).decode(errors="replace")) for one in row["top_logprobs"])
+            self._excess = answered.excess([entry["logprob"] for entry in row["top_logprobs"]], self._host)
+            texts = ((entry["id"], bytes(entry["bytes"]).decode(errors="replace")) for entry in row["top_logprobs"])
             self._unforced = frozenset(token for token, text in texts if text[:1] in ("", "\0") or "\ufffd" in text)
             revision = f"{basename(props['model_path'])}, {kind}, {meta['size']} bytes"
             window = answered.window(n_ctx, 1)  # a token is drawn where the row behind the response is asked for
@@ -75,13 +75,13 @@ class LlamaCpp:
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """The same requests, `n_probs` k."""
-        told = self._rows(scored, rows, k, _SCORING)[0]
-        return [answered.top_row_of(row, k, self._host, self._excess) for row in told]
+        row_values = self._rows(scored, rows, k, _SCORING)[0]
+        return [answered.top_row_of(row, k, self._host, self._excess) for row in row_values]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """The same requests, `n_probs` the whole vocabulary; sums of 1.0002, the server's rounding, are made 1."""
-        found, _ = self._rows(scored, rows, self._n_vocab, _UNCACHED)
-        return answered.normalised(answered.whole_rows_of(found, self._n_vocab, self._host), self._host)
+        row_values, _ = self._rows(scored, rows, self._n_vocab, _UNCACHED)
+        return answered.normalised(answered.whole_rows_of(row_values, self._n_vocab, self._host), self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
@@ -97,29 +97,31 @@ class LlamaCpp:
         return Drawn(drawn[:n], tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        found = self._connection.post("tokenize", {"content": text, "add_special": False, "parse_special": False})
+        reply = self._connection.post("tokenize", {"content": text, "add_special": False, "parse_special": False})
         with answered.reading(self._host):
-            return answered.token_ids(found["tokens"])
+            return answered.token_ids(reply["tokens"])
 
     def _rows(self, scored: Scored, rows: range, k: int, setting: Setting) -> tuple[list[dict[int, float]], int]:
         """The k likeliest tokens of each row, and the token given there; tokens that the first request found cached."""
-        found: list[dict[int, float]] = []
+        token_rows: list[dict[int, float]] = []
         n_cached = -1
         for first, forced in self._stretches(scored.response, rows):
             how = self._any_row()
             if forced:
                 how |= {"n_predict": len(forced), "n_probs": k, "grammar": "root ::= " + " ".join(map(_SYMBOL, forced))}
             answer = self._completion((*scored.prompt, *scored.response[:first]), setting, how)
-            told = answer.get("completion_probabilities") or ()
+            answer_rows = answer.get("completion_probabilities") or ()
             with answered.reading(self._host):
-                answered.check_n_rows(len(told), len(forced) or 1, self._host)
+                answered.check_n_rows(len(answer_rows), len(forced) or 1, self._host)
                 n_cached = int(answer["timings"]["cache_n"]) if n_cached < 0 else n_cached
-                answered.check_ids(forced, [row["id"] for row in told if forced], self._host)
-                for t, row in enumerate(told, first):
+                answered.check_ids(forced, [row["id"] for row in answer_rows if forced], self._host)
+                for t, row in enumerate(answer_rows, first):
                     answered.check_n_top(len(row["top_logprobs"]), how["n_probs"], self._host)
-                    every = {answered.token_id(one["id"]): one["logprob"] for one in (*row["top_logprobs"], row)}
-                    found.append({token: every[token] for token in (*islice(every, k), *scored.response[t : t + 1])})
-        return found, n_cached
+                    every = {answered.token_id(entry["id"]): entry["logprob"] for entry in (*row["top_logprobs"], row)}
+                    token_rows.append(
+                        {token: every[token] for token in (*islice(every, k), *scored.response[t : t + 1])}
+                    )
+        return token_rows, n_cached
 
     def _stretches(self, response: Sequence[int], rows: range) -> Iterator[tuple[int, Sequence[int]]]:
         """First row of what one request can ask for, and the tokens that it forces."""

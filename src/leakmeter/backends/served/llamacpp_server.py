@@ -29,8 +29,8 @@ def main(arguments: list[str]) -> None:
     read.add_argument("--window", type=int, default=2048, help="tokens of each slot")
     read.add_argument("--exact", action="store_true", help="float32 keys and values, no flash attention")
     read.add_argument("--threads", type=int, default=0, help="0 for llama.cpp's own choice")
-    given = read.parse_args(arguments)
-    server = _started(given)
+    options = read.parse_args(arguments)
+    server = _started(options)
     sys.stdout.write(f"{server.listening_address}\n")
     sys.stdout.flush()
     over = threading.Event()
@@ -38,8 +38,8 @@ def main(arguments: list[str]) -> None:
     def stop(number: int, frame: FrameType | None) -> None:
         over.set()
 
-    for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, stop)
+    for ending_signal in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending_signal, stop)
     over.wait()
     # The server's threads would hold the process up.
     os._exit(0)

@@ -94,10 +94,10 @@ def check_tokenizer(dialect: Dialect, tokenizer: Tokenizer, host: str) -> bool:
 def _check_vocabulary(n_vocab: int | None, tokenizer: Tokenizer, host: str) -> None:
     """Refuse rows with fewer tokens than the tokenizer has. A model's rows may be padded, so that they have more.
     Tokens that were added to a tokenizer do not count: some models have none of them in their rows."""
-    known = getattr(tokenizer, "n_vocab", None)
-    if n_vocab is not None and known is not None and n_vocab < known:
+    n_tokens = getattr(tokenizer, "n_vocab", None)
+    if n_vocab is not None and n_tokens is not None and n_vocab < n_tokens:
         raise ModelError(
-            f"the server {host} has rows of {n_vocab} tokens and --tokenizer has {known}; give the tokenizer of the "
+            f"the server {host} has rows of {n_vocab} tokens and --tokenizer has {n_tokens}; give the tokenizer of the "
             "model that it serves"
         )
 
@@ -114,10 +114,10 @@ def _read(model: str) -> tuple[str, str, str | None]:
 
 
 def _dialect(name: str, connection: Connection, model: str | None, tokenizer: Tokenizer) -> Dialect:
-    made = import_module(f"leakmeter.backends.served.{name}").DIALECT
+    dialect_class = import_module(f"leakmeter.backends.served.{name}").DIALECT
     # Where a server takes text instead of ids, or names tokens by their text, a tokenizer has to translate.
-    more = (tokenizer,) if getattr(made, "translates", False) else ()
-    dialect: Dialect = made(connection, model, *more)
+    more = (tokenizer,) if getattr(dialect_class, "translates", False) else ()
+    dialect: Dialect = dialect_class(connection, model, *more)
     return dialect
 
 

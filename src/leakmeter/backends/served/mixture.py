@@ -77,8 +77,8 @@ def mixed(
     if not can_bound(context_weight, temperature):
         raise ValueError(f"no bounds for λ = {context_weight} at T = {temperature}")
     noise, power = max(noise_nats, ROUNDING_NATS), 1.0 / temperature
-    ids = [token, *(one for one in row if one in bare and one != token)]
-    of_row, of_bare = (np.asarray([known[one] for one in ids]) for known in (row, bare))
+    ids = [token, *(token_id for token_id in row if token_id in bare and token_id != token)]
+    of_row, of_bare = (np.asarray([log_probs[token_id] for token_id in ids]) for log_probs in (row, bare))
     possible = np.isfinite(of_row) & np.isfinite(of_bare)
     if not possible[0]:
         return -np.inf, -np.inf
@@ -120,7 +120,7 @@ def _log_largest(row: Row, bare: Row, n_top: int, context_weight: float) -> floa
     if not n_top:
         return 0.0
     # Below their likeliest tokens, rows hold the given one too, wherever it ranks.
-    least, least_bare = (sorted(known.values(), reverse=True)[:n_top][-1] for known in (row, bare))
+    least, least_bare = (sorted(log_probs.values(), reverse=True)[:n_top][-1] for log_probs in (row, bare))
     alone = max((min(value, 0.0) for token, value in row.items() if token not in bare), default=least)
     alone_bare = max((min(value, 0.0) for token, value in bare.items() if token not in row), default=least_bare)
     return max(

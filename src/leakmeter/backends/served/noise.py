@@ -98,15 +98,15 @@ def noise_requests(dialect: Dialect, sequences: Sequence[Scored]) -> list[Scored
 def sequences_of(item: Item) -> list[Scored]:
     """What to measure the noise of a case on: a few of its own prompts, each with its response. A response that is
     still to be drawn is stood for by the last tokens of the prompt."""
-    found: dict[Scored, None] = {}
+    sequences: dict[Scored, None] = {}
     for prompt in item.typical_prompts:
         ids = tuple(prompt.ids.tolist())
         if item.response:
-            found[Scored(ids, item.response)] = None
+            sequences[Scored(ids, item.response)] = None
         else:
             cut = max(1, len(ids) - _TAIL)
-            found[Scored(ids[:cut], ids[cut:])] = None
-    return list(found)
+            sequences[Scored(ids[:cut], ids[cut:])] = None
+    return list(sequences)
 
 
 def _controlled(dialect: Dialect) -> ProbedDialect | None:
@@ -122,12 +122,12 @@ def _split(dialect: Dialect, sequences: Sequence[Scored]) -> list[dict[int, Scor
         return [{} for _ in sequences]
     return [
         {
-            t: Scored((*one.prompt, *one.response[:t]), one.response[t : t + 1])
+            t: Scored((*sequence.prompt, *sequence.response[:t]), sequence.response[t : t + 1])
             for t in range(max(0, n - _SINGLE_TOKENS), n)
             if n > 1
         }
-        for one in sequences
-        for n in [len(one.response)]
+        for sequence in sequences
+        for n in [len(sequence.response)]
     ]
 
 
@@ -151,8 +151,8 @@ def _largest(ways: Sequence[Sequence[_Values]], of: Callable[[list[float]], Any]
     """The largest of something over the log-probabilities that every way has; equal infinities do not differ."""
     largest = 0.0
     for alike in zip(*ways, strict=True):
-        for key in set.intersection(*(set(one) for one in alike)):
-            values = [one[key] for one in alike]
+        for key in set.intersection(*(set(way_values) for way_values in alike)):
+            values = [way_values[key] for way_values in alike]
             if len(set(values)) > 1:
                 largest = max(largest, float(of(values)))
     return largest

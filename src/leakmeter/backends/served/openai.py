@@ -40,17 +40,17 @@ class OpenAi:
         """Find out whether the server echoes a prompt's log-probabilities, or else what its chat gives."""
         with answered.reading(self._host):
             if not self._model:
-                names = [one["id"] for one in self._connection.get("v1/models")["data"]]
+                names = [model["id"] for model in self._connection.get("v1/models")["data"]]
                 self._model = answered.one_model(None, names, self._host)
             ids = self._tokenizer.encode_data(_PROBE, first=True).ids
-            status, found = self._connection.asked(_COMPLETIONS, self._echo(ids))
-            n_rows = _n_echoed(found) if status == 200 else 0
+            status, reply = self._connection.asked(_COMPLETIONS, self._echo(ids))
+            n_rows = _n_echoed(reply) if status == 200 else 0
             self._echoes = n_rows >= len(ids)
             # The one token that is generated may stand behind the prompt's.
             self._n_more = int(n_rows == len(ids) + 1)
             if not self._echoes:
-                found, self._most_top = self._probe_chat()
-            self._told_model = answered.word(found["model"]) or self._model
+                reply, self._most_top = self._probe_chat()
+            self._told_model = answered.word(reply["model"]) or self._model
         return Served(self._model, self._told_model, None, None, None)
 
     def capabilities(self) -> Capabilities:
@@ -73,13 +73,13 @@ class OpenAi:
         if scored.response or rows != range(1):
             raise CapabilityError(f"the server {self._host} gives log-probabilities by chat: of a first token only")
         choice = self._choice(_CHAT, self._chat(self._text(scored.prompt), k))
-        found: dict[int, float] = {}
+        log_probs: dict[int, float] = {}
         with answered.reading(self._host):
-            for one in choice["logprobs"]["content"][0]["top_logprobs"]:
-                ids = self._ids(one["token"])
-                if len(ids) == 1 and self._tokenizer.decode(ids) == one["token"]:
-                    found.setdefault(ids[0], one["logprob"])
-        return [answered.top_row_of(found, 0, self._host)]
+            for entry in choice["logprobs"]["content"][0]["top_logprobs"]:
+                ids = self._ids(entry["token"])
+                if len(ids) == 1 and self._tokenizer.decode(ids) == entry["token"]:
+                    log_probs.setdefault(ids[0], entry["logprob"])
+        return [answered.top_row_of(log_probs, 0, self._host)]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """Refused: no such server gives them."""
@@ -89,11 +89,11 @@ class OpenAi:
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         """One request; its text is tokenised on this machine."""
-        asked = {"max_tokens": n_tokens, "temperature": temperature, "top_p": 1.0, "seed": seed}
+        options = {"max_tokens": n_tokens, "temperature": temperature, "top_p": 1.0, "seed": seed}
         if self._echoes:
-            choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **asked}, n_tokens)
+            choice = self._choice(_COMPLETIONS, {"model": self._model, "prompt": [list(prompt)], **options}, n_tokens)
         else:
-            choice = self._choice(_CHAT, self._chat(self._text(prompt)) | asked, n_tokens)
+            choice = self._choice(_CHAT, self._chat(self._text(prompt)) | options, n_tokens)
         with answered.reading(self._host):
             return Drawn(self._ids(choice["text"] if self._echoes else choice["message"]["content"]), ())
 
@@ -121,19 +121,19 @@ class OpenAi:
 
     # At T = 1 it does not matter whether log-probabilities are told before or after the temperature.
     def _echo(self, ids: Sequence[int]) -> dict[str, Any]:
-        asked = {"max_tokens": 1, "temperature": 1.0, "logprobs": 1, "echo": True}
-        return {"model": self._model, "prompt": [list(ids)], **asked}
+        options = {"max_tokens": 1, "temperature": 1.0, "logprobs": 1, "echo": True}
+        return {"model": self._model, "prompt": [list(ids)], **options}
 
     def _chat(self, text: str, k: int = 0) -> dict[str, Any]:
-        asked = {"max_tokens": 1, "temperature": 1.0, **({"logprobs": True, "top_logprobs": k} if k else {})}
-        return {"model": self._model, "messages": [{"role": "user", "content": text}], **asked}
+        options = {"max_tokens": 1, "temperature": 1.0, **({"logprobs": True, "top_logprobs": k} if k else {})}
+        return {"model": self._model, "messages": [{"role": "user", "content": text}], **options}
 
     def _choice(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> Mapping[str, Any]:
         """The one answer; a server may tell a longer name of its model, but not a different one each time."""
-        found = self._connection.post(path, body, n_values)
+        reply = self._connection.post(path, body, n_values)
         with answered.reading(self._host):
-            answered.check_model(self._told_model, found["model"], self._host)
-            (choice,) = found["choices"]
+            answered.check_model(self._told_model, reply["model"], self._host)
+            (choice,) = reply["choices"]
             return dict(choice)
 
 

@@ -47,14 +47,14 @@ class SGLang:
         models, weights = self._connection.get("v1/models"), self._connection.get("get_model_info")
         version = self._connection.get("get_server_info")
         with answered.reading(self._host):
-            windows = {one["id"]: one.get("max_model_len") for one in models["data"]}
+            windows = {model["id"]: model.get("max_model_len") for model in models["data"]}
             self._model = answered.one_model(self._asked, list(windows), self._host)
             window, self._weights = windows[self._model], weights.get("weight_version")
-            path, told = answered.word(weights["model_path"]), answered.word(version.get("version"))
+            path, server_version = answered.word(weights["model_path"]), answered.word(version.get("version"))
         return Served(
             model=self._model,
             revision=path if self._weights is None else f"{path}, {answered.word(self._weights)}",
-            server_version=told,
+            server_version=server_version,
             # Two tokens are put behind those that are scored: one for the last row, and one is generated.
             window=answered.window(window, 2),
             n_vocab=None,
@@ -83,38 +83,38 @@ class SGLang:
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         """One request, with every truncation and penalty turned off."""
-        asked = {"max_new_tokens": n_tokens, "sampling_seed": seed, "stop_token_ids": list(stop_ids)}
-        told = self._generated(prompt, {**Setting(temperature).sampling, **asked}, {})
+        options = {"max_new_tokens": n_tokens, "sampling_seed": seed, "stop_token_ids": list(stop_ids)}
+        meta = self._generated(prompt, {**Setting(temperature).sampling, **options}, {})
         with answered.reading(self._host):
-            drawn = told["output_token_logprobs"]
+            drawn = meta["output_token_logprobs"]
             ids = answered.token_ids(token for _, token, *_ in drawn)
             values = [value for value, *_ in drawn] if temperature in _RAW_AT else []
         return Drawn(ids, tuple(answered.log_probs_of(values, len(values), self._host).tolist()))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        found = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
+        reply = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
         with answered.reading(self._host):
-            return answered.token_ids(found["tokens"])
+            return answered.token_ids(reply["tokens"])
 
     def _rows(self, scored: Scored, rows: range, k: int, setting: Setting) -> tuple[list[dict[int, float]], int | None]:
         """The k likeliest tokens of each row, and the token given there; tokens that were found cached."""
         sequence, start = (*scored.prompt, *scored.response), len(scored.prompt) - 1 + rows.start
         # The row of what comes next is that of a token put there, whichever it is.
         ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
-        asked = {"logprob_start_len": start, "top_logprobs_num": k}
-        told = self._generated(ids, {"max_new_tokens": 1, **setting.sampling}, asked)
+        options = {"logprob_start_len": start, "top_logprobs_num": k}
+        meta = self._generated(ids, {"max_new_tokens": 1, **setting.sampling}, options)
         with answered.reading(self._host):
-            given = told["input_token_logprobs"] or ()
-            answered.check_n_rows(len(given), len(ids) - start, self._host)
-            answered.check_ids(ids[start:], [token for _, token, *_ in given], self._host)
-            tops = told["input_top_logprobs"] if k else [()] * len(given)
-            answered.check_n_rows(len(tops), len(given), self._host)
-            found: list[dict[int, float]] = []
-            for place, top, own in zip(range(rows.start, rows.stop), tops[1:], given[1:], strict=False):
+            input_rows = meta["input_token_logprobs"] or ()
+            answered.check_n_rows(len(input_rows), len(ids) - start, self._host)
+            answered.check_ids(ids[start:], [token for _, token, *_ in input_rows], self._host)
+            tops = meta["input_top_logprobs"] if k else [()] * len(input_rows)
+            answered.check_n_rows(len(tops), len(input_rows), self._host)
+            token_rows: list[dict[int, float]] = []
+            for place, top, own in zip(range(rows.start, rows.stop), tops[1:], input_rows[1:], strict=False):
                 answered.check_n_top(len(top), k, self._host)
                 entries = [*top, own] if place < len(scored.response) else top
-                found.append({answered.token_id(token): value for value, token, *_ in entries})
-        return found, told.get("cached_tokens")
+                token_rows.append({answered.token_id(token): value for value, token, *_ in entries})
+        return token_rows, meta.get("cached_tokens")
 
     def _generated(
         self, ids: Sequence[int], sampling: Mapping[str, Any], asked: Mapping[str, Any]
@@ -129,10 +129,10 @@ class SGLang:
         n_values = len(ids) * (2 + asked.get("top_logprobs_num", 0)) + sampling["max_new_tokens"]
         answer = self._connection.post("generate", body, n_values)
         with answered.reading(self._host):
-            told: Mapping[str, Any] = answer["meta_info"]
-            answered.check_n_read(told["prompt_tokens"], len(ids), self._host)
-            answered.check_model(self._weights, told.get("weight_version", self._weights), self._host)
-        return told
+            meta: Mapping[str, Any] = answer["meta_info"]
+            answered.check_n_read(meta["prompt_tokens"], len(ids), self._host)
+            answered.check_model(self._weights, meta.get("weight_version", self._weights), self._host)
+        return meta
 
 
 DIALECT = SGLang

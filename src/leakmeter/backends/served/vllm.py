@@ -45,16 +45,18 @@ class Vllm:
     def describe(self) -> Served:
         """Ask for models and version, and for how many log-probabilities a row may have."""
         with answered.reading(self._host):
-            models: dict[str, Mapping[str, Any]] = {one["id"]: one for one in self._connection.get("v1/models")["data"]}
+            models: dict[str, Mapping[str, Any]] = {
+                model["id"]: model for model in self._connection.get("v1/models")["data"]
+            }
             self._model = answered.one_model(self._asked, list(models), self._host)
-            version, told = self._version(), models[self._model]
+            version, model_info = self._version(), models[self._model]
             self._probe()
         return Served(
             model=self._model,
-            revision=answered.word(told.get("root")),
+            revision=answered.word(model_info.get("root")),
             server_version=version,
             # Two tokens are put behind those that are scored: one for the last row, and one is generated.
-            window=answered.window(told.get("max_model_len"), 2),
+            window=answered.window(model_info.get("max_model_len"), 2),
             n_vocab=self._n_vocab,
         )
 
@@ -79,24 +81,24 @@ class Vllm:
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
         """One request, `prompt_logprobs` −1."""
-        found = self._rows(scored, rows, -1)
-        return answered.normalised(answered.whole_rows_of(found, self._n_vocab, self._host), self._host)
+        row_values = self._rows(scored, rows, -1)
+        return answered.normalised(answered.whole_rows_of(row_values, self._n_vocab, self._host), self._host)
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
         """One request, with every truncation and penalty turned off."""
-        asked = {"max_tokens": n_tokens, "seed": seed, "stop_token_ids": list(stop_ids), "logprobs": 0}
-        choice = self._choice(prompt, {**_UNTRUNCATED, **Setting(temperature).sampling, **asked})
+        options = {"max_tokens": n_tokens, "seed": seed, "stop_token_ids": list(stop_ids), "logprobs": 0}
+        choice = self._choice(prompt, {**_UNTRUNCATED, **Setting(temperature).sampling, **options})
         with answered.reading(self._host):
             ids = answered.token_ids(choice["token_ids"])
             values = choice["logprobs"]["token_logprobs"]
         return Drawn(ids, tuple(answered.log_probs_of(values, len(ids), self._host).tolist()))
 
     def tokenize(self, text: str) -> tuple[int, ...] | None:
-        found = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
+        reply = self._connection.post("tokenize", {"model": self._model, "prompt": text, "add_special_tokens": False})
         with answered.reading(self._host):
-            return answered.token_ids(found["tokens"])
+            return answered.token_ids(reply["tokens"])
 
     def _rows(self, scored: Scored, rows: range, k: int, setting: Setting = _SCORING) -> list[dict[int, float]]:
         """Log-probabilities by token id of each row."""
@@ -105,22 +107,22 @@ class Vllm:
         ids = (*sequence, sequence[-1]) if len(scored.response) in rows else sequence
         choice = self._choice(ids, {"max_tokens": 1, "prompt_logprobs": k, **setting.sampling})
         with answered.reading(self._host):
-            given = choice["prompt_logprobs"] or ()
-            answered.check_n_rows(len(given), len(ids), self._host)
-            found = [given[len(scored.prompt) + row] for row in rows]
-            for row in found:
+            prompt_rows = choice["prompt_logprobs"] or ()
+            answered.check_n_rows(len(prompt_rows), len(ids), self._host)
+            row_entries = [prompt_rows[len(scored.prompt) + row] for row in rows]
+            for row in row_entries:
                 # The token that was put there stands in its row too, and is not to pass for a likely one.
-                answered.check_n_top(sum((one.get("rank") or 1) <= k for one in row.values()), k, self._host)
-            return [{answered.token_id(token): one["logprob"] for token, one in row.items()} for row in found]
+                answered.check_n_top(sum((entry.get("rank") or 1) <= k for entry in row.values()), k, self._host)
+            return [{answered.token_id(token): entry["logprob"] for token, entry in row.items()} for row in row_entries]
 
     def _choice(self, ids: Sequence[int], asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """The one answer to token ids, which have to come back as they were sent."""
         body = {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **asked}
         n_top = asked.get("prompt_logprobs", 0) % answered.MOST_VOCAB  # −1 asks for all
-        found = self._connection.post(_COMPLETIONS, body, len(ids) * (2 + n_top) + asked["max_tokens"])
+        reply = self._connection.post(_COMPLETIONS, body, len(ids) * (2 + n_top) + asked["max_tokens"])
         with answered.reading(self._host):
-            answered.check_model(self._model, found["model"], self._host)
-            (choice,) = found["choices"]
+            answered.check_model(self._model, reply["model"], self._host)
+            (choice,) = reply["choices"]
             answered.check_ids(ids, choice.get("prompt_token_ids"), self._host)
         return dict(choice)
 
@@ -136,10 +138,10 @@ class Vllm:
     def _probe(self) -> None:
         """Ask for a whole row; a server that does not give it says how many entries it does."""
         body = {"model": self._model, "prompt": [[0, 0]], "max_tokens": 1, "temperature": 0, "prompt_logprobs": -1}
-        status, found = self._connection.asked(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
+        status, reply = self._connection.asked(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
         if status == 200:
-            self._most_top, self._n_vocab = None, len(found["choices"][0]["prompt_logprobs"][1])
-        elif allowed := _ALLOWED.search(json.dumps(found)):
+            self._most_top, self._n_vocab = None, len(reply["choices"][0]["prompt_logprobs"][1])
+        elif allowed := _ALLOWED.search(json.dumps(reply)):
             self._most_top = int(allowed[1])
 
 

@@ -79,8 +79,8 @@ def read_examples(
         fields = {name.lower(): value for name, value in replace(row, mapping=names).fields.items()}
         place = row.place or "record 1"
         where = row.where if source is None else f"{source}, {place}"
-        given = fields.get("id")
-        id_ = ("" if given is None else str(given).strip()) or place
+        own_id = fields.get("id")
+        id_ = ("" if own_id is None else str(own_id).strip()) or place
         if id_ in seen:
             raise DataError(f"{where}: id {_shown(id_)} stands for two of the records; make ids unique")
         seen.add(id_)
@@ -220,11 +220,11 @@ class TaskData:
         for form in (text, text.casefold(), _without_fraction(text)):
             if form in words:
                 return words[form]
-        known = [repr(name) for name, _ in self.task.labels]
+        expected = [repr(name) for name, _ in self.task.labels]
         if column.order:
-            known.append(f"a number from {column.first} to {column.first + len(column.order) - 1}")
+            expected.append(f"a number from {column.first} to {column.first + len(column.order) - 1}")
         raise DataError(
-            f"{where}: '{column.name}' is {_shown(text) if text else 'empty'}, expected one of {', '.join(known)}"
+            f"{where}: '{column.name}' is {_shown(text) if text else 'empty'}, expected one of {', '.join(expected)}"
         )
 
 
@@ -255,8 +255,8 @@ def _shown(text: str) -> str:
 def read_own(path: Path) -> TaskData:
     """A task from a TOML file; without a `name` it has the file's."""
     where = f"task file '{path}'"
-    given = parsed_toml(read_text(path, "task file"), where)
-    return task_of({"name": path.stem, **given}, where)
+    table = parsed_toml(read_text(path, "task file"), where)
+    return task_of({"name": path.stem, **table}, where)
 
 
 def task_of(given: Fields, where: str) -> TaskData:
@@ -304,11 +304,11 @@ def task_of_columns(
                 if name not in fields:
                     hint = "name the columns of texts and labels (--text-column, --label-column)"
                     raise DataError(f"{missing_column(fields, [repr(name)], where)}; {hint}")
-            if found := _without_fraction(_text_of_label(fields.get(column))):
-                words.setdefault(found.casefold(), found)
+            if label_text := _without_fraction(_text_of_label(fields.get(column))):
+                words.setdefault(label_text.casefold(), label_text)
     *others, last = words.values() or ("",)
     listed = f"{', '.join(others)}{',' if len(others) > 1 else ''} or {last}" if others else last
-    given = {
+    definition = {
         "name": column,
         "instruction": f"Classify each text as {listed}." if instruction is None else instruction,
         "fields": {text: heading_of(text)},
@@ -316,7 +316,7 @@ def task_of_columns(
         "labels": list(words.values()),
         "label_column": label,
     }
-    return task_of(given, "the options")
+    return task_of(definition, "the options")
 
 
 def heading_of(column: str) -> str:

@@ -39,8 +39,8 @@ def find(
     taken = sorted((mention.start, mention.end) for mention in mentions)
     lowered = person.lowered_words(_outside(text, taken))
     for start, end in parts:
-        said = list(person.said_again(text[start:end], names, lowered))
-        again = [mention.shifted(start) for mention in without_overlaps([said])]
+        in_document = list(person.said_again(text[start:end], names, lowered))
+        again = [mention.shifted(start) for mention in without_overlaps([in_document])]
         mentions += [mention for mention in again if is_free(taken, mention.start, mention.end)]
     groups = _people(mentions)
     groups += _grouped((m for m in mentions if m.type == DATE), _is_part_of_date)
@@ -62,7 +62,7 @@ def _in_document(
     seen = list(recognised.find(text, region, recognise)) if recognise else []
     return without_overlaps(
         (
-            [mention for one in patterns for mention in pattern.find(text, one)],
+            [mention for user_pattern in patterns for mention in pattern.find(text, user_pattern)],
             list(email.find(text)),
             list(address.find(text, region)),
             list(date.find(text, region)),
@@ -101,12 +101,12 @@ def _grouped(mentions: Iterable[Mention], is_part: Callable[[str, str], bool]) -
     by_value: dict[tuple[str, str], list[Mention]] = {}
     for mention in mentions:
         by_value.setdefault((mention.type, mention.value), []).append(mention)
-    said = sorted(by_value, key=lambda key: (_fullness(key[1]), by_value[key][0].start))
+    keys = sorted(by_value, key=lambda key: (_fullness(key[1]), by_value[key][0].start))
     groups: list[list[Mention]] = []
     fullest: list[str] = []
     # What a value is a part of has its longest word too.
     having: dict[str, list[int]] = {}
-    for key in said:
+    for key in keys:
         words = _words(key[1])
         near = having.get(max(words, key=len), []) if words else []
         homes = [i for i in near if is_part(key[1], fullest[i])]

@@ -59,13 +59,13 @@ def parse(text: str) -> list[Pattern]:
                 f"entity patterns, line {number}: {line.strip()[:60]!r} is not 'TYPE = REGEX' with a type of small "
                 "letters, digits and '_'"
             )
-        found = compiled(match["pattern"], f"entity patterns, line {number}: {match['pattern'][:60]!r}")
-        if found.match("") is not None:
+        expression = compiled(match["pattern"], f"entity patterns, line {number}: {match['pattern'][:60]!r}")
+        if expression.match("") is not None:
             raise UsageError(
                 f"entity patterns, line {number}: {match['pattern'][:60]!r} matches the empty text; it has to need a "
                 "character at least"
             )
-        patterns.append(Pattern(match["type"], match["pattern"], found))
+        patterns.append(Pattern(match["type"], match["pattern"], expression))
     if not patterns:
         raise UsageError("entity patterns hold no line 'TYPE = REGEX'")
     return patterns

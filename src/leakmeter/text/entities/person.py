@@ -70,10 +70,10 @@ def find(text: str) -> Iterator[Mention]:
 
 def normal(name: str) -> str:
     """A name's words in lower case, without titles and possessive."""
-    said = words(name)
-    while len(said) > 1 and said[0] in _TITLES:
-        said = said[1:]
-    return " ".join(said)
+    name_words = words(name)
+    while len(name_words) > 1 and name_words[0] in _TITLES:
+        name_words = name_words[1:]
+    return " ".join(name_words)
 
 
 def words(text: str) -> list[str]:
@@ -142,16 +142,16 @@ def _said(run: Sequence[tuple[int, int, str]]) -> str:
 
 def _trimmed(text: str, start: int, end: int, gender: str) -> Iterator[Mention]:
     """The mention without words that open what follows, and without a possessive; nothing if no name is left."""
-    said = [(start + match.start(), start + match.end()) for match in _LETTERS.finditer(text[start:end])]
-    for number, (first, last) in enumerate(said):
+    word_ranges = [(start + match.start(), start + match.end()) for match in _LETTERS.finditer(text[start:end])]
+    for number, (first, last) in enumerate(word_ranges):
         if text[first:last].casefold() in _NO_NAME:
-            said = said[:number]
+            word_ranges = word_ranges[:number]
             break
-    while said and text[said[-1][0] : said[-1][1]].casefold() in _PARTICLES:
-        said.pop()
-    if not said:
+    while word_ranges and text[word_ranges[-1][0] : word_ranges[-1][1]].casefold() in _PARTICLES:
+        word_ranges.pop()
+    if not word_ranges:
         return
-    first, last = said[0][0], said[-1][1]
+    first, last = word_ranges[0][0], word_ranges[-1][1]
     possessive = _POSSESSIVE.search(text[first:last])
     last -= len(possessive.group()) if possessive else 0
     value = normal(text[first:last])

@@ -48,24 +48,24 @@ def find(text: str, region: str) -> Iterator[Mention]:
     """
     import phonenumbers as library
 
-    found = [
+    candidates = [
         (match, value_of(match.number))
         for match in library.PhoneNumberMatcher(text, region, leniency=library.Leniency.POSSIBLE)
     ]
     sure = {
         value
-        for match, value in found
+        for match, value in candidates
         if match.raw_string.lstrip("(").startswith(("+", "＋"))
         or (match.number.country_code == 1 and _GROUPED.fullmatch(match.raw_string))
         or (sum(map(str.isdigit, match.raw_string)) >= 6 and _is_labelled(text, match.start))
     }
     # A second pass is the most work of all, and often there is nothing left to ask.
-    if any(value not in sure for _, value in found):
+    if any(value not in sure for _, value in candidates):
         strict = library.PhoneNumberMatcher(text, region, leniency=library.Leniency.STRICT_GROUPING)
         starts = {match.start for match in strict}
-        sure |= {value for match, value in found if match.start in starts}
+        sure |= {value for match, value in candidates if match.start in starts}
     # A number that is sure in one place is meant in another, however it is written there.
-    for match, value in found:
+    for match, value in candidates:
         if value in sure:
             yield Mention(PHONE, match.start, match.end, value)
 

@@ -21,12 +21,12 @@ def find(text: str, region: str, recognise: Recogniser) -> Iterator[Mention]:
     for start, end, label in recognise(text):
         if not 0 <= start < end <= len(text):
             continue
-        said = text[start:end]
-        start, end = end - len(said.lstrip()), start + len(said.rstrip())
-        said = text[start:end]
+        mention_text = text[start:end]
+        start, end = end - len(mention_text.lstrip()), start + len(mention_text.rstrip())
+        mention_text = text[start:end]
         kind = label.upper().removeprefix("B-").removeprefix("I-")
-        if kind in _PEOPLE and (name := person.normal(said)):
+        if kind in _PEOPLE and (name := person.normal(mention_text)):
             yield Mention(PERSON, start, end, name)
-        elif kind in _DATES and any(map(str.isalnum, said)):
-            parsed = date.parse(said, region)
-            yield Mention(DATE, start, end, parsed[1] if parsed else " ".join(said.casefold().split()))
+        elif kind in _DATES and any(map(str.isalnum, mention_text)):
+            parsed = date.parse(mention_text, region)
+            yield Mention(DATE, start, end, parsed[1] if parsed else " ".join(mention_text.casefold().split()))

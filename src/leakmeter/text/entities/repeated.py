@@ -44,11 +44,11 @@ def _number(value: str, response: str) -> Repeated:
     import phonenumbers as library
 
     digits = library.national_significant_number(library.parse(value.partition(";")[0]))
-    said = [re.sub(r"\D", "", group) for group in _GROUPS.findall(response)]
-    said = ["".join(str(int(digit)) for digit in group) for group in said]
-    if any(digits in group for group in said):
+    digit_groups = [re.sub(r"\D", "", group) for group in _GROUPS.findall(response)]
+    digit_groups = ["".join(str(int(digit)) for digit in group) for group in digit_groups]
+    if any(digits in group for group in digit_groups):
         return "verbatim"
-    return "in part" if any(_shares_digits(digits, group) for group in said) else "no"
+    return "in part" if any(_shares_digits(digits, group) for group in digit_groups) else "no"
 
 
 def _shares_digits(digits: str, said: str) -> bool:
@@ -59,10 +59,10 @@ def _shares_digits(digits: str, said: str) -> bool:
 def _date(value: str, text: str, response: str) -> Repeated:
     if date.is_value(value):
         # Whether 5/3 is in May or March is not known of a response: either will do.
-        said = {found.value for region in ("US", "GB") for found in date.find(response, region)}
-        if value in said:
+        dates = {stated.value for region in ("US", "GB") for stated in date.find(response, region)}
+        if value in dates:
             return "verbatim"
-        if any(date.agree(value, other) for other in said):
+        if any(date.agree(value, other) for other in dates):
             return "in part"
         year = value[:4]
         return "in part" if year.isdecimal() and re.search(rf"(?<!\d){year}(?!\d)", response) else "no"
@@ -82,21 +82,21 @@ def _stands(part: str, text: str) -> bool:
 
 def _name(value: str, response: str) -> Repeated:
     words = value.split()
-    said = person.words(response)
-    if _runs(words, said):
+    response_words = person.words(response)
+    if _runs(words, response_words):
         return "verbatim"
     # Scripts without spaces: the name may stand within a longer run of letters.
     if not value.isascii() and value in response.casefold() and not value[0].isascii():
         return "verbatim"
     telling = {word for word in words if person.is_telling(word)}
-    return "in part" if telling & set(said) else "no"
+    return "in part" if telling & set(response_words) else "no"
 
 
 def _words(text: str, response: str) -> Repeated:
-    words, said = _WORD.findall(text.casefold()), _WORD.findall(response.casefold())
-    if _runs(words, said) if words else text.casefold() in response.casefold():
+    words, response_words = _WORD.findall(text.casefold()), _WORD.findall(response.casefold())
+    if _runs(words, response_words) if words else text.casefold() in response.casefold():
         return "verbatim"
-    if any(_runs(list(pair), said) for pair in pairwise(words)):
+    if any(_runs(list(pair), response_words) for pair in pairwise(words)):
         return "in part"
     digits = re.sub(r"\D", "", text)
     return "in part" if any(_shares_digits(digits, re.sub(r"\D", "", g)) for g in _GROUPS.findall(response)) else "no"

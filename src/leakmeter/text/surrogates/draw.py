@@ -56,7 +56,9 @@ def _made(locale: str) -> Any:
 def locale_of(region: str, locales: Iterable[str]) -> str:
     """A country's locale, that of its own language (de_DE, fr_FR) first; en_US where there is none."""
     of_region = [locale for locale in locales if locale.endswith(f"_{region}")]
-    return min(of_region, key=lambda one: (one.partition("_")[0].upper() != region, one), default="en_US")
+    return min(
+        of_region, key=lambda candidate: (candidate.partition("_")[0].upper() != region, candidate), default="en_US"
+    )
 
 
 def digits(n: int, drawn: random.Random) -> str:

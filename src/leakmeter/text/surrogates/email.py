@@ -126,8 +126,8 @@ def renamed(value: str, name: str, other: str) -> str:
     local, at, domain = value.rpartition("@")
     core = re.split(r"[+\d]", local, maxsplit=1)[0].rstrip("._-")
     form = _form_of(core, words)
-    said = _filled(form[0], new, form[1]) if form and new else ""
-    local = said + local[len(core) :] if said else _replaced(local, pairs)
+    new_core = _filled(form[0], new, form[1]) if form and new else ""
+    local = new_core + local[len(core) :] if new_core else _replaced(local, pairs)
     return local + at + _replaced(domain, pairs)
 
 
@@ -149,12 +149,12 @@ def _form_of(core: str, words: Sequence[str]) -> tuple[str, Callable[[str], str]
 
 def _cores(core: str, words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Forms of the name that are as usual as this one, and all of them; the core alone where it is none."""
-    found = _form_of(core, words)
-    if found is None:
+    matched = _form_of(core, words)
+    if matched is None:
         return (core,), (core,)
-    form, case = found
+    form, case = matched
     common, rare = (
-        list(dict.fromkeys(filter(None, (_filled(one, words, case) for one in forms))))
+        list(dict.fromkeys(filter(None, (_filled(candidate, words, case) for candidate in forms))))
         for forms in (_FORMS_COMMON, _FORMS_RARE)
     )
     return common if form in _FORMS_COMMON else rare, [*common, *rare]
@@ -174,7 +174,7 @@ def _domains(domain: str, words: Sequence[str]) -> tuple[Sequence[str] | None, S
             return group, (*_FREE_MAIL_COMMON, *_FREE_MAIL_RARE)
     if domain.endswith(".edu"):
         department = ".".join(domain.split(".")[:-2])
-        universities = [f"{department}.{one}" if department else one for one in _UNIVERSITIES]
+        universities = [f"{department}.{university}" if department else university for university in _UNIVERSITIES]
         return universities, universities
     label, suffix = _label(domain)
     word = _name_in(label, words)

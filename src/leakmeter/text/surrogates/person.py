@@ -73,7 +73,7 @@ def gender_of(kind: str) -> Gender:
 def alike(name: str, ranked: Sequence[str]) -> Sequence[str]:
     """Names as frequent as this one: the common ones for a common one, else the rare ones, as one not ranked is."""
     common = ranked[:N_COMMON]
-    return common if name.casefold() in {one.casefold() for one in common} else ranked[N_COMMON:]
+    return common if name.casefold() in {common_name.casefold() for common_name in common} else ranked[N_COMMON:]
 
 
 def in_mentions(texts: Sequence[str], value: str, region: str, drawn: random.Random) -> list[str]:
@@ -81,18 +81,20 @@ def in_mentions(texts: Sequence[str], value: str, region: str, drawn: random.Ran
 
     The fullest text is last; `value` is its words in lower case, given names first.
     """
-    text, said = texts[-1], value.split()
+    text, name_words = texts[-1], value.split()
     fake = faker(_locale_of_letters(text, region), drawn)
-    given = getattr(fake, "first_name_nonbinary", fake.first_name)
-    if not any(char.isupper() or char.islower() for char in text) and len(said) == 1:
+    draw_first = getattr(fake, "first_name_nonbinary", fake.first_name)
+    if not any(char.isupper() or char.islower() for char in text) and len(name_words) == 1:
         # A script without capitals, written without spaces: the name is one run.
         return ["".join(str(fake.name()).split())] * len(texts)
-    words = list(dict.fromkeys((*said, *(word for text in texts for word in normal(text).split()))))
+    words = list(dict.fromkeys((*name_words, *(word for text in texts for word in normal(text).split()))))
     new: dict[str, str] = {}
     for word in words:
         full = next((other for other in new if len(word) == 1 and other.startswith(word)), None)
-        draw = fake.last_name if word == said[-1] else given
-        new[word] = new[full][0] if full else _other_word(draw, {*words, *(one.casefold() for one in new.values())})
+        draw = fake.last_name if word == name_words[-1] else draw_first
+        new[word] = (
+            new[full][0] if full else _other_word(draw, {*words, *(new_word.casefold() for new_word in new.values())})
+        )
 
     def replaced(match: re.Match[str]) -> str:
         # Particles stay in lower case.
@@ -113,16 +115,16 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
     own = frozenset(word.casefold() for word in _WORD.findall(name))
     if not value.isascii() and not any(char.isascii() and char.isalpha() for char in value):
         return [lambda drawn: _in_its_script(value, own, region, drawn)]
-    said = [match for match in _WORD.finditer(value) if not _TITLE.fullmatch(match.group())]
+    matches = [match for match in _WORD.finditer(value) if not _TITLE.fullmatch(match.group())]
     has_capitals = value != value.lower()
     varied = [
         match
-        for match in said
+        for match in matches
         if match.group().casefold() not in own and not (has_capitals and match.group().islower())
     ]
-    gender = _gender(kind, [match.group() for match in said])
+    gender = _gender(kind, [match.group() for match in matches])
     # The last of several words is a surname.
-    ranked = [surnames() if match is said[-1] and len(said) > 1 else given_names(gender) for match in varied]
+    ranked = [surnames() if match is matches[-1] and len(matches) > 1 else given_names(gender) for match in varied]
     near = [alike(match.group(), names) for match, names in zip(varied, ranked, strict=True)]
 
     def drawer(pools: Sequence[Sequence[str]]) -> Draw:
@@ -146,8 +148,8 @@ def drawers(value: str, name: str, kind: str, region: str) -> Sequence[Draw]:
 def renamed(text: str, name: str, other: str) -> str:
     """A text in which the words of a name have become those at the same place of another name."""
     pairs = zip(_WORD.findall(name), _WORD.findall(other), strict=False)
-    known = {word.casefold(): new for word, new in pairs}
-    return _WORD.sub(lambda match: known.get(match.group().casefold(), match.group()), text)
+    replacements = {word.casefold(): new for word, new in pairs}
+    return _WORD.sub(lambda match: replacements.get(match.group().casefold(), match.group()), text)
 
 
 def _gender(kind: str, words: Sequence[str]) -> Gender:

@@ -52,8 +52,8 @@ def in_mentions(texts: Sequence[str], value: str, drawn: random.Random) -> list[
         form = library.PhoneNumberFormat.NATIONAL
         if text.lstrip("(").startswith(("+", "＋")):
             form = library.PhoneNumberFormat.INTERNATIONAL
-        said = library.format_number(number, form)
-        out.append(f"{said} ext. {digits(len(extension), drawn)}" if extension else said)
+        formatted = library.format_number(number, form)
+        out.append(f"{formatted} ext. {digits(len(extension), drawn)}" if extension else formatted)
     return out
 
 

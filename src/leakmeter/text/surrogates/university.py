@@ -27,6 +27,6 @@ def _plain(name: str) -> str:
 
 
 def _is_same(plain: str, name: str) -> bool:
-    known = _plain(name)
+    plain_name = _plain(name)
     initials = "".join(word[0] for word in re.findall(r"\w+", name) if word[0].isupper()).casefold()
-    return plain in (known, initials) or plain.startswith(f"{known} ") or known.startswith(f"{plain} ")
+    return plain in (plain_name, initials) or plain.startswith(f"{plain_name} ") or plain_name.startswith(f"{plain} ")
