@@ -158,14 +158,14 @@ def _tilted(log_bare: Any, tilt: Any, weight: Any) -> Any:
 def _certified_loss(weights: Any, bare_weights: Any, support: Any) -> Any:
     """max_v |log of W̄(v) / Σ W̄ over W(v) / Σ W|, (..., 1): what it is, or more by the errors of computing it."""
     xp = array_namespace(weights)
-    one = xp.ones_like(weights)
+    ones = xp.ones_like(weights)
     # Neither overflows nor loses digits: e^−708 ≤ W̄, e^−700 ≤ W, and neither is above 1 by more than rounding.
-    ratio = xp.where(support, weights, one) / xp.where(support, bare_weights, one)
+    ratio = xp.where(support, weights, ones) / xp.where(support, bare_weights, ones)
     total = xp.log(xp.sum(weights, axis=-1, keepdims=True) / xp.sum(bare_weights, axis=-1, keepdims=True))
     # Where a token is ruled out, the 1 is as good as any: some token gains, and some other loses.
     gain = xp.log(xp.max(ratio, axis=-1, keepdims=True)) - total
-    found = xp.maximum(gain, total - xp.log(xp.min(ratio, axis=-1, keepdims=True)))
-    return found + _error(found, support)
+    loss = xp.maximum(gain, total - xp.log(xp.min(ratio, axis=-1, keepdims=True)))
+    return loss + _error(loss, support)
 
 
 def _error(loss: Any, support: Any) -> Any:

@@ -64,10 +64,10 @@ class Unreachable:
 
     @override
     def __str__(self) -> str:
-        wanted = self.target
+        target = self.target
         return (
-            f"epsilon {wanted.epsilon:g} at delta {wanted.delta:g} cannot be guaranteed: with orders up to "
-            f"{max(wanted.orders):g} the epsilon of every setting is above {self.least_epsilon:.4g}; "
+            f"epsilon {target.epsilon:g} at delta {target.delta:g} cannot be guaranteed: with orders up to "
+            f"{max(target.orders):g} the epsilon of every setting is above {self.least_epsilon:.4g}; "
             f"give a larger epsilon or delta"
         )
 
@@ -82,16 +82,16 @@ def calibrate(aggregation: Aggregation, free: Free, target: Target) -> Calibrate
     excess = aggregation.sensitivity(target.adjacency) / widest
     match free:
         case "temperature":
-            made = replace(aggregation, temperature=aggregation.temperature * excess)
+            candidate = replace(aggregation, temperature=aggregation.temperature * excess)
         case "clip":
-            made = replace(aggregation, clip=aggregation.clip / excess)
+            candidate = replace(aggregation, clip=aggregation.clip / excess)
         case "subset-size":
             fewest = 2 if aggregation.normalise_by == "present" else 1
             # From one below, so that rounding does not cost an exemplar.
-            made = replace(aggregation, subset_size=max(fewest, math.ceil(aggregation.subset_size * excess) - 1))
-    while (kept := target.guarantee(made.sensitivity(target.adjacency))).epsilon > target.epsilon:
-        made = _safer(made, free)
-    return Calibrated(made, kept)
+            candidate = replace(aggregation, subset_size=max(fewest, math.ceil(aggregation.subset_size * excess) - 1))
+    while (kept := target.guarantee(candidate.sensitivity(target.adjacency))).epsilon > target.epsilon:
+        candidate = _safer(candidate, free)
+    return Calibrated(candidate, kept)
 
 
 def _largest(keeps: Callable[[float], bool]) -> float:

@@ -54,18 +54,18 @@ def from_tilts(log_probs: Any, tilts: Any, orders: Sequence[float]) -> Any:
     possible = ~(log_probs == -xp.inf)
     centred = xp.where(possible, tilts - mean[:, None], xp.zeros_like(tilts))
     powers = sorted({-1.0} | {t for a in orders if a != math.inf for t in (a - 1.0, -float(a))})
-    of = _log_means(log_probs, weights, centred, powers)
-    back = of[-1.0]
+    log_means = _log_means(log_probs, weights, centred, powers)
+    back = log_means[-1.0]
     both = []
     for a in orders:
         if a == math.inf:
             pair = (xp.max(centred, axis=-1) + back, -xp.min(centred, axis=-1) - back)
         else:
-            pair = (of[a - 1.0] / (a - 1.0) + back, (of[-float(a)] - a * back) / (a - 1.0))
+            pair = (log_means[a - 1.0] / (a - 1.0) + back, (log_means[-float(a)] - a * back) / (a - 1.0))
         both.append(xp.stack(pair, axis=-1))
-    found = xp.stack(both, axis=1)
+    divergences = xp.stack(both, axis=1)
     # Rounding may leave a hair below zero between equal rows.
-    return xp.where(found < 0.0, xp.zeros_like(found), found)
+    return xp.where(divergences < 0.0, xp.zeros_like(divergences), divergences)
 
 
 def between(log_p: Any, log_q: Any, orders: Sequence[float]) -> Any:
@@ -89,17 +89,17 @@ def chords(at: Sequence[float], orders: Sequence[float]) -> npt.NDArray[np.float
     (α − 1) D_α is convex in α, in either direction and for the larger of both, and so are sums of them: between two
     orders it lies below the chord. At an order of `at`, which ascends, the bound is the value itself.
     """
-    ends, wanted = np.asarray(at, dtype=np.float64), np.asarray(orders, dtype=np.float64)
-    if not (ends[0] <= wanted.min() and wanted.max() <= ends[-1]):
+    ends, new_orders = np.asarray(at, dtype=np.float64), np.asarray(orders, dtype=np.float64)
+    if not (ends[0] <= new_orders.min() and new_orders.max() <= ends[-1]):
         raise ValueError(f"no bounds for orders beyond {ends[0]:g} to {ends[-1]:g}")
-    right = np.clip(np.searchsorted(ends, wanted, side="left"), 1, len(ends) - 1)
+    right = np.clip(np.searchsorted(ends, new_orders, side="left"), 1, len(ends) - 1)
     a, b = ends[right - 1], ends[right]
-    share = (wanted - a) / (b - a)
-    made = np.zeros((len(ends), len(wanted)))
-    columns = np.arange(len(wanted))
-    made[right - 1, columns] = (1.0 - share) * (a - 1.0) / (wanted - 1.0)
-    made[right, columns] = share * (b - 1.0) / (wanted - 1.0)
-    return made
+    share = (new_orders - a) / (b - a)
+    factors = np.zeros((len(ends), len(new_orders)))
+    columns = np.arange(len(new_orders))
+    factors[right - 1, columns] = (1.0 - share) * (a - 1.0) / (new_orders - 1.0)
+    factors[right, columns] = share * (b - 1.0) / (new_orders - 1.0)
+    return factors
 
 
 def screened(
@@ -143,15 +143,15 @@ def _between(log_p: Any, log_q: Any, orders: Sequence[float]) -> Any:
         return xp.full((1, len(orders), 2), xp.inf, dtype=xp.float64, device=device(log_q))
     zero, none = xp.zeros_like(log_p), xp.full_like(log_p, -xp.inf)
     tilt = xp.where(common, log_p, zero) - xp.where(common, log_q, zero)
-    found = from_tilts(xp.where(common, log_p, none), tilt[None, :], orders)
+    divergences = from_tilts(xp.where(common, log_p, none), tilt[None, :], orders)
     ways = []
     # Each was normalised over what both give: where one gives more, its share of that is missing, or no number is left.
     for way, is_finite, is_whole, log_other in ((0, p_in_q, q_in_p, log_q), (1, q_in_p, p_in_q, log_p)):
         if not is_finite:
-            ways.append(xp.full_like(found[..., way], xp.inf))
+            ways.append(xp.full_like(divergences[..., way], xp.inf))
         else:
             missing = 0.0 if is_whole else _log_sum_exp(xp.where(common, log_other, none))
-            ways.append(found[..., way] - missing)
+            ways.append(divergences[..., way] - missing)
     return xp.stack(ways, axis=-1)
 
 
@@ -163,15 +163,15 @@ def _log_means(log_probs: Any, weights: Any, centred: Any, powers: Sequence[floa
     far = [t for t in powers if _NEAR < abs(t) * farthest <= _FAR]
     # NaN is neither, and goes where it shows.
     beyond = [t for t in powers if not abs(t) * farthest <= _FAR]
-    found: dict[float, Any] = {}
+    log_means: dict[float, Any] = {}
     if near:
-        found.update(zip(near, _from_moments(weights, centred, near, farthest), strict=True))
+        log_means.update(zip(near, _from_moments(weights, centred, near, farthest), strict=True))
     if far:
-        found.update(zip(far, _from_means(weights, centred, far), strict=True))
+        log_means.update(zip(far, _from_means(weights, centred, far), strict=True))
     if beyond:
         total = _log_sum_exp(log_probs)
-        found.update((t, _log_sum_exp(log_probs + t * centred) - total) for t in beyond)
-    return found
+        log_means.update((t, _log_sum_exp(log_probs + t * centred) - total) for t in beyond)
+    return log_means
 
 
 def _from_moments(weights: Any, centred: Any, powers: Sequence[float], farthest: float) -> list[Any]:

@@ -90,5 +90,5 @@ def _unknown(name: str) -> str:
 def _level(name: str) -> float | None:
     if name == "median":
         return 0.5
-    found = _PERCENTILE.fullmatch(name)
-    return None if found is None else int(found[1]) / 100.0
+    match = _PERCENTILE.fullmatch(name)
+    return None if match is None else int(match[1]) / 100.0

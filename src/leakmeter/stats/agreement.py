@@ -75,11 +75,11 @@ def held_out(
     The best of many looks better than it is where it was chosen, so it is held against `predictors[reference]`. All are
     (item,). None for fewer than two clusters, or where no predictor varies in the first half.
     """
-    known = list(dict.fromkeys(clusters))
-    if len(known) < 2:
+    distinct = list(dict.fromkeys(clusters))
+    if len(distinct) < 2:
         return None
-    order = np.random.default_rng(seed).permutation(len(known))
-    first_half = {known[i] for i in order[: len(known) // 2]}
+    order = np.random.default_rng(seed).permutation(len(distinct))
+    first_half = {distinct[i] for i in order[: len(distinct) // 2]}
     chooses = np.asarray([cluster in first_half for cluster in clusters])
     rows, truth = np.asarray(predictors, dtype=np.float64), np.asarray(y, dtype=np.float64)
     ones = np.ones((1, int(chooses.sum())))
@@ -147,12 +147,12 @@ def _correlation(rows: FloatArray, times: FloatArray) -> FloatArray:
     # A row that is the same for all has a variance of rounding errors.
     varies = sizes > _NOTHING_LEFT * largest * np.sqrt(np.maximum(n[:, :, 0], 1.0))
     scale = np.where(varies, 1.0 / np.where(varies, sizes, 1.0), 0.0)
-    known = squares * scale[:, :, None] * scale[:, None, :]
+    correlations = squares * scale[:, :, None] * scale[:, None, :]
     if rows.shape[1] > 2:
-        said = known[:, :2, 2:]
-        inverse = np.linalg.pinv(known[:, 2:, 2:], rcond=_NOTHING_LEFT, hermitian=True)
-        known = known[:, :2, :2] - said @ inverse @ said.transpose(0, 2, 1)
-    left = known[:, 0, 0], known[:, 1, 1]
+        cross = correlations[:, :2, 2:]
+        inverse = np.linalg.pinv(correlations[:, 2:, 2:], rcond=_NOTHING_LEFT, hermitian=True)
+        correlations = correlations[:, :2, :2] - cross @ inverse @ cross.transpose(0, 2, 1)
+    left = correlations[:, 0, 0], correlations[:, 1, 1]
     has_both = (left[0] > _NOTHING_LEFT) & (left[1] > _NOTHING_LEFT)
     product = np.where(has_both, left[0] * left[1], 1.0)
-    return np.where(has_both, np.clip(known[:, 0, 1] / np.sqrt(product), -1.0, 1.0), np.nan)
+    return np.where(has_both, np.clip(correlations[:, 0, 1] / np.sqrt(product), -1.0, 1.0), np.nan)

@@ -48,13 +48,13 @@ class Resamples:
     """
 
     def __init__(self, clusters: Sequence[Hashable], *, seed: int, n_resamples: int = 2000) -> None:
-        known = list(dict.fromkeys(clusters))
-        number = {cluster: i for i, cluster in enumerate(known)}
-        self.n_clusters = len(known)
+        distinct = list(dict.fromkeys(clusters))
+        number = {cluster: i for i, cluster in enumerate(distinct)}
+        self.n_clusters = len(distinct)
         self.of_item = np.asarray([number[cluster] for cluster in clusters], dtype=np.int64)
-        drawn = np.random.default_rng(seed).integers(0, max(len(known), 1), size=(n_resamples, len(known)))
+        drawn = np.random.default_rng(seed).integers(0, max(len(distinct), 1), size=(n_resamples, len(distinct)))
         self.counts = (
-            np.stack([np.bincount(draw, minlength=len(known)) for draw in drawn]) if known else drawn
+            np.stack([np.bincount(draw, minlength=len(distinct)) for draw in drawn]) if distinct else drawn
         )  # (resample, cluster)
 
     def blocks(self) -> Iterator[FloatArray]:
@@ -99,11 +99,11 @@ class Resamples:
             return Estimate(None, None)
         if self.n_clusters < 2:
             return Estimate(value, None)
-        found = resampled()
-        known = found[~np.isnan(found)]
-        if 10 * len(known) < 9 * len(found):
+        estimates = resampled()
+        defined = estimates[~np.isnan(estimates)]
+        if 10 * len(defined) < 9 * len(estimates):
             return Estimate(value, None)
-        low, high = np.quantile(known, [_TAIL, 1.0 - _TAIL])
+        low, high = np.quantile(defined, [_TAIL, 1.0 - _TAIL])
         return Estimate(value, (float(low), float(high)))
 
 

@@ -47,8 +47,8 @@ def items_for_share(share: float, by_chance: float, *, beyond: int = 0) -> int |
         tails = binom.sf(np.floor(share * n + _HAIR) - 1, n, by_chance)
     else:
         tails = binom.cdf(np.ceil(share * n - _HAIR), n, by_chance)
-    found = np.flatnonzero(tails <= _TAIL)
-    return int(n[found[0]]) if found.size else None
+    enough = np.flatnonzero(tails <= _TAIL)
+    return int(n[enough[0]]) if enough.size else None
 
 
 def items_for_auc(auc: float) -> int | None:

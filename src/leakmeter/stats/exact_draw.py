@@ -101,7 +101,10 @@ class _Bands(NamedTuple):
         """Weights of some tokens of one band together, in its units."""
         if start == stop:
             return 0
-        low, high = (int(of[stop - 1]) - (int(of[start - 1]) if start else 0) for of in (self.low, self.high))
+        low, high = (
+            int(running_sums[stop - 1]) - (int(running_sums[start - 1]) if start else 0)
+            for running_sums in (self.low, self.high)
+        )
         return low + (high << _HALF)
 
 
@@ -145,7 +148,9 @@ def _banded(weights: FloatArray) -> _Bands:
 def _found(bands: _Bands, number: int, at: int) -> int:
     """The token of a band at which the sum of weights passes `at`, in the band's units."""
     start, stop = bands.starts[number], bands.starts[number + 1]
-    low, high = (of[start:stop] - (of[start - 1] if start else 0) for of in (bands.low, bands.high))
+    low, high = (
+        running_sums[start:stop] - (running_sums[start - 1] if start else 0) for running_sums in (bands.low, bands.high)
+    )
     # Both halves as the digits of one number.
     high, low = high + (low >> _HALF), low & ((1 << _HALF) - 1)
     at_high, at_low = at >> _HALF, at & ((1 << _HALF) - 1)

@@ -66,7 +66,7 @@ def principal(vectors: Any, probabilities: Any, tangents: Any) -> Any:
         tangents: J times each of them, (vector, vocab).
     """
     xp = array_namespace(vectors)
-    p, t = (xp.astype(one, xp.float64) for one in (probabilities, tangents))
+    p, t = (xp.astype(array, xp.float64) for array in (probabilities, tangents))
     mean = t @ p
     inner = (t * p) @ t.T - mean[:, None] * mean[None, :]
     sizes, axes = xp.linalg.eigh((inner + inner.T) / 2)

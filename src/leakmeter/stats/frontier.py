@@ -54,8 +54,8 @@ def knees(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> IntArray:
     rise, run = np.where(has_chord, most - start, 1.0), np.where(has_chord, end - least, 1.0)
     height = np.where(has_chord, (uses - start) / rise - (leaks - least) / run, 0.0)
     most_height = height.max(axis=-1, keepdims=True)
-    found = (height > most_height - _EQUALLY_FAR).argmax(axis=-1)
-    return np.where(most_height[..., 0] > _ON_THE_CHORD, found, NO_KNEE).astype(np.int64)
+    highest = (height > most_height - _EQUALLY_FAR).argmax(axis=-1)
+    return np.where(most_height[..., 0] > _ON_THE_CHORD, highest, NO_KNEE).astype(np.int64)
 
 
 def efficient(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> list[int]:
@@ -90,9 +90,9 @@ def resampled_means(values: npt.ArrayLike, *, seed: int, n_resamples: int = 2000
 
 def knee_shares(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> KneeShares:
     """How often each setting is the knee; (resample, setting) each, see `resampled_means`."""
-    found = knees(leakage, utility)
+    knee_settings = knees(leakage, utility)
     n_settings = np.asarray(leakage).shape[-1]
-    counts = np.bincount(found + 1, minlength=n_settings + 1) / len(found)
+    counts = np.bincount(knee_settings + 1, minlength=n_settings + 1) / len(knee_settings)
     return KneeShares(tuple(float(share) for share in counts[1:]), float(counts[0]))
 
 

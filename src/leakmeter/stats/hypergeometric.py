@@ -156,9 +156,11 @@ def _weights(n_population: int, n_marked: int, n_drawn: int) -> tuple[int, Itera
         unmarked = n_population - marked
         least, most = max(0, drawn - unmarked), min(drawn, marked)
         weight = math.comb(marked, least) * math.comb(unmarked, drawn - least)
-        for found in range(least, most + 1):
+        for n_found in range(least, most + 1):
             yield weight
-            weight = weight * ((marked - found) * (drawn - found)) // ((found + 1) * (unmarked - drawn + found + 1))
+            weight = (
+                weight * ((marked - n_found) * (drawn - n_found)) // ((n_found + 1) * (unmarked - drawn + n_found + 1))
+            )
 
     return math.comb(n_population, drawn), each()
 

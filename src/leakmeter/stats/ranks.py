@@ -95,12 +95,12 @@ def rank_biserial(differences: npt.ArrayLike) -> float:
     """
     from scipy.stats import rankdata
 
-    given = np.asarray(differences, dtype=np.float64)
-    given = given[given != 0]
-    if not given.size:
+    values = np.asarray(differences, dtype=np.float64)
+    values = values[values != 0]
+    if not values.size:
         return float("nan")
-    ranks = rankdata(np.abs(given))
-    return float((ranks * np.sign(given)).sum() / ranks.sum())
+    ranks = rankdata(np.abs(values))
+    return float((ranks * np.sign(values)).sum() / ranks.sum())
 
 
 def cliffs_delta(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
@@ -125,17 +125,17 @@ def auc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> tuple[float, floa
     m, n = np.size(positives), np.size(negatives)
     if not m or not n:
         return (float("nan"), float("nan"), float("nan"))
-    found = _share_above(positives, negatives)
+    area = _share_above(positives, negatives)
 
     def excess(theta: float) -> float:
         pairs = (1.0 - theta) / (2.0 - theta) + theta / (1.0 + theta)
         variance = theta * (1.0 - theta) * (1.0 + ((m + n) / 2.0 - 1.0) * pairs) / (m * n)
-        return float((found - theta) ** 2 - _Z95**2 * variance)
+        return float((area - theta) ** 2 - _Z95**2 * variance)
 
     # Below 0 within the interval, which holds what was found; 0 where that is 0 or 1, next to which the search begins.
-    low = brentq(excess, 0.0, min(found, 1.0 - _NEXT)) if found > 0 else 0.0
-    high = brentq(excess, max(found, _NEXT), 1.0) if found < 1 else 1.0
-    return (found, float(low), float(high))
+    low = brentq(excess, 0.0, min(area, 1.0 - _NEXT)) if area > 0 else 0.0
+    high = brentq(excess, max(area, _NEXT), 1.0) if area < 1 else 1.0
+    return (area, float(low), float(high))
 
 
 def roc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> FloatArray:
@@ -163,11 +163,11 @@ def subjects_needed(pilot_differences: npt.ArrayLike, power: float = 0.8, alpha:
     Returns:
         None for a pilot of fewer than 5 differences that are not 0, or whose effect has the wrong sign or none.
     """
-    given = np.asarray(pilot_differences, dtype=np.float64)
-    if np.count_nonzero(given) < _LEAST_PILOT:
+    pilot = np.asarray(pilot_differences, dtype=np.float64)
+    if np.count_nonzero(pilot) < _LEAST_PILOT:
         return None
-    first, second = np.triu_indices(len(given), k=1)
-    excess = float(np.sign(given[first] + given[second]).mean()) / 2.0
+    first, second = np.triu_indices(len(pilot), k=1)
+    excess = float(np.sign(pilot[first] + pilot[second]).mean()) / 2.0
     if excess <= 0:
         return None
     z = NormalDist().inv_cdf(1.0 - alpha) + NormalDist().inv_cdf(power)
@@ -175,10 +175,10 @@ def subjects_needed(pilot_differences: npt.ArrayLike, power: float = 0.8, alpha:
 
 
 def _split(values: npt.ArrayLike) -> tuple[float, FloatArray]:
-    given = np.asarray(values, dtype=np.float64)
-    if given.ndim != 1 or not given.size or np.isnan(given).any():
+    scores = np.asarray(values, dtype=np.float64)
+    if scores.ndim != 1 or not scores.size or np.isnan(scores).any():
         raise ValueError("a rank is of one target's score and its nulls', none of which is NaN")
-    return float(given[0]), given[1:]
+    return float(scores[0]), scores[1:]
 
 
 def _share_above(values: npt.ArrayLike, others: npt.ArrayLike) -> float:

@@ -36,7 +36,7 @@ def messages_of(value: object) -> list[LoggedMessage]:
         value = value[0]
     if not isinstance(value, list) or not value:
         raise Unusable(Reason.NO_PROMPT)
-    return [_message(one) for one in value]
+    return [_message(message) for message in value]
 
 
 def checked(messages: Sequence[LoggedMessage]) -> tuple[LoggedMessage, ...]:
@@ -64,12 +64,12 @@ def answers_of(value: object) -> list[tuple[str, str | None]]:
     inner = parsed(value)
     # A model may write JSON: only what is a message or a list of them is taken for more than the text.
     is_text = isinstance(value, str) and not _is_said(inner)
-    found = _answers(value if is_text else inner, 0)
-    if not any(text.strip() for text, _ in found):
+    answers = _answers(value if is_text else inner, 0)
+    if not any(text.strip() for text, _ in answers):
         raise Unusable(Reason.NO_ANSWER)
-    for text, _ in found:
+    for text, _ in answers:
         check_unicode(text)
-    return found
+    return answers
 
 
 def _is_said(value: object) -> bool:
@@ -89,9 +89,9 @@ def _answers(value: Any, depth: int) -> list[tuple[str, str | None]]:
     if depth > 4:
         return []
     if isinstance(value, list):
-        if value and all(is_record(one) and one.get("type") in TEXT_PARTS and "text" in one for one in value):
-            return [("".join(str(one["text"]) for one in value), None)]
-        return [found for one in value for found in _answers(one, depth + 1)]
+        if value and all(is_record(item) and item.get("type") in TEXT_PARTS and "text" in item for item in value):
+            return [("".join(str(item["text"]) for item in value), None)]
+        return [answer for item in value for answer in _answers(item, depth + 1)]
     if not is_record(value):
         return []
     ended = value.get("finish_reason")
@@ -123,28 +123,28 @@ def _word(value: object) -> str | None:
 
 
 def _message(value: object) -> LoggedMessage:
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value):
         return LoggedMessage(ROLES.get(value[0]) or value[0], value[1])
     if not is_record(value):
         raise Unusable(Reason.NOT_OF_FORMAT)
-    given: Mapping[Any, Any] = value
-    named = given.get("id")
-    role = given.get("role")
+    fields: Mapping[Any, Any] = value
+    named = fields.get("id")
+    role = fields.get("role")
     for shell in ("message", "kwargs", "data"):
-        if is_record(given.get(shell)):
-            given = given[shell]
-            role = role or given.get("role")
+        if is_record(fields.get(shell)):
+            fields = fields[shell]
+            role = role or fields.get("role")
     if role is None:
-        kind = given.get("type", value.get("type"))
+        kind = fields.get("type", value.get("type"))
         if kind in (None, "constructor") and isinstance(named, list) and named:
             kind = named[-1]
         role = kind
-    extra = given.get("additional_kwargs")
-    if any(given.get(name) for name in _CALLS) or (is_record(extra) and any(extra.get(name) for name in _CALLS)):
+    extra = fields.get("additional_kwargs")
+    if any(fields.get(name) for name in _CALLS) or (is_record(extra) and any(extra.get(name) for name in _CALLS)):
         raise Unusable(Reason.TOOL_CALL)
     if not isinstance(role, str):
         raise Unusable(Reason.BAD_ROLE)
-    content: object = given.get("content", given.get("parts", given.get("contents")))
+    content: object = fields.get("content", fields.get("parts", fields.get("contents")))
     return LoggedMessage(ROLES.get(role) or role, _content(content))
 
 

@@ -99,7 +99,7 @@ def find(
     retrieved, or that shares characters with another; or where there is too much to be looked for. With `leave_out` a
     document of which no eight words in a row stand in the prompt is `absent` instead."""
     work = work or Work()
-    work.add(len(retrieved), _OF_NORMALISED * sum(len(one.text or "") for one in retrieved))
+    work.add(len(retrieved), _OF_NORMALISED * sum(len(document.text or "") for document in retrieved))
     texts, n_empty = _by_text(retrieved)
     work.add(len(texts) * len(messages), len(texts) * sum(len(message.content) for message in messages))
     prompt = [_Message(message.content) if message.role != _ASSISTANT else None for message in messages]
@@ -107,36 +107,38 @@ def find(
     absent: set[str] = set()
     n_places = 0
     # The longest first, so that what stands within a longer text is seen to do so.
-    for one in sorted(texts, key=lambda text: -len(text.plain)):
+    for document in sorted(texts, key=lambda text: -len(text.plain)):
         is_within = False
         for number, message in enumerate(prompt):
-            for start, end in message.spots(one.plain) if message is not None else ():
+            for start, end in message.spots(document.plain) if message is not None else ():
                 others = taken.setdefault(number, [])
                 if _is_within(start, end, others):
                     is_within = True
                     continue
                 if (n_places := n_places + 1) > MOST_PLACES:
                     raise Unusable(Reason.TOO_MANY_DOCUMENTS)
-                one.spots.append((number, start, end))
+                document.spots.append((number, start, end))
                 insort(others, (start, end))
-        if not one.spots:
+        if not document.spots:
             if is_within:
                 raise Unusable(Reason.DOCUMENT_WITHIN_ANOTHER)
-            if any(message.shares(one.plain) for message in prompt if message is not None):
+            if any(message.shares(document.plain) for message in prompt if message is not None):
                 raise Unusable(Reason.DOCUMENT_CHANGED)
-            if one.is_expected and not leave_out:
+            if document.is_expected and not leave_out:
                 raise Unusable(Reason.DOCUMENT_NOT_FOUND)
-            absent.add(one.plain)
+            absent.add(document.plain)
     out: list[LoggedDocument] = []
     left: list[AbsentDocument] = []
-    for one in texts:
-        hashed = hashlib.sha256(one.plain.encode(errors="surrogatepass")).hexdigest()
-        ids = tuple(one.ids) or (f"sha256:{hashed[:32]}",)
-        if one.plain in absent:
+    for document in texts:
+        hashed = hashlib.sha256(document.plain.encode(errors="surrogatepass")).hexdigest()
+        ids = tuple(document.ids) or (f"sha256:{hashed[:32]}",)
+        if document.plain in absent:
             left += [AbsentDocument(id_, hashed) for id_ in ids]
             continue
-        held = (message.place(number, a, b) for number, a, b in one.spots if (message := prompt[number]) is not None)
-        out.append(LoggedDocument(ids[0], hashed, one.text, tuple(held), ids[1:]))
+        held = (
+            message.place(number, a, b) for number, a, b in document.spots if (message := prompt[number]) is not None
+        )
+        out.append(LoggedDocument(ids[0], hashed, document.text, tuple(held), ids[1:]))
     return Found(tuple(out), tuple(left), n_empty)
 
 
@@ -152,10 +154,10 @@ def _by_text(retrieved: Iterable[Retrieved]) -> tuple[list[_Text], int]:
         if not plain:
             n_empty += 1
             continue
-        one = texts.setdefault(plain, _Text(document.text, plain))
-        one.is_expected = one.is_expected or document.is_expected
+        entry = texts.setdefault(plain, _Text(document.text, plain))
+        entry.is_expected = entry.is_expected or document.is_expected
         if document.id is not None:
-            one.ids[document.id] = None
+            entry.ids[document.id] = None
     return list(texts.values()), n_empty
 
 

@@ -34,8 +34,8 @@ def parsed(value: object) -> Any:
 
 def record(value: object) -> Mapping[Any, Any]:
     """A record, maybe as JSON text; empty where it is none."""
-    found = parsed(value)
-    return found if is_record(found) else {}
+    inner = parsed(value)
+    return inner if is_record(inner) else {}
 
 
 def first(held: Mapping[Any, Any], *names: str) -> Any:
@@ -78,8 +78,8 @@ def at_path(held: object, path: str) -> Any:
         return held[path]
     cut = len(path)
     while (cut := path.rfind(".", 0, cut)) > 0:
-        if path[:cut] in held and (found := at_path(held[path[:cut]], path[cut + 1 :])) is not None:
-            return found
+        if path[:cut] in held and (inner := at_path(held[path[:cut]], path[cut + 1 :])) is not None:
+            return inner
     return None
 
 
@@ -127,7 +127,7 @@ def has_reasoned(held: object, depth: int = 0) -> bool:
     if depth > _DEEPEST:
         return False
     if isinstance(held, list):
-        return any(has_reasoned(one, depth + 1) for one in held if isinstance(one, list | dict))
+        return any(has_reasoned(item, depth + 1) for item in held if isinstance(item, list | dict))
     if not is_record(held):
         return False
     if isinstance(kind := held.get("type"), str) and kind in foreign.REASONING:
@@ -146,6 +146,6 @@ def has_reasoned(held: object, depth: int = 0) -> bool:
 def sampling_of(held: Mapping[Any, Any]) -> Sampling:
     """How an answer was drawn, of the parameters of its request, under the names that engines have for them."""
     # `format` is a form in a request of Ollama alone, and many logs have another field of that name.
-    made = foreign.sampling_of({name: value for name, value in held.items() if name != "format"})
-    n_beams, said = made.pop("num_beams", None), made.pop("decoding", None)
-    return Sampling(**made, n_beams=n_beams, said=said)
+    sampling = foreign.sampling_of({name: value for name, value in held.items() if name != "format"})
+    n_beams, decoding = sampling.pop("num_beams", None), sampling.pop("decoding", None)
+    return Sampling(**sampling, n_beams=n_beams, said=decoding)

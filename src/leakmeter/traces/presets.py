@@ -26,11 +26,13 @@ _Read = Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Case | Data
 
 def _read(name: str, rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Case | DataError]]:
     reader = TraceReader((), format=name)
-    for one in reader.answers_of(("", Streamed(row.where, fields)) for row, fields in rows):
-        row = Row(0, "", one.where)
+    for outcome in reader.answers_of(("", Streamed(row.where, fields)) for row, fields in rows):
+        row = Row(0, "", outcome.where)
         yield (
             row,
-            DataError(f"{one.where}: {one.reason.sentence}") if isinstance(one, Refused) else as_case(one, by_id=True),
+            DataError(f"{outcome.where}: {outcome.reason.sentence}")
+            if isinstance(outcome, Refused)
+            else as_case(outcome, by_id=True),
         )
 
 

@@ -77,7 +77,7 @@ class TraceReader:
         self._leave_out = absent_documents == "leave-out"
         self._seen = seen
         self._on_bytes = on_bytes
-        self.offsets: dict[str, int] = {str(one): (start or {}).get(str(one), 0) for one in self._sources}
+        self.offsets: dict[str, int] = {str(path): (start or {}).get(str(path), 0) for path in self._sources}
         """For each file, how far everything was read and given out: bytes, unpacked, or rows of Parquet."""
         self.size: int | None = None
         """Bytes of all files; None where standard input is one of them."""
@@ -145,12 +145,12 @@ class TraceReader:
         looked_at: list[tuple[str, Streamed]] = []
         n_bytes = before = 0
         while self._format is None and len(looked_at) < _LOOKED_AT and n_bytes <= MOST_LINE:
-            found = next(records, None)
-            if found is None:
+            entry = next(records, None)
+            if entry is None:
                 break
-            looked_at.append(found)
-            n_bytes, before = n_bytes + max(found[1].end - before, 0), found[1].end
-            self._format = found_in(unwrapped(found[1].given)) if found[1].problem is None else None
+            looked_at.append(entry)
+            n_bytes, before = n_bytes + max(entry[1].end - before, 0), entry[1].end
+            self._format = found_in(unwrapped(entry[1].given)) if entry[1].problem is None else None
         if self._format is None and any(logged.problem is None for _, logged in looked_at):
             what = " and ".join(named(source, "log") for source in self._sources[:3])
             raise DataError(
@@ -164,17 +164,17 @@ class TraceReader:
         is_one = self._format.fits(logged.given)
         held = [logged.given] if is_one else list(unwrapped(logged.given))
         out: list[LoggedAnswer | Refused] = []
-        for number, given in enumerate(held, 1):
+        for number, entry in enumerate(held, 1):
             where = logged.where if len(held) == 1 else f"{logged.where}, entry {number}"
             try:
-                if not is_one and not self._format.fits(given):
+                if not is_one and not self._format.fits(entry):
                     raise Unusable(Reason.NOT_OF_FORMAT)
-                spans = list(self._format.read(given, where, self._choices))
+                spans = list(self._format.read(entry, where, self._choices))
             except (Unusable, RecursionError) as error:
                 reason = error.reason if isinstance(error, Unusable) else Reason.MALFORMED
                 out.append(Refused(reason, where))
                 continue
-            if self._format.is_whole(given):
+            if self._format.is_whole(entry):
                 for _, group in groupby(spans, key=lambda span: span.trace_id):
                     same = list(group)
                     out += self._of_trace(same) if len(same) <= MOST_SPANS else [_too_many(same[0])]
@@ -194,7 +194,7 @@ class TraceReader:
         self.n_hidden_calls += outcome.n_hidden
         if self._seen is None:
             return outcome.found
-        return [one for one in outcome.found if not self._is_seen(one)]
+        return [result for result in outcome.found if not self._is_seen(result)]
 
     def _is_seen(self, one: LoggedAnswer | Refused) -> bool:
         if self._seen is None or one.trace_id is None or one.span_id is None:
@@ -204,12 +204,12 @@ class TraceReader:
         return is_seen
 
     def _counted(self, found: Iterable[LoggedAnswer | Refused]) -> Iterator[LoggedAnswer | Refused]:
-        for one in found:
-            if isinstance(one, Refused):
-                self.refused[one.reason] += 1
+        for result in found:
+            if isinstance(result, Refused):
+                self.refused[result.reason] += 1
             else:
                 self.n_answers += 1
-            yield one
+            yield result
 
 
 def _too_many(span: Span) -> Refused:

@@ -49,7 +49,7 @@ class Span:
     def read_call(self, prompt: object, said: object) -> None:
         """Take the messages and the answers of a call from what was logged, or the problem there is with them."""
         try:
-            self.messages = [[one.role, one.content] for one in messages_of(prompt)]
+            self.messages = [[message.role, message.content] for message in messages_of(prompt)]
             self.answers = [[text, why] for text, why in answers_of(said)]
         except Unusable as error:
             self.problem = error.reason.value
@@ -79,9 +79,9 @@ def documents_of(value: object, text: Callable[[Any], tuple[Any, Any]]) -> list[
     from leakmeter.traces.plainly import named, parsed
 
     held = parsed(value)
-    found: Iterable[Any] = held if isinstance(held, Sequence) and not isinstance(held, str) else ()
+    documents: Iterable[Any] = held if isinstance(held, Sequence) and not isinstance(held, str) else ()
     out: list[list[str | None]] = []
-    for one in found:
-        id_, said = text(parsed(one))
-        out.append([named(id_), said if isinstance(said, str) else None])
+    for document in documents:
+        id_, content = text(parsed(document))
+        out.append([named(id_), content if isinstance(content, str) else None])
     return out

@@ -63,9 +63,14 @@ class Spool:
             self._database.execute("CREATE INDEX by_trace ON spans (trace)")
             rows = self._database.execute("SELECT number, n_spans, n_bytes FROM traces ORDER BY number")
             for number, n_spans, n_bytes in rows:
-                found = self._database.execute("SELECT packed FROM spans WHERE trace = ? ORDER BY rowid", (number,))
+                packed_rows = self._database.execute(
+                    "SELECT packed FROM spans WHERE trace = ? ORDER BY rowid", (number,)
+                )
                 is_whole = n_spans <= MOST_SPANS and n_bytes <= MOST_BYTES
-                yield [Span.unpacked(packed) for (packed,) in (found if is_whole else found.fetchmany(1))], is_whole
+                yield (
+                    [Span.unpacked(packed) for (packed,) in (packed_rows if is_whole else packed_rows.fetchmany(1))],
+                    is_whole,
+                )
         except sqlite3.Error as error:
             raise _full(error) from None
 
@@ -82,16 +87,16 @@ class Spool:
         return self._held
 
     def _number(self, trace_id: str) -> int:
-        if (known := self._recent.get(trace_id)) is not None:
-            return known
+        if (recent := self._recent.get(trace_id)) is not None:
+            return recent
         # Half a surrogate pair is no text for the database.
         id_ = trace_id.encode(errors="surrogatepass")
-        found = self._database.execute("SELECT number FROM traces WHERE id = ?", (id_,)).fetchone()
-        if found is None:
-            made = self._database.execute("INSERT INTO traces (id, n_spans, n_bytes) VALUES (?, 0, 0)", (id_,))
-            number = int(made.lastrowid or 0)
+        row = self._database.execute("SELECT number FROM traces WHERE id = ?", (id_,)).fetchone()
+        if row is None:
+            inserted = self._database.execute("INSERT INTO traces (id, n_spans, n_bytes) VALUES (?, 0, 0)", (id_,))
+            number = int(inserted.lastrowid or 0)
         else:
-            number = int(found[0])
+            number = int(row[0])
         if len(self._recent) >= _RECENT:
             self._recent.clear()
         self._recent[trace_id] = number

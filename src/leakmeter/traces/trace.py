@@ -53,7 +53,7 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
     for number, call in enumerate(calls):
         is_last = number == len(calls) - 1
         try:
-            found = _found(call, tree, answered, work, leave_out=leave_out)
+            placed = _found(call, tree, answered, work, leave_out=leave_out)
         except Unusable as error:
             tree.hide(call)
             if not is_last and error.reason in _OF_NO_ANSWER:
@@ -63,7 +63,7 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
                 answered = call
             continue
         n_hidden = tree.n_hidden_before(call) + call.n_hidden
-        out.found += _answers(call, found, tree, n_hidden, format)
+        out.found += _answers(call, placed, tree, n_hidden, format)
         answered = call
     return out
 
@@ -80,10 +80,10 @@ def _found(call: Span, tree: _Tree, before: Span | None, work: Work, *, leave_ou
     retrieved = tree.retrieved_for(call, before, work)
     if not retrieved:
         raise Unusable(Reason.NO_DOCUMENTS)
-    found = find(retrieved, checked(call.prompt()), leave_out=leave_out, work=work)
-    if not found.documents:
-        raise Unusable(Reason.DOCUMENT_NOT_FOUND if found.absent else Reason.NO_DOCUMENTS)
-    return found
+    placed = find(retrieved, checked(call.prompt()), leave_out=leave_out, work=work)
+    if not placed.documents:
+        raise Unusable(Reason.DOCUMENT_NOT_FOUND if placed.absent else Reason.NO_DOCUMENTS)
+    return placed
 
 
 def _answers(call: Span, found: Found, tree: _Tree, n_hidden: int, format: str) -> Iterator[LoggedAnswer | Refused]:
@@ -154,8 +154,8 @@ class _Tree:
         """Who was answered: as the call says, else what is above it, else any other span."""
         for name in ("user", "session"):
             for place in (call, self._above[call], self._above.anywhere):
-                if (found := getattr(place, name)) is not None:
-                    return str(found)
+                if (recipient := getattr(place, name)) is not None:
+                    return str(recipient)
         return None
 
     def retrieved_for(self, call: Span, before: Span | None, work: Work) -> list[Retrieved]:
@@ -185,8 +185,8 @@ class _Tree:
 
     def n_hidden_before(self, call: Span) -> int:
         """Calls of models and tools before a call of which its prompt does not have the answer as an earlier turn."""
-        told = {normalised(content) for role, content in call.messages if role == "assistant"}
-        return self._hidden.count(_start(call, math.inf), told)
+        earlier_answers = {normalised(content) for role, content in call.messages if role == "assistant"}
+        return self._hidden.count(_start(call, math.inf), earlier_answers)
 
 
 @dataclass(slots=True)

@@ -19,4 +19,6 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 def found_in(records: Iterable[Record]) -> Format | None:
     """The format of the first record that is of any."""
-    return next((one for given in records for one in FORMATS.values() if one.fits(given)), None)
+    return next(
+        (known_format for record in records for known_format in FORMATS.values() if known_format.fits(record)), None
+    )

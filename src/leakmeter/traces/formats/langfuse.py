@@ -43,26 +43,26 @@ def _span(row: Record, about: Record, where: str, choices: Choices) -> Span:
     span.start, span.end = seconds(first(row, "start_time", "startTime")), seconds(first(row, "end_time", "endTime"))
     span.failed = row.get("level") == "ERROR"
     if choices.recipient is not None:
-        found = at_path(row, choices.recipient)
-        span.user = named(found if found is not None else at_path(about, choices.recipient))
+        recipient = at_path(row, choices.recipient)
+        span.user = named(recipient if recipient is not None else at_path(about, choices.recipient))
     else:
         span.user = named(first(row, "user_id", "userId") or first(about, "user_id", "userId"))
         span.session = named(first(row, "session_id", "sessionId") or first(about, "session_id", "sessionId"))
     if span.kind == "llm":
-        asked = parsed(row.get("input"))
-        span.read_call(asked, row.get("output"))
+        inputs = parsed(row.get("input"))
+        span.read_call(inputs, row.get("output"))
         used = [row.get(name) for name in ("usage_details", "usageDetails", "usage")]
-        span.n_hidden = int(any(has_reasoned(parsed(one)) for one in (row.get("output"), *used)))
+        span.n_hidden = int(any(has_reasoned(parsed(part)) for part in (row.get("output"), *used)))
         span.model = named(first(row, "provided_model_name", "providedModelName", "model"))
         parameters: Any = record(first(row, "model_parameters", "modelParameters"))
         span.parameters = dict(parameters)
-        tools = parsed(asked.get("tools")) if is_record(asked) else None
+        tools = parsed(inputs.get("tools")) if is_record(inputs) else None
         tools = first(row, "tool_definitions", "toolDefinitions") if tools is None else tools
         span.n_tools = len(tools) if isinstance(tools := parsed(tools), list | dict) else 0
         span.response_id = named(at_path(row.get("metadata"), "response_id"))
     elif span.kind in ("retriever", "reranker"):
-        said = parsed(row.get("output"))
-        held = first(said, "documents", "results", "nodes", "output") if is_record(said) else said
+        outputs = parsed(row.get("output"))
+        held = first(outputs, "documents", "results", "nodes", "output") if is_record(outputs) else outputs
         span.documents = documents_of(held, document_of)
     return span
 

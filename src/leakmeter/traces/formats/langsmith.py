@@ -33,36 +33,40 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     extra = record(given.get("extra"))
     about = {**record(given.get("metadata")), **record(extra.get("metadata"))}
     if choices.recipient is not None:
-        found = at_path(about, choices.recipient)
-        span.user = named(found if found is not None else at_path(given, choices.recipient))
+        recipient = at_path(about, choices.recipient)
+        span.user = named(recipient if recipient is not None else at_path(given, choices.recipient))
     else:
         span.user = named(first(about, "user_id", "user", "langgraph_auth_user_id"))
         span.session = named(first(about, "session_id", "thread_id", "conversation_id"))
-    asked, said = parsed(given.get("inputs")), parsed(given.get("outputs"))
+    inputs, outputs = parsed(given.get("inputs")), parsed(given.get("outputs"))
     if span.kind == "llm":
-        span.read_call(asked, said if said not in (None, {}, "") else None)
-        span.n_hidden = int(has_reasoned(said) or has_reasoned(about.get("usage_metadata")))
-        request = asked if is_record(asked) else {}
+        span.read_call(inputs, outputs if outputs not in (None, {}, "") else None)
+        span.n_hidden = int(has_reasoned(outputs) or has_reasoned(about.get("usage_metadata")))
+        request = inputs if is_record(inputs) else {}
         given_by = {name[len(_LS) :]: value for name, value in about.items() if str(name).startswith(_LS)}
         invoked = record(extra.get("invocation_params"))
         held: dict[Any, Any] = {**given_by, **request, **invoked}
         span.parameters = {name: value for name, value in held.items() if name != "messages"}
-        answered = record(record(said).get("llm_output"))
+        answered = record(record(outputs).get("llm_output"))
         span.model = (
-            named(first(record(said), "model") or first(answered, "model_name"))
+            named(first(record(outputs), "model") or first(answered, "model_name"))
             or named(first(invoked, "model", "model_name"))
             or named(first(request, "model"))
             or named(about.get("ls_model_name"))
         )
         tools = parsed(first(invoked, "tools") or first(request, "tools"))
         span.n_tools = len(tools) if isinstance(tools, list) else 0
-        span.response_id = named(record(said).get("id")) if "choices" in record(said) else None
+        span.response_id = named(record(outputs).get("id")) if "choices" in record(outputs) else None
     elif span.kind == "retriever":
-        held_in = first(said, "documents", "output") if is_record(said) else said
+        held_in = first(outputs, "documents", "output") if is_record(outputs) else outputs
         span.documents = documents_of(held_in, document_of)
-    elif "rerank" in str(given.get("name", "")).lower() and is_record(said) and isinstance(said.get("documents"), list):
+    elif (
+        "rerank" in str(given.get("name", "")).lower()
+        and is_record(outputs)
+        and isinstance(outputs.get("documents"), list)
+    ):
         span.kind = "reranker"
-        span.documents = documents_of(said["documents"], document_of)
+        span.documents = documents_of(outputs["documents"], document_of)
     yield span
 
 

@@ -44,8 +44,8 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         span_id = named(held.get("span_id")) or named(context.get("span_id")) or str(number)
         span = _span(held, Span(trace_id, span_id, f"{where}, span {number}"))
         if choices.recipient is not None:
-            found = at_path(about, choices.recipient)
-            span.user = named(found if found is not None else at_path(given, choices.recipient))
+            recipient = at_path(about, choices.recipient)
+            span.user = named(recipient if recipient is not None else at_path(given, choices.recipient))
         else:
             span.user, span.session = named(about.get("mlflow.trace.user")), named(about.get("mlflow.trace.session"))
         yield span
@@ -63,26 +63,26 @@ def _span(held: Record, span: Span) -> Span:
         first(record(status), "code", "status_code") if is_record(parsed(status)) else held.get("status_code", status)
     )
     span.failed = str(code) in ("ERROR", "STATUS_CODE_ERROR", "2")
-    asked = first(attributes, "mlflow.spanInputs")
-    asked = parsed(held.get("inputs")) if asked is None else asked
-    said = first(attributes, "mlflow.spanOutputs")
-    said = held.get("outputs") if said is None else said
+    inputs = first(attributes, "mlflow.spanInputs")
+    inputs = parsed(held.get("inputs")) if inputs is None else inputs
+    outputs = first(attributes, "mlflow.spanOutputs")
+    outputs = held.get("outputs") if outputs is None else outputs
     if span.kind == "llm":
-        span.read_call(asked, said)
-        span.n_hidden = int(has_reasoned(said))
-        request = asked if is_record(asked) else {}
-        given = record(first(attributes, "invocation_params", "mlflow.invocationParams"))
-        span.parameters = {name: value for name, value in {**request, **given}.items() if name != "messages"}
-        model = record(said).get("model")
+        span.read_call(inputs, outputs)
+        span.n_hidden = int(has_reasoned(outputs))
+        request = inputs if is_record(inputs) else {}
+        invoked = record(first(attributes, "invocation_params", "mlflow.invocationParams"))
+        span.parameters = {name: value for name, value in {**request, **invoked}.items() if name != "messages"}
+        model = record(outputs).get("model")
         span.model = named(first({"model": model, **attributes}, "model", "mlflow.llm.model")) or named(
             first(span.parameters, "model", "model_name")
         )
-        span.response_id = named(record(said).get("id")) if "choices" in record(said) else None
+        span.response_id = named(record(outputs).get("id")) if "choices" in record(outputs) else None
         tools = first(attributes, "mlflow.chat.tools") or request.get("tools")
         span.n_tools = len(tools) if isinstance(tools, list) else 0
     elif span.kind in ("retriever", "reranker"):
-        said = parsed(said)
-        held_in = first(said, "documents", "results") if is_record(said) else said
+        outputs = parsed(outputs)
+        held_in = first(outputs, "documents", "results") if is_record(outputs) else outputs
         span.documents = documents_of(held_in, document_of)
     return span
 

@@ -44,7 +44,7 @@ def beside(given: Record, choices: Choices) -> list[list[str | None]]:
         held: Any = at_path(given, choices.documents)
     else:
         places = [given, *(record(given.get(name)) for name in _WITHIN), record(_request(given).get("metadata"))]
-        held = next((found for place in places if (found := first(place, *RETRIEVED)) is not None), None)
+        held = next((documents for place in places if (documents := first(place, *RETRIEVED)) is not None), None)
     held = parsed(held)
     if is_record(held) and not any(name in held for name in TEXTS):
         held = [{"id": id_, "text": text} for id_, text in held.items()]
@@ -67,7 +67,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     request = _request(given)
     answer: Any = first(given, *_ANSWERS)
     answer = _body(answer) if is_record(parsed(answer)) else answer
-    said = answer if answer is not None else {"choices": given["choices"]} if "choices" in given else None
+    output = answer if answer is not None else {"choices": given["choices"]} if "choices" in given else None
     completion = record(answer)
     batch = named(given.get("custom_id"))
     id_ = named(first(given, "trace_id", "id")) or named(completion.get("id"))
@@ -76,14 +76,18 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     if batch is not None and "messages" not in request:
         # The answer of a batch: another span, until its request is found.
         span.span_id, span.kind = "answer", "other"
-        span.read_call([{"role": "user", "content": ""}], said)
+        span.read_call([{"role": "user", "content": ""}], output)
         span.messages = []
     else:
-        asked = parsed(request.get("messages"))
-        if said is None and isinstance(asked, list) and record(asked[-1:] and asked[-1]).get("role") == "assistant":
-            asked, said = asked[:-1], asked[-1:]
-        span.read_call(asked, said)
-    span.n_hidden = int(has_reasoned(completion or said))
+        messages = parsed(request.get("messages"))
+        if (
+            output is None
+            and isinstance(messages, list)
+            and record(messages[-1:] and messages[-1]).get("role") == "assistant"
+        ):
+            messages, output = messages[:-1], messages[-1:]
+        span.read_call(messages, output)
+    span.n_hidden = int(has_reasoned(completion or output))
     span.failed = bool(given.get("error")) or _status(given.get("response")) >= 400
     span.end = seconds(
         first(given, "time", "timestamp", "created_at") or first(completion, "created") or given.get("created")
@@ -135,10 +139,10 @@ def joined(spans: list[Span]) -> list[Span]:
 
 def _different(spans: Iterable[Span]) -> list[Span]:
     """The first of all spans that say the same: one that was logged twice is one."""
-    found: dict[str, Span] = {}
+    distinct: dict[str, Span] = {}
     for span in spans:
-        found.setdefault(repr(span.said), span)
-    return list(found.values())
+        distinct.setdefault(repr(span.said), span)
+    return list(distinct.values())
 
 
 FORMAT = Format(

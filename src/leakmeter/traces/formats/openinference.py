@@ -38,7 +38,7 @@ def nested(attributes: Record) -> dict[str, Any]:
 
 def _listed(value: Any) -> Any:
     if isinstance(value, list):
-        return [nested(one) if is_record(one) else one for one in value]
+        return [nested(entry) if is_record(entry) else entry for entry in value]
     if not is_record(value):
         return value
     if value and all(isinstance(name, str) and name.isdecimal() and len(name) <= _MOST_DIGITS for name in value):
@@ -71,19 +71,19 @@ def fill(span: Span, attributes: Record) -> None:
     held = nested({name: value for name, value in attributes.items() if start and str(name).startswith(start)})
     if span.kind == "llm":
         llm = record(held.get("llm"))
-        asked, said = parsed(llm.get("input_messages")), parsed(llm.get("output_messages"))
-        prompt: Any = list(map(_message, asked)) if isinstance(asked, list) else None
+        input_messages, output_messages = parsed(llm.get("input_messages")), parsed(llm.get("output_messages"))
+        prompt: Any = list(map(_message, input_messages)) if isinstance(input_messages, list) else None
         if prompt is None and llm.get("prompts") is not None:
             prompt = {"prompts": llm["prompts"]}
-        answer: Any = list(map(_message, said)) if isinstance(said, list) else None
+        answer: Any = list(map(_message, output_messages)) if isinstance(output_messages, list) else None
         if answer is None and isinstance(choices := parsed(llm.get("choices")), list):
-            answer = [at_path(one, "completion.text") for one in choices]
+            answer = [at_path(choice, "completion.text") for choice in choices]
         span.read_call(
             prompt if prompt else at_path(attributes, "input.value"),
             answer if answer else at_path(attributes, "output.value"),
         )
         counts = at_path(llm, "token_count.completion_details.reasoning")
-        span.n_hidden = int(has_reasoned(said) or has_reasoned({"reasoning": counts}))
+        span.n_hidden = int(has_reasoned(output_messages) or has_reasoned({"reasoning": counts}))
         parameters = record(llm.get("invocation_parameters"))
         span.parameters = dict(parameters)
         span.model = named(llm.get("model_name")) or named(parameters.get("model"))
@@ -142,8 +142,8 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     status = given.get("status_code")
     span.failed = status == "ERROR" or first(record(given.get("status")), "code", "status_code") == "ERROR"
     if choices.recipient is not None:
-        found = at_path(attributes, choices.recipient)
-        span.user = named(found if found is not None else at_path(given, choices.recipient))
+        recipient = at_path(attributes, choices.recipient)
+        span.user = named(recipient if recipient is not None else at_path(given, choices.recipient))
         span.session = None
     yield span
 

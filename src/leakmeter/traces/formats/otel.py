@@ -29,7 +29,9 @@ def attributes_of(held: object) -> dict[str, Any]:
     if is_record(held):
         return dict(held)
     entries = held if isinstance(held, list) else []
-    return {str(one["key"]): _value(one.get("value"), 0) for one in entries if is_record(one) and "key" in one}
+    return {
+        str(entry["key"]): _value(entry.get("value"), 0) for entry in entries if is_record(entry) and "key" in entry
+    }
 
 
 def _value(held: Any, depth: int) -> Any:
@@ -44,13 +46,13 @@ def _value(held: Any, depth: int) -> Any:
         return int(value) if isinstance(value, str) and _WHOLE.fullmatch(value) else value
     if is_record(held.get("arrayValue")):
         values = held["arrayValue"].get("values")
-        return [_value(one, depth + 1) for one in values] if isinstance(values, list) else []
+        return [_value(entry, depth + 1) for entry in values] if isinstance(values, list) else []
     if is_record(held.get("kvlistValue")):
         pairs = held["kvlistValue"].get("values")
         return {
-            str(one.get("key")): _value(one.get("value"), depth + 1)
-            for one in (pairs if isinstance(pairs, list) else ())
-            if is_record(one)
+            str(entry.get("key")): _value(entry.get("value"), depth + 1)
+            for entry in (pairs if isinstance(pairs, list) else ())
+            if is_record(entry)
         }
     return None
 
@@ -68,8 +70,8 @@ def _document(one: Any) -> tuple[Any, Any]:
 def _indexed(attributes: Record, start: str) -> list[Any] | None:
     """Messages in attributes with numbers in their names, as older instrumentations write them."""
     held = {name: value for name, value in attributes.items() if name.startswith(start + ".")}
-    found: Any = at_path(openinference.nested(held), start) if held else None
-    return found if isinstance(found, list) else None
+    messages: Any = at_path(openinference.nested(held), start) if held else None
+    return messages if isinstance(messages, list) else None
 
 
 def fill(span: Span, attributes: Record) -> None:
@@ -77,17 +79,19 @@ def fill(span: Span, attributes: Record) -> None:
     span.kind = _OPERATIONS.get(str(attributes.get("gen_ai.operation.name")), "other")
     span.user = named(first(attributes, "user.id", "enduser.id", "gen_ai.user.id"))
     span.session = named(first(attributes, "session.id", "gen_ai.conversation.id"))
-    asked = parsed(attributes.get("gen_ai.input.messages")) or _indexed(attributes, "gen_ai.prompt")
-    said = parsed(attributes.get("gen_ai.output.messages")) or _indexed(attributes, "gen_ai.completion")
-    if span.kind == "other" and asked is not None and said is not None:
+    input_messages = parsed(attributes.get("gen_ai.input.messages")) or _indexed(attributes, "gen_ai.prompt")
+    output_messages = parsed(attributes.get("gen_ai.output.messages")) or _indexed(attributes, "gen_ai.completion")
+    if span.kind == "other" and input_messages is not None and output_messages is not None:
         span.kind = "llm"
     if span.kind == "llm":
         instructions = parsed(attributes.get("gen_ai.system_instructions"))
-        prompt = list(map(_message, asked)) if isinstance(asked, list) else asked
+        prompt = list(map(_message, input_messages)) if isinstance(input_messages, list) else input_messages
         if instructions and isinstance(prompt, list):
             prompt = [{"role": "system", "content": instructions}, *prompt]
-        span.read_call(prompt, list(map(_message, said)) if isinstance(said, list) else said)
-        span.n_hidden = int(has_reasoned(said) or has_reasoned(_counts(attributes)))
+        span.read_call(
+            prompt, list(map(_message, output_messages)) if isinstance(output_messages, list) else output_messages
+        )
+        span.n_hidden = int(has_reasoned(output_messages) or has_reasoned(_counts(attributes)))
         span.parameters = {n[len(_REQUEST) :]: v for n, v in attributes.items() if n.startswith(_REQUEST)}
         if attributes.get("gen_ai.output.type") not in (None, "text"):
             span.parameters["constrained"] = True
@@ -118,8 +122,8 @@ def _spans(given: Record) -> Iterator[tuple[Record, Record]]:
 
 
 def _entries(held: Record, name: str) -> Sequence[Record]:
-    found = held.get(name)
-    return [one for one in found if is_record(one)] if isinstance(found, list) else ()
+    entries = held.get(name)
+    return [entry for entry in entries if is_record(entry)] if isinstance(entries, list) else ()
 
 
 def _fits(given: Record) -> bool:
@@ -143,8 +147,8 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         span.start, span.end = seconds(held.get("startTimeUnixNano")), seconds(held.get("endTimeUnixNano"))
         span.failed = record(held.get("status")).get("code") in _ERROR
         if choices.recipient is not None:
-            found = at_path(attributes, choices.recipient)
-            span.user = named(found if found is not None else at_path(about, choices.recipient))
+            recipient = at_path(attributes, choices.recipient)
+            span.user = named(recipient if recipient is not None else at_path(about, choices.recipient))
             span.session = None
         yield span
 

@@ -37,7 +37,9 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     for name, field in (("n_tools", "n_tools"), ("n_hidden", "hidden_calls")):
         if isinstance(count := given.get(field), int):
             setattr(span, name, max(int(count), 0))
-    span.documents = documents_of(given.get("documents"), lambda one: (record(one).get("id"), record(one).get("text")))
+    span.documents = documents_of(
+        given.get("documents"), lambda document: (record(document).get("id"), record(document).get("text"))
+    )
     yield span
 
 

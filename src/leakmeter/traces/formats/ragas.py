@@ -34,17 +34,19 @@ def read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     ids = parsed(given.get("retrieved_context_ids"))
     if isinstance(ids, list) and len(ids) == len(span.documents):
         span.documents = [[named(id_) or old, text] for id_, (old, text) in zip(ids, span.documents, strict=True)]
-    asked, answer = parsed(first(given, "user_input", "question")), first(given, "response", "answer")
+    user_input, answer = parsed(first(given, "user_input", "question")), first(given, "response", "answer")
     prompt: Any = first(given, "messages", "prompt")
-    if prompt is None and isinstance(asked, list):
-        prompt = asked
-        if answer is None and len(asked) > 1:
-            prompt, answer = asked[:-1], [asked[-1]]
+    if prompt is None and isinstance(user_input, list):
+        prompt = user_input
+        if answer is None and len(user_input) > 1:
+            prompt, answer = user_input[:-1], [user_input[-1]]
     if prompt is None:
         # Texts that are equal are written once, as they are read.
         texts = dict.fromkeys(text for _, text in span.documents if text and text.strip())
-        asked = first(given, "user_input", "question")
-        prompt = [{"role": "user", "content": SEPARATOR.join([*texts, asked if isinstance(asked, str) else ""])}]
+        user_input = first(given, "user_input", "question")
+        prompt = [
+            {"role": "user", "content": SEPARATOR.join([*texts, user_input if isinstance(user_input, str) else ""])}
+        ]
         span.is_rebuilt = True
     span.read_call(prompt, answer)
     span.n_hidden = int(has_reasoned(answer))

@@ -22,11 +22,11 @@ _NAMES: Final = ("llamaindex", "squad", "langchain", "rag")
 
 def _format(preset: data_formats.Format) -> Format:
     def read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-        for _, made in preset.read([(Row(1, "", where), given)]):
-            if isinstance(made, DataError | Case):
+        for _, fields in preset.read([(Row(1, "", where), given)]):
+            if isinstance(fields, DataError | Case):
                 raise Unusable(Reason.NOT_OF_FORMAT)
-            context = made.get("context")
-            sample = {"id": made.get("id"), "user_input": made.get("query"), "response": made.get("response")}
+            context = fields.get("context")
+            sample = {"id": fields.get("id"), "user_input": fields.get("query"), "response": fields.get("response")}
             sample["retrieved_contexts"] = [context] if isinstance(context, str) else context
             yield from ragas.read({**given, **sample}, where, choices)
 
