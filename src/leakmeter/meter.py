@@ -81,4 +81,6 @@ class Meter(MeterMethods):
 
 def _names() -> list[str]:
     """The functions of all instruments."""
-    return sorted(at.rpartition(":")[2] for one in registry.instruments() for at in registry.instrument(one).functions)
+    return sorted(
+        at.rpartition(":")[2] for name in registry.instruments() for at in registry.instrument(name).functions
+    )

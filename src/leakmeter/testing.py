@@ -93,10 +93,10 @@ def _results(case: Any, model: Any, meter: Meter | None, options: dict[str, Any]
     if isinstance(case, InfluenceResult | Results):
         if options or meter is not None:
             raise UsageError("the case is measured already; leave meter and options out, or give the case itself")
-        found = [case] if isinstance(case, InfluenceResult) else list(case)
-        if not all(isinstance(one, InfluenceResult) for one in found):
+        results = [case] if isinstance(case, InfluenceResult) else list(case)
+        if not all(isinstance(result, InfluenceResult) for result in results):
             raise UsageError("these are results of another instrument; give those of influence")
-        return found
+        return results
     data = [case] if isinstance(case, dict) else case
     found_all: Any = influence(model, data, **options) if meter is None else meter.influence(data, **options)
     return list(found_all)
@@ -119,12 +119,14 @@ def _check_noise(result: InfluenceResult, max_nats: float | None, max_posterior:
     from leakmeter.stats.stats import posterior_from_even_odds
 
     floor = result.noise_floor_nats
-    said = f"the noise floor of case {result.id!r}, {nats_text(floor)} nats"
+    floor_text = f"the noise floor of case {result.id!r}, {nats_text(floor)} nats"
     if max_nats is not None and max_nats < floor:
-        raise UsageError(f"max_nats is {max_nats:g} and lies below {said}: chance alone may break it; give more")
+        raise UsageError(f"max_nats is {max_nats:g} and lies below {floor_text}: chance alone may break it; give more")
     if max_posterior is not None and max_posterior < posterior_from_even_odds(floor):
         least = posterior_from_even_odds(floor)
-        raise UsageError(f"max_posterior is {max_posterior:g} and lies below {least:.4g}, that of {said}; give more")
+        raise UsageError(
+            f"max_posterior is {max_posterior:g} and lies below {least:.4g}, that of {floor_text}; give more"
+        )
 
 
 def _check_complete(results: Iterable[InfluenceResult]) -> None:

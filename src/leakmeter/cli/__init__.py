@@ -56,7 +56,9 @@ def program(first: str | None = None) -> App:
     }
     for kind in registry.instruments():
         instrument = registry.instrument(kind)
-        commands |= {one.name: (f"{instrument.package}.{one.at}", one.about) for one in instrument.commands}
+        commands |= {
+            command.name: (f"{instrument.package}.{command.at}", command.about) for command in instrument.commands
+        }
     for name, (where, text) in commands.items():
         if name == first:
             app.command(where, name=name)

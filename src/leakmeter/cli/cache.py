@@ -87,8 +87,8 @@ def _cache() -> ScoreCache | None:
 
 
 def _write(record: JsonObject, text: str, json: bool) -> None:
-    said = json_format.dumps(record, indent=2) if json else _OFF if record["path"] is None else text
-    output.print_plain(f"{said}\n")
+    shown = json_format.dumps(record, indent=2) if json else _OFF if record["path"] is None else text
+    output.print_plain(f"{shown}\n")
 
 
 def _megabytes(n_bytes: int) -> str:

@@ -46,8 +46,8 @@ def demo(
     """
     folder = resources.files("leakmeter.samples")
     note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
-    asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
-    case = Case("clinic note", (Document("clinic_note.txt", note),), asked["query"], asked["response"])
+    sample = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
+    case = Case("clinic note", (Document("clinic_note.txt", note),), sample["query"], sample["response"])
     run = RunOptions(
         model=model,
         tokenizer=tokenizer,

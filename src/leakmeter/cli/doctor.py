@@ -67,9 +67,9 @@ def doctor(
         "memory": memory,
     }
     if model is None:
-        given = [name for name, value in {"against": against, **options, "report": report}.items() if value]
-        if given:
-            raise UsageError(f"--{given[0].replace('_', '-')} is about a model; give --model too")
+        model_options = [name for name, value in {"against": against, **options, "report": report}.items() if value]
+        if model_options:
+            raise UsageError(f"--{model_options[0].replace('_', '-')} is about a model; give --model too")
         _print_installation(json=json)
         return
     from leakmeter.checkup.api import doctor as examined

@@ -86,17 +86,17 @@ def gate(
     if not bounds and against is None and write_baseline is None:
         raise UsageError("nothing to hold the run against; give --max, --min or --against, or --write-baseline")
     written = {"baseline": write_baseline, "JUnit file": junit}
-    found = _found(run, runs or [Path("runs")])
+    run_paths = _found(run, runs or [Path("runs")])
     if latest:
-        found = [_latest(found, runs or [Path("runs")], [bound.name for bound in bounds], against)]
+        run_paths = [_latest(run_paths, runs or [Path("runs")], [bound.name for bound in bounds], against)]
     for what, path in written.items():
         if path is not None:
-            output.check_writable(path, what, found, against)
+            output.check_writable(path, what, run_paths, against)
     output.check_apart(write_baseline=write_baseline, junit=junit)
-    measured = [read_measured(path) for path in found]
+    measured = [read_measured(path) for path in run_paths]
     checks = check_bounds(measured, bounds, confident=confident)
     held = [] if against is None else _held(measured, against)
-    checks += [check for one in held for check in one.checks]
+    checks += [check for held_run in held for check in held_run.checks]
     holds = all(check.holds for check in checks)
     if junit is not None:
         write_whole(junit, to_junit(checks), public=True)
@@ -104,10 +104,12 @@ def gate(
         _write_baseline(measured, bounds, write_baseline)
         output.tell(f"baseline: {write_baseline}")
     if json:
-        against_baseline = [{name: of for name, of in asdict(one).items() if name != "checks"} for one in held]
+        against_baseline = [
+            {name: value for name, value in asdict(held_run).items() if name != "checks"} for held_run in held
+        ]
         undecided = any(check.undecided for check in checks)
-        told = {"holds": holds, "undecided": undecided, "checks": list(map(asdict, checks))}
-        output.print_json({**told, "baseline": against_baseline})
+        record = {"holds": holds, "undecided": undecided, "checks": list(map(asdict, checks))}
+        output.print_json({**record, "baseline": against_baseline})
     else:
         _print(checks, held)
     if write_baseline is not None and not holds:
@@ -122,15 +124,15 @@ def _found(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
 
     if names:
         return [find_run(name, *roots) for name in names]
-    found: list[Path] = []
+    paths: list[Path] = []
     for root in roots:
         complete, problems = complete_runs(root)
         if problems:
             output.tell(f"left out {len(problems)} of the runs under '{root}', which `leakmeter runs verify` looks at")
-        found += complete
-    if not found:
+        paths += complete
+    if not paths:
         raise StoreError(f"no finished run under {_places(roots)}; name their directory with --runs")
-    return found
+    return paths
 
 
 def _latest(found: Sequence[Path], roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
@@ -149,12 +151,12 @@ def _latest(found: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     }
     for name in names:
         if all(named_quantity(those, name) is None for those in quantities.values()):
-            raise unknown_quantity(name, {one.name for those in quantities.values() for one in those})
-    wanted = set(quantities) if against is None else {kept.measure for kept in read_baseline(against).runs}
+            raise unknown_quantity(name, {quantity.name for those in quantities.values() for quantity in those})
+    measures = set(quantities) if against is None else {kept.measure for kept in read_baseline(against).runs}
     having = {
         measure
         for measure, those in quantities.items()
-        if measure in wanted and all(named_quantity(those, name) is not None for name in names)
+        if measure in measures and all(named_quantity(those, name) is not None for name in names)
     }
     fitting = [path for path in found if entries[path].measure in having]
     if not fitting:
@@ -191,7 +193,7 @@ def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Pat
     from leakmeter.core.written import write_whole
     from leakmeter.runs.baseline import baseline_of, left_out_lines
 
-    bounded = {found[0].name for run in runs for bound in bounds if (found := run.named(bound.name))}
+    bounded = {named[0].name for run in runs for bound in bounds if (named := run.named(bound.name))}
     baseline = baseline_of(runs, bounded, _key())
     for number, run in enumerate(runs, 1):
         for line in left_out_lines(run, baseline.runs[number - 1].quantities):
@@ -213,14 +215,18 @@ def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
     from leakmeter.runs.gate_words import check_lines
 
     lines = check_lines(checks)
-    for number, one in enumerate(held, 1):
+    for number, held_run in enumerate(held, 1):
         run = f"run {number}: " if len(held) > 1 else ""
-        lines += [f"note    {run}set otherwise: {setting_line(s.name, s.first, s.second)}" for s in one.settings]
-        if one.n_unknown_settings:
-            lines.append(f"note    {run}{one.n_unknown_settings} settings cannot be compared: hashed with another key")
-        if one.by_order:
+        lines += [f"note    {run}set otherwise: {setting_line(s.name, s.first, s.second)}" for s in held_run.settings]
+        if held_run.n_unknown_settings:
+            lines.append(
+                f"note    {run}{held_run.n_unknown_settings} settings cannot be compared: hashed with another key"
+            )
+        if held_run.by_order:
             lines.append(f"note    {run}ids of the baseline were hashed with another key: cases are paired by order")
-        if one.n_only_now or one.n_only_then:
-            lines.append(f"note    {run}{one.n_only_now} cases are new, {one.n_only_then} of the baseline's are gone")
+        if held_run.n_only_now or held_run.n_only_then:
+            lines.append(
+                f"note    {run}{held_run.n_only_now} cases are new, {held_run.n_only_then} of the baseline's are gone"
+            )
     for line in lines:
         output.print_text(line)

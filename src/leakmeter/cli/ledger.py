@@ -137,8 +137,8 @@ def add(
     )
     loading = {"dtype": dtype, "device": device, "memory": memory, "tokenizer": tokenizer, "concurrency": concurrency}
     loading |= (workers or WorkerOptions()).loading() | {"allow_remote": allow_remote}
-    given = {name: value for name, value in loading.items() if value not in (None, False)}
-    kept = KeptModel(model, **given)
+    options = {name: value for name, value in loading.items() if value not in (None, False)}
+    kept = KeptModel(model, **options)
     reader = TraceReader(
         list(traces), format=format, recipient=recipient, documents=documents, absent_documents=absent_documents
     )
@@ -201,18 +201,18 @@ def show(
     book = _book(ledger)
     if subject is None:
         if json:
-            for told in shown.records(book, by):
-                output.print_json(told)
+            for record in shown.records(book, by):
+                output.print_json(record)
         else:
             _print(shown.summary(book, by, show_names=show_names))
         return
-    _, found = find(book, subject, "subject")
+    _, thing_id = find(book, subject, "subject")
     if json:
-        for one in book.told("subject", by_recipient=True):
-            if one.thing.id == found:
-                output.print_json(shown.record(one, book))
+        for entry in book.told("subject", by_recipient=True):
+            if entry.thing.id == thing_id:
+                output.print_json(shown.record(entry, book))
     else:
-        _print(shown.of_subject(book, found, show_names=show_names))
+        _print(shown.of_subject(book, thing_id, show_names=show_names))
 
 
 @app.command
@@ -253,18 +253,22 @@ def check(
     if junit is not None:
         _check_place(junit, "JUnit file", ledger)
     book = _book(ledger)
-    over, found = held_against(book, limit)
+    over, outcome = held_against(book, limit)
     missing = unknown(book, limit)
     if junit is not None:
-        write_whole(junit, to_junit([found]), public=True)
+        write_whole(junit, to_junit([outcome]), public=True)
     if json:
-        told = {"over": over, "unknown": missing}
-        rows = {name: [record(one, book) for one in of] for name, of in told.items()}
-        output.print_json({"holds": found.holds, "check": asdict(found), **rows})
+        listings = {"over": over, "unknown": missing}
+        rows = {name: [record(entry, book) for entry in entries] for name, entries in listings.items()}
+        output.print_json({"holds": outcome.holds, "check": asdict(outcome), **rows})
     else:
-        for line in (check_lines([found])[0], *lines(over), *lines([one for one in missing if one not in over])):
+        for line in (
+            check_lines([outcome])[0],
+            *lines(over),
+            *lines([entry for entry in missing if entry not in over]),
+        ):
             output.print_text(line)
-    if not found.holds:
+    if not outcome.holds:
         sys.exit(_BROKEN)
 
 
@@ -315,8 +319,8 @@ def forget(id: str, /, *, kind: str | None = None, ledger: _Ledger = _DEFAULT, j
     if json:
         output.print_json(asdict(done))
         return
-    said = f"{done.n_rows:,} rows, {done.n_events:,} answers, kept texts of {done.n_texts:,} measurements"
-    output.print_text(f"forgotten: one {done.kind}: {said}")
+    removed = f"{done.n_rows:,} rows, {done.n_events:,} answers, kept texts of {done.n_texts:,} measurements"
+    output.print_text(f"forgotten: one {done.kind}: {removed}")
     for sentence in done.left:
         output.print_text(f"left: {sentence}")
 
@@ -384,10 +388,10 @@ def verify(*, ledger: _Ledger = _DEFAULT) -> None:
 def _opened(path: Path, *, new: bool = False) -> Ledger:
     from leakmeter.ledger.store import Ledger
 
-    found = Ledger.of_user(path)
-    if not new and not found.exists:
+    book = Ledger.of_user(path)
+    if not new and not book.exists:
         raise StoreError(f"'{path}' holds no ledger; make one with `leakmeter ledger add`, or name one with --ledger")
-    return found
+    return book
 
 
 def _check_place(path: Path, what: str, ledger: Path) -> None:

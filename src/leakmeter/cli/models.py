@@ -74,8 +74,8 @@ def pull(name: str, /, *, accept_licence: Flag = False) -> None:
         folder = pull_model(model, notify=output.tell, accept_licence=accept_licence)
         output.tell(f"{name}: {'already' if had else 'ready'} at '{folder}' ({model.licence})")
     else:
-        found = resolve(name, notify=output.tell)
-        output.tell(f"{name}: ready at '{found.path}'")
+        resolved = resolve(name, notify=output.tell)
+        output.tell(f"{name}: ready at '{resolved.path}'")
 
 
 def _record(model: KnownModel) -> JsonObject:

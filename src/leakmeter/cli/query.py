@@ -84,18 +84,20 @@ def write_rows(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: b
 def _schema() -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
     from leakmeter.runs.query import all_views
 
-    rows = ((view, column.name, column.type, column.about) for view, of in all_views().items() for column in of)
+    rows = (
+        (view, column.name, column.type, column.about) for view, columns in all_views().items() for column in columns
+    )
     return ("view", "column", "type", "about"), rows
 
 
 def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
     from rich.table import Table
 
-    for view, of in groupby(rows, key=itemgetter(0)):
+    for view, view_rows in groupby(rows, key=itemgetter(0)):
         table = Table(box=None, pad_edge=False, show_header=False, title=view, title_justify="left", title_style="bold")
         for fixed in (True, True, False):
             table.add_column(no_wrap=fixed)
-        for _, *cells in of:
+        for _, *cells in view_rows:
             table.add_row(*cells)
         output.console().print(table)
 
@@ -104,13 +106,13 @@ def _answer(sql: str, root: Path, limits: Limits) -> tuple[Sequence[str], Iterat
     from leakmeter.runs.catalogue import complete_runs
     from leakmeter.runs.query import ask
 
-    found, problems = complete_runs(root)
+    run_paths, problems = complete_runs(root)
     if problems:
         n = len(problems)
         output.tell(f"left out {n} damaged run{'s' if n > 1 else ''}; the first: {problems[0]}")
-    if not found:
+    if not run_paths:
         raise StoreError(f"no finished run under '{root}'; name their directory with --runs")
-    answer = ask(sql, found, limits)
+    answer = ask(sql, run_paths, limits)
     for problem in answer.left_out:
         output.tell(f"left out {problem}")
     return answer.columns, answer.rows
@@ -164,9 +166,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (float, Decimal)):
         return float(value)
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     return value.hex() if isinstance(value, bytes) else str(value)
 
 

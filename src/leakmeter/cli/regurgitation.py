@@ -53,15 +53,15 @@ def regurgitation(
     references = [row[_REFERENCES] for row in rows] if _REFERENCES in rows[0] else None
     if references is None:
         output.tell(f"CSV file '{csv}' has no column '{_REFERENCES}'; quality against references is left out")
-    found = [
+    table_rows = [
         _Row(name, count.hits / count.n, count.interval, count.hits)
         for name, count in counts(responses, contexts, thresholds).items()
     ]
-    found += _qualities(responses, contexts, references, quality or Quality(), seed)
+    table_rows += _qualities(responses, contexts, references, quality or Quality(), seed)
     if json:
-        output.print_json({"n": len(rows), **{row.name: row.to_dict() for row in found}})
+        output.print_json({"n": len(rows), **{row.name: row.to_dict() for row in table_rows}})
     else:
-        _print(len(rows), found)
+        _print(len(rows), table_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _qualities(
     except LeakmeterError as error:
         output.tell(f"left out: {error}")
     means = {name: estimate(values, seed=seed) for name, values in scores.items()}
-    return [_Row(name, one.mean, one.interval) for name, one in means.items()]
+    return [_Row(name, score.mean, score.interval) for name, score in means.items()]
 
 
 def _print(n: int, found: Sequence[_Row]) -> None:

@@ -47,12 +47,12 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     """
     from leakmeter.runs.catalogue import entries, minute
 
-    found = entries(runs)
+    listed = entries(runs)
     if json:
-        for entry in found:
+        for entry in listed:
             output.print_json(asdict(entry))
         return
-    if not found:
+    if not listed:
         output.tell(f"no runs under '{runs}'")
         return
     from rich.text import Text
@@ -61,11 +61,17 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
 
     rows = [
         ("name", "state", "cases", "finished, UTC"),
-        *((entry.name, entry.state or entry.kind, _cases(entry), minute(entry)) for entry in found),
+        *((entry.name, entry.state or entry.kind, _cases(entry), minute(entry)) for entry in listed),
     ]
     cells = [[excerpt(cell, _WIDEST) for cell in row] for row in rows]
     of_name, of_state, of_cases, _ = (max(map(len, column)) for column in zip(*cells, strict=True))
-    abouts = ["", *(", ".join(filter(None, (one.model, one.given_name, one.data, one.unit))) for one in found)]
+    abouts = [
+        "",
+        *(
+            ", ".join(filter(None, (run_entry.model, run_entry.given_name, run_entry.data, run_entry.unit)))
+            for run_entry in listed
+        ),
+    ]
     screen = output.console()
     for row, about in zip(cells, abouts, strict=True):
         line = f"{row[0]:<{of_name}}  {row[1]:<{of_state}}  {row[2]:>{of_cases}}  {row[3]}"
@@ -91,11 +97,11 @@ def show(run: str, /, *, runs: Path = Path("runs"), json: Flag = False) -> None:
     from leakmeter.runs.catalogue import find_run, summary
 
     path = find_run(run, runs)
-    found = summary(path)
+    run_summary = summary(path)
     if json:
-        output.print_plain(json_format.dumps(_record(path, found), indent=2) + "\n")
+        output.print_plain(json_format.dumps(_record(path, run_summary), indent=2) + "\n")
     else:
-        _write_lines(_lines(path, found))
+        _write_lines(_lines(path, run_summary))
 
 
 @app.command
@@ -134,15 +140,15 @@ def compare(
 
     paths = [find_run(name, runs) for name in (a, b)]
     first, second = map(read_measured, paths)
-    found = compared(first, second, quantity or ()).to_dict()
+    comparison = compared(first, second, quantity or ()).to_dict()
     if json:
-        output.print_json(found)
+        output.print_json(comparison)
         return
     from leakmeter.runs.comparison_words import comparison_lines
 
     for letter, path in zip("AB", paths, strict=True):
         output.print_text(f"{letter}: {', '.join(filter(None, (path.resolve().name, label(entry_of(path)))))}")
-    for line in comparison_lines(found):
+    for line in comparison_lines(comparison):
         output.print_text(line)
 
 
@@ -184,14 +190,14 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
     from leakmeter.runs.verify import verify as verified
 
     runs = runs if run else fetched(runs)
-    named = [find_run(given, runs) for given in run]
-    found = [verified(path) for path in named or (runs / one.name for one in entries(runs) if one.kind == RUN)]
-    for one in found:
+    named = [find_run(name, runs) for name in run]
+    verdicts = [verified(path) for path in named or (runs / one.name for one in entries(runs) if one.kind == RUN)]
+    for one in verdicts:
         findings = (f"    {finding}" for finding in one.findings)
         _write_lines((f"{one.state:10}  {one.path.name}  {one.n_files} files", *findings))
-    if not found:
+    if not verdicts:
         output.tell(f"no runs under '{runs}'")
-    if any(one.state == "wrong" or (named and one.state == "unfinished") for one in found):
+    if any(one.state == "wrong" or (named and one.state == "unfinished") for one in verdicts):
         sys.exit(_WRONG)
 
 
@@ -276,7 +282,7 @@ def _record(path: Path, found: Summary) -> JsonObject:
         "version": entry.version,
         "command": found.command,
         "cost": asdict(found.cost),
-        "workers": [asdict(one) for one in found.workers],
+        "workers": [asdict(worker) for worker in found.workers],
         "slowest_part": None if found.slowest_part is None else asdict(found.slowest_part),
         "warnings": list(_warnings(found)),
     }
@@ -306,9 +312,9 @@ def _lines(path: Path, found: Summary) -> Iterator[str]:
         f"  cost          {cost.seconds:,.1f} s; {cost.requests:,} prompts; {cost.tree_tokens:,} tokens run, "
         f"where full passes take {cost.naive_tokens:,}"
     )
-    for one in found.workers:
-        rate = f", {one.tree_tokens / one.seconds:,.0f} tokens a second" if one.seconds else ""
-        yield f"  worker        {one.worker}: {one.n_cases:,} cases in {one.seconds:,.1f} s{rate}"
+    for worker in found.workers:
+        rate = f", {worker.tree_tokens / worker.seconds:,.0f} tokens a second" if worker.seconds else ""
+        yield f"  worker        {worker.worker}: {worker.n_cases:,} cases in {worker.seconds:,.1f} s{rate}"
     if (slowest := found.slowest_part) is not None:
         named = f"'{slowest.ids[0]}'" + (f" to '{slowest.ids[-1]}'" if len(slowest.ids) > 1 else "")
         where = f", on {slowest.worker}" if slowest.worker else ""

@@ -25,7 +25,7 @@ def schema(instrument: str | None = None, /) -> None:
 def made(instrument: str) -> str:
     """An instrument's schema as JSON, made of its class of results."""
     kind, _ = registry.printed(instrument)
-    told = record.schema(kind, kind.schema)
-    told["required"] = ["schema", *told["required"]]
-    told["properties"] = {"schema": {"const": kind.schema}, **told["properties"]}
-    return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+    json_schema = record.schema(kind, kind.schema)
+    json_schema["required"] = ["schema", *json_schema["required"]]
+    json_schema["properties"] = {"schema": {"const": kind.schema}, **json_schema["properties"]}
+    return json.dumps(json_schema, ensure_ascii=False, indent=1) + "\n"

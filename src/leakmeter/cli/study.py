@@ -125,9 +125,9 @@ def list_studies(*, json: Flag = False) -> None:
     for heading in SIZES:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, sizes in studies.items():
-        of = sizes["laptop"]
-        shown = Text.assemble(of.title, "\n", (", ".join(datasets_of(of)), "dim"))
-        table.add_row(name, shown, *(f"{len(one.cells)} × {one.cells[0].n_records:,}" for one in sizes.values()))
+        laptop = sizes["laptop"]
+        shown = Text.assemble(laptop.title, "\n", (", ".join(datasets_of(laptop)), "dim"))
+        table.add_row(name, shown, *(f"{len(sized.cells)} × {sized.cells[0].n_records:,}" for sized in sizes.values()))
     console = output.console()
     console.print(table)
     console.print(
@@ -139,16 +139,16 @@ def _hidden(study: Study, data: Sequence[str]) -> list[str]:
     """Files of people, which may be called by their names."""
     if not study.kind.is_personal:
         return []
-    files = {one.rpartition("=")[2] for one in data} | {cell.dataset for cell in study.cells}
+    files = {entry.rpartition("=")[2] for entry in data} | {cell.dataset for cell in study.cells}
     return sorted(files.difference(study.kind.datasets()))
 
 
 def _changes(given: Sequence[str]) -> dict[str, list[str]]:
     changes: dict[str, list[str]] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+    for setting in given:
+        name, equals, value = setting.partition("=")
         if not equals or not name or not value:
-            raise UsageError(f"--set {one} is not NAME=VALUE, such as --set records=10")
+            raise UsageError(f"--set {setting} is not NAME=VALUE, such as --set records=10")
         changes.setdefault(name.replace("-", "_"), []).append(value)
     return changes
 
@@ -156,17 +156,18 @@ def _changes(given: Sequence[str]) -> dict[str, list[str]]:
 def _paths(given: Sequence[str], study: Study) -> dict[str, str]:
     kind = study.kind
     used = datasets_of(study)
-    known = kind.sources(list(dict.fromkeys([*kind.datasets(), *used])))
+    dataset_names = kind.sources(list(dict.fromkeys([*kind.datasets(), *used])))
     paths: dict[str, str] = {}
-    for one in given:
-        name, equals, path = one.partition("=")
-        if equals and name in known:
+    for entry in given:
+        name, equals, path = entry.partition("=")
+        if equals and name in dataset_names:
             paths[name] = path
         elif len(used) == 1 and len(given) == 1:
-            paths[used[0]] = one
+            paths[used[0]] = entry
         else:
             raise UsageError(
-                f"--data {one} does not say of which data set it is; write NAME=FILE, NAME one of {', '.join(known)}"
+                f"--data {entry} does not say of which data set it is; write NAME=FILE, NAME one of "
+                f"{', '.join(dataset_names)}"
             )
     return paths
 
@@ -182,12 +183,12 @@ def _print_forecasts(study: Study, found: Sequence[Forecast]) -> None:
     table.add_column("cell")
     for heading in (study.kind.records, "tokens to run", "time"):
         table.add_column(heading, justify="right")
-    for one in found:
-        if one.problem is not None:
-            output.tell(one.problem)
-        tokens = "not predicted" if one.n_tokens is None else f"{one.n_tokens:,.0f}"
-        time = "not predicted" if one.seconds is None else about_seconds(one.seconds)
-        table.add_row(Text(one.cell.label), f"{one.n_records:,}", tokens, time)
+    for forecast in found:
+        if forecast.problem is not None:
+            output.tell(forecast.problem)
+        tokens = "not predicted" if forecast.n_tokens is None else f"{forecast.n_tokens:,.0f}"
+        time = "not predicted" if forecast.seconds is None else about_seconds(forecast.seconds)
+        table.add_row(Text(forecast.cell.label), f"{forecast.n_records:,}", tokens, time)
     console = output.console()
     console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
     console.print(table)

@@ -64,22 +64,22 @@ def tokens(
     from leakmeter.commands.tokens import tokenised
     from leakmeter.runs.loading import load_tokenizer
 
-    given = read_cases(source or Source(), response)
-    for note in given.notes:
+    loaded = read_cases(source or Source(), response)
+    for note in loaded.notes:
         output.tell(note)
     settings = (prompts or PromptSettings()).resolved()
     read = load_tokenizer(model, tokenizer=tokenizer, notify=output.tell)
-    found, kept = tokenised(given, settings, read, model=model, without=without or ())
+    results, kept = tokenised(loaded, settings, read, model=model, without=without or ())
     for note in kept.notes:
         output.tell(note)
     console = output.console()
-    for number, one in enumerate(found):
+    for number, result in enumerate(results):
         if json:
-            output.print_json(one.to_dict())
+            output.print_json(result.to_dict())
             continue
         if number:
             console.print()
-        _print(one, console)
+        _print(result, console)
     if kept.problems:
         output.tell(output.left_out(kept.problems))
 
@@ -141,7 +141,7 @@ def _table(tokens: Iterable[PromptToken], palette: dict[str, tuple[str, str]], *
     table.add_column("tokens", ratio=3, overflow="fold")
     table.add_column("ids", ratio=2, overflow="fold")
     numbered = enumerate(_shown(tokens))
-    for piece, run in groupby(numbered, key=lambda one: one[1][0].piece):
+    for piece, run in groupby(numbered, key=lambda pair: pair[1][0].piece):
         cell, ids = Painted(), []
         for number, (token, text) in run:
             if cell and not coloured:
@@ -169,9 +169,9 @@ def _left(left: LeftTokens) -> Painted:
     how = "rendered and tokenised anew" if left.retokenised is None else "in brackets: tokenised on its own"
     head = f"without {names} ({left.removal}): {len(left.prompt_ids):,} tokens; {how}"
     marked = set(left.retokenised or ())
-    told: list[str] = []
+    shown_ids: list[str] = []
     for number, token in enumerate(left.prompt_ids):
         if gap := left.positions[number] - (left.positions[number - 1] if number else -1) - 1:
-            told.append(f"({gap:,} empty)")
-        told.append(f"[{token}]" if number in marked else str(token))
-    return Painted.assemble((head, "bold"), "\n", " ".join(told))
+            shown_ids.append(f"({gap:,} empty)")
+        shown_ids.append(f"[{token}]" if number in marked else str(token))
+    return Painted.assemble((head, "bold"), "\n", " ".join(shown_ids))

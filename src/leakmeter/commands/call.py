@@ -136,22 +136,25 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
     parts = {name: kind if isinstance(kind, Some) else Some(kind) for name, kind in kinds.items()}
 
     def decorated(of: F) -> F:
-        plain = [one for name, one in signature(of).parameters.items() if name not in parts]
-        named = [one for one in plain if one.kind is Parameter.KEYWORD_ONLY]
+        plain = [argument for name, argument in signature(of).parameters.items() if name not in parts]
+        named = [argument for argument in plain if argument.kind is Parameter.KEYWORD_ONLY]
         options = [
-            one for part in parts.values() for one in part.parameters() if one.name not in {n.name for n in named}
+            argument
+            for part in parts.values()
+            for argument in part.parameters()
+            if argument.name not in {n.name for n in named}
         ]
-        known = [one.name for one in (*named, *options)]
+        option_names = [argument.name for argument in (*named, *options)]
         name = of.__name__
 
         def parsed(given: dict[str, Any]) -> dict[str, Any]:
-            own = {one.name: given.pop(one.name) for one in named if one.name in given}
-            made = {parameter: part.made(given) for parameter, part in parts.items()}
+            own = {argument.name: given.pop(argument.name) for argument in named if argument.name in given}
+            settings = {parameter: part.made(given) for parameter, part in parts.items()}
             for unknown in given:
                 if unknown in LOAD_OPTIONS and takes_model:
                     raise UsageError(f"'{unknown}' says how a model is loaded; give it to Meter(…)")
-                raise UnknownNameError(f"option of {name}", unknown, known)
-            return {**own, **made}
+                raise UnknownNameError(f"option of {name}", unknown, option_names)
+            return {**own, **settings}
 
         def on(model: KeptModel, data: Any = None, **given: Any) -> Any:
             return of(model, data, **parsed(given))
@@ -170,9 +173,9 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
             which.parts, which.case = parts, tuple(case)
             return which
 
-        shown = [*sorted(named, key=lambda one: one.default is not Parameter.empty), *options]
+        shown = [*sorted(named, key=lambda argument: argument.default is not Parameter.empty), *options]
         if not takes_model:
-            return cast("F", showing(alone, *(one for one in plain if one not in named), *shown))
+            return cast("F", showing(alone, *(argument for argument in plain if argument not in named), *shown))
         first = [
             Parameter("model", Parameter.POSITIONAL_OR_KEYWORD, default=DEFAULT_MODEL, annotation="Any"),
             Parameter("data", Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="Any"),
@@ -245,8 +248,8 @@ def measured(
             if how.out is None:
                 parts = measure_cases(backend, measure, prepared, None, callbacks, group_size=group_size)
                 kind = registry.instrument(name).result
-                made = (results or partial(kind.from_run, params=asdict(measure)))(parts)
-                return Results(made, kind=kind, problems=kept.problems)
+                result_iterator = (results or partial(kind.from_run, params=asdict(measure)))(parts)
+                return Results(result_iterator, kind=kind, problems=kept.problems)
             from leakmeter.commands.cases import kept_parts
 
             with kept_parts(

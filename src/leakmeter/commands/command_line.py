@@ -15,7 +15,7 @@ HIDDEN: Final = "FILE"
 
 def command_line(words: Sequence[str], *, without: Iterable[object] = ()) -> str:
     """The words behind 'leakmeter', quoted for a shell, without paths that are not to be told."""
-    paths = {Path(str(one)) for one in without if one is not None}
+    paths = {Path(str(hidden_path)) for hidden_path in without if hidden_path is not None}
     n_command = next((i for i, word in enumerate(words) if word.startswith("-")), len(words))
     shown = [*words[:n_command], *(_shown(word, paths) for word in words[n_command:])]
     return as_unicode(shlex.join(["leakmeter", *shown]))

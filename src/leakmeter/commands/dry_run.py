@@ -32,7 +32,7 @@ def predict_cases(
     for note in kept.notes:
         output.tell(note)
     every = getattr(measure, "exhaustive", None)
-    found = predicted_cases(
+    prediction = predicted_cases(
         predictor,
         measure,
         prepared,
@@ -40,12 +40,12 @@ def predict_cases(
         price_per_million=run.price_per_million,
         exhaustive=None if every is None else (every, given.prepared(predictor.backend, settings, every)[0]),
     )
-    if found.served is None and run.price_per_million is not None:
+    if prediction.served is None and run.price_per_million is not None:
         raise UsageError(f"'{run.model}' runs here, and has no price; leave --price-per-million out")
     if run.json:
-        output.print_json(asdict(found))
+        output.print_json(asdict(prediction))
     else:
-        _print(found)
+        _print(prediction)
     if kept.problems:
         output.tell(output.left_out(kept.problems))
 

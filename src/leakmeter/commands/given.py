@@ -46,11 +46,11 @@ class LoadedCases(Generic[_C]):
         problems = list(self.problems)
         for case in self.cases:
             try:
-                one = prepared.append(Origin(case, settings, measure))
+                prepared_case = prepared.append(Origin(case, settings, measure))
                 kept.append(case)
-                if one.unmarked_query_tokens is not None:
-                    names = (name for name, _, _ in one.documents)
-                    unmarked.setdefault(unmarked_context(names), []).append(one.unmarked_query_tokens)
+                if prepared_case.unmarked_query_tokens is not None:
+                    names = (name for name, _, _ in prepared_case.documents)
+                    unmarked.setdefault(unmarked_context(names), []).append(prepared_case.unmarked_query_tokens)
             except LeakmeterError as error:
                 if not self.skip_bad:
                     raise

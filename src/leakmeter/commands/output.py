@@ -71,10 +71,10 @@ def console(*, stderr: bool = False) -> Console:
     """Where tables, bars and shaded texts are drawn, no wider than a person could read."""
     from rich.console import Console
 
-    made = Console(stderr=stderr, markup=False, highlight=False)
+    rich_console = Console(stderr=stderr, markup=False, highlight=False)
     # COLUMNS may be anything; a table is as wide as it says, and memory has an end.
-    made.width = min(made.width, _WIDEST)
-    return made
+    rich_console.width = min(rich_console.width, _WIDEST)
+    return rich_console
 
 
 @contextmanager
@@ -83,9 +83,9 @@ def unnamed(public: bool) -> Iterator[None]:
     try:
         yield
     except LeakmeterError as error:
-        said = str(error)
-        hidden = _PRIVATE_NAME.sub("-…", said)
-        if not public or hidden == said:
+        message = str(error)
+        hidden = _PRIVATE_NAME.sub("-…", message)
+        if not public or hidden == message:
             raise
         raise LeakmeterError(hidden) from None
 

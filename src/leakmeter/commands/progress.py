@@ -123,10 +123,10 @@ def _drawn(state: _State) -> Iterator[_State]:
 
 def _write(state: _State, ended: threading.Event) -> None:
     """A line a case at most; a case that takes long has one."""
-    started, told = time.monotonic(), ""
+    started, last_where = time.monotonic(), ""
     while not ended.wait(LINE_SECONDS):
-        if state.n_begun and (where := state.where) != told:
-            told = where
+        if state.n_begun and (where := state.where) != last_where:
+            last_where = where
             tell(f"{where}, {state.rate(time.monotonic() - started)}")
 
 

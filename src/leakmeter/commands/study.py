@@ -90,9 +90,11 @@ def study(
         Traceback (most recent call last):
         leakmeter.errors.UnknownNameError: no study named 'no-such-study'...
     """
-    told = {of: value if isinstance(value, list | tuple) else [value] for of, value in (settings or {}).items()}
-    changes = {of: [str(one) for one in values] for of, values in told.items()}
-    paths = {of: str(path) for of, path in (data or {}).items()}
+    value_lists = {
+        key: value if isinstance(value, list | tuple) else [value] for key, value in (settings or {}).items()
+    }
+    changes = {key: [str(item) for item in values] for key, values in value_lists.items()}
+    paths = {key: str(path) for key, path in (data or {}).items()}
     options = RunOptions(dtype=dtype, device=device, out=Path(out), no_cache=not cache)
     chosen, records, options = loaded_study(str(name), size, changes, lambda study: paths, options)
     words = f"leakmeter.study({Path(name).name!r}, size={size!r})"
@@ -143,9 +145,9 @@ def _tell_of_few(study: Study, records: Sequence[Sequence[Any]]) -> None:
     kind = study.kind
     counts = {(cell.dataset, kind.n_found(records[cell.number]), cell.n_records) for cell in study.cells}
     what = kind.counted or kind.records
-    for dataset, n, wanted in sorted(counts):
-        if n < wanted:
-            output.tell(f"{dataset}: {n:,} {what} are there where the study asks for {wanted:,}; all are taken")
+    for dataset, n, n_asked in sorted(counts):
+        if n < n_asked:
+            output.tell(f"{dataset}: {n:,} {what} are there where the study asks for {n_asked:,}; all are taken")
 
 
 def record_of(name: str, sizes: Mapping[str, Study]) -> JsonObject:
@@ -175,8 +177,8 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
     from leakmeter.studies.forecast import forecasts
 
     directory = study_directory(study, records, options.out, options.dtype, options.device)
-    found = [finished_cell(cell, records[cell.number], directory) for cell in study.cells]
-    done = {one.cell.number: one for one in found if one is not None}
+    finished = [finished_cell(cell, records[cell.number], directory) for cell in study.cells]
+    done = {entry.cell.number: entry for entry in finished if entry is not None}
     # Cells of a model follow each other, so that each is loaded once, and never two at a time.
     models = [cell.model for cell in study.cells]
     left = sorted((c for c in study.cells if c.number not in done), key=lambda cell: models.index(cell.model))
@@ -185,7 +187,7 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
         output.tell(f"{len(done)} of {len(study.cells)} cells are measured; {_summed(study, expected)}")
         backend: Backend | None = None
         loaded: str | None = None
-        with study_progress({one.cell.number: one.n_tokens or 0.0 for one in expected}) as bar:
+        with study_progress({entry.cell.number: entry.n_tokens or 0.0 for entry in expected}) as bar:
             for cell in left:
                 started = time.perf_counter()
                 if backend is None or loaded != cell.model:
@@ -217,38 +219,42 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     kind = study.kind
     for finished in cells:
         write(directory / f"cell-{finished.cell.number:02}.csv", kind.items_csv(finished))
-    made = kind.tables(study, cells, directory, output.tell)
+    study_tables = kind.tables(study, cells, directory, output.tell)
     about = [study.reproduces, *provenance(study, cells, command)]
-    markdown = rendered.to_markdown(study.title, about, made.summary)
-    if made.comparisons:
-        write(directory / "comparisons.csv", rendered.to_csv(made.comparisons))
-        markdown += "\n" + rendered.to_markdown(made.compared_title, made.compared_by, made.comparisons, level=2)
-    if seeds := over_seeds(study, made.rows):
+    markdown = rendered.to_markdown(study.title, about, study_tables.summary)
+    if study_tables.comparisons:
+        write(directory / "comparisons.csv", rendered.to_csv(study_tables.comparisons))
+        markdown += "\n" + rendered.to_markdown(
+            study_tables.compared_title, study_tables.compared_by, study_tables.comparisons, level=2
+        )
+    if seeds := over_seeds(study, study_tables.rows):
         write(directory / "seeds.csv", rendered.to_csv(seeds))
         markdown += "\n" + rendered.to_markdown(SEEDS_TITLE, [SEEDS_ABOUT], seeds, level=2)
-    write(directory / "table.csv", rendered.to_csv(made.rows))
+    write(directory / "table.csv", rendered.to_csv(study_tables.rows))
     write(directory / "table.md", markdown)
     for name, page in kind.pages(study, cells, about).items():
         write(directory / name, page)
     try:
-        kind.draw(study, made.rows, footer="; ".join(provenance(study, cells, command)), stem=directory / "figure")
+        kind.draw(
+            study, study_tables.rows, footer="; ".join(provenance(study, cells, command)), stem=directory / "figure"
+        )
     except UsageError as error:
         output.tell(str(error))
     return markdown
 
 
 def _summed(study: Study, found: Sequence[Forecast]) -> str:
-    n_records = sum(one.n_records for one in found)
-    tokens = [one.n_tokens for one in found if one.n_tokens is not None]
-    said = f"{sum(tokens):,.0f} tokens, {time_of(found)}" if len(tokens) == len(found) else "not predicted"
-    return f"{n_records:,} {study.kind.records} are left: {said}"
+    n_records = sum(forecast.n_records for forecast in found)
+    tokens = [forecast.n_tokens for forecast in found if forecast.n_tokens is not None]
+    effort = f"{sum(tokens):,.0f} tokens, {time_of(found)}" if len(tokens) == len(found) else "not predicted"
+    return f"{n_records:,} {study.kind.records} are left: {effort}"
 
 
 def time_of(found: Sequence[Forecast]) -> str:
     """Predicted time of cells, in words."""
     from leakmeter.report.words import about_seconds
 
-    seconds = [one.seconds for one in found if one.seconds is not None]
+    seconds = [forecast.seconds for forecast in found if forecast.seconds is not None]
     if len(seconds) < len(found):
         return "time not predicted"
     return f"at most {about_seconds(sum(seconds))} once models are loaded"

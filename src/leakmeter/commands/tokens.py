@@ -68,11 +68,11 @@ def tokens(
         >>> "".join(token.text for token in one.tokens if token.piece == "s2")
         ' She sings.'
     """
-    given, is_single = cases_given(data, context, query, response, messages, names, how)
-    found, kept = tokenised(given, prompts.resolved(), model.tokenizer, model=model.name, without=without)
+    loaded, is_single = cases_given(data, context, query, response, messages, names, how)
+    results, kept = tokenised(loaded, prompts.resolved(), model.tokenizer, model=model.name, without=without)
     for line in (*kept.notes, *kept.problems[:1]):
         tell(line)
-    return found[0] if is_single else found
+    return results[0] if is_single else results
 
 
 def tokenised(
@@ -93,6 +93,6 @@ def tokenised(
     measure: Any = SimpleNamespace(samples=1, max_new_tokens=0)
     prepared, kept = given.prepared(backend, prompts, measure)
     return [
-        tokens_of(cast("PreparedContext", one), case.response, tokenizer, model=model, without=without)
-        for one, case in zip(prepared, kept.cases, strict=True)
+        tokens_of(cast("PreparedContext", prepared_case), case.response, tokenizer, model=model, without=without)
+        for prepared_case, case in zip(prepared, kept.cases, strict=True)
     ], kept

@@ -29,4 +29,4 @@ class WorkerOptions:
 
     def loading(self) -> dict[str, Any]:
         """As options of `runs.loading.load_backend`."""
-        return {one.name: getattr(self, one.name) for one in fields(WorkerOptions)}
+        return {field.name: getattr(self, field.name) for field in fields(WorkerOptions)}

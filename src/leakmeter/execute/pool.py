@@ -102,12 +102,12 @@ class Pool:
     def wait(self) -> None:
         """Wait for the first worker."""
         since = time.monotonic()
-        told = False
+        has_told = False
         while not self._ready:
             for event in self.engine.events(_LOOK_SECONDS):
                 self._met(event)
-            if not told and not self._ready and time.monotonic() - since > _WAITING_SECONDS:
-                told = True
+            if not has_told and not self._ready and time.monotonic() - since > _WAITING_SECONDS:
+                has_told = True
                 self._notify("waiting for a machine that has room for a worker")
 
     def run(
@@ -117,21 +117,21 @@ class Pool:
         done, and then ends as it would have; a second ends at once."""
         queues = Queues(tasks, keys, self.n_workers)
         # Tickets, since a worker may still be at a task of an earlier call that was left.
-        given: dict[int, dict[int, int]] = {worker: {} for worker in self._ready}
+        under_way: dict[int, dict[int, int]] = {worker: {} for worker in self._ready}
         n_tries: Counter[int] = Counter()
         n_left = len(tasks)
-        with _draining(self._notify, lambda: sum(map(bool, given.values()))) as draining:
-            while n_left and not (draining.is_set() and not any(given.values())):
+        with _draining(self._notify, lambda: sum(map(bool, under_way.values()))) as draining:
+            while n_left and not (draining.is_set() and not any(under_way.values())):
                 if draining.is_set():
                     # Behind the task that a worker has begun, another may wait.
-                    given = {worker: dict([*tasks.items()][:1]) for worker, tasks in given.items()}
+                    under_way = {worker: dict([*tasks.items()][:1]) for worker, tasks in under_way.items()}
                 else:
-                    self._hand_out(queues, given, payload)
+                    self._hand_out(queues, under_way, payload)
                 for event in self.engine.events(_LOOK_SECONDS):
-                    lost = given.pop(event.worker, {}) if event.kind == "lost" else {}
+                    lost = under_way.pop(event.worker, {}) if event.kind == "lost" else {}
                     self._met(event)
                     if event.kind == "ready" and event.worker in self._ready:
-                        given[event.worker] = {}
+                        under_way[event.worker] = {}
                     for number, task in enumerate(lost.values()):
                         # It was at the first; those behind it had not begun.
                         n_tries[task] += number == 0 and event.blames_task
@@ -140,7 +140,7 @@ class Pool:
                         else:
                             n_left -= 1
                             yield task, Failure(_DIED, "", is_final=True)
-                    done = None if event.ticket is None else given.get(event.worker, {}).pop(event.ticket, None)
+                    done = None if event.ticket is None else under_way.get(event.worker, {}).pop(event.ticket, None)
                     if done is None:
                         continue
                     if event.kind == "failed" and not event.value.is_final:
@@ -211,27 +211,29 @@ def rebuilt(failure: Failure) -> LeakmeterError:
     from leakmeter import errors
 
     kind = getattr(errors, failure.kind, errors.ModelError)
-    made: LeakmeterError = kind.__new__(kind)
-    made.args = (failure.message or _UNFORESEEN.get(failure.kind, f"an error that should not happen ({failure.kind})"),)
-    return made
+    error: LeakmeterError = kind.__new__(kind)
+    error.args = (
+        failure.message or _UNFORESEEN.get(failure.kind, f"an error that should not happen ({failure.kind})"),
+    )
+    return error
 
 
 @contextmanager
 def _draining(notify: Callable[[str], None], n_given: Callable[[], int]) -> Iterator[threading.Event]:
     """An event that the first SIGINT sets; only the main thread can be told of signals."""
-    wanted = threading.Event()
+    draining = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield wanted
+        yield draining
         return
     before = signal.getsignal(signal.SIGINT)
 
     def asked(number: int, frame: Any) -> None:
-        wanted.set()
+        draining.set()
         signal.signal(signal.SIGINT, before)
         notify(f"ending when the {n_given()} parts under way are done; again to end at once")
 
     signal.signal(signal.SIGINT, asked)
     try:
-        yield wanted
+        yield draining
     finally:
         signal.signal(signal.SIGINT, before)

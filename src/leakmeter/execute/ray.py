@@ -88,9 +88,9 @@ class RayEngine:
             else:
                 ray.init(address, **quiet)
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-            said = str(error).split("\n", 1)[0]
+            reason = str(error).split("\n", 1)[0]
             where = "on this machine" if address is None else f"at '{address}'"
-            raise ModelError(f"Ray cannot be reached {where}: {said}; see `ray status`") from None
+            raise ModelError(f"Ray cannot be reached {where}: {reason}; see `ray status`") from None
 
     def start(self) -> int:
         """Start an actor as soon as a node has room for it."""
@@ -106,23 +106,25 @@ class RayEngine:
 
     def events(self, seconds: float) -> list[Event]:
         waiting = list(self._waiting)
-        found, _ = self._ray.wait(waiting, num_returns=1, timeout=seconds) if waiting else ([], [])
+        ready, _ = self._ray.wait(waiting, num_returns=1, timeout=seconds) if waiting else ([], [])
         # Whatever else is there by now comes along.
-        more, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0) if found else ([], [])
+        more, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0) if ready else ([], [])
         return [event for reference in more if (event := self._event(reference)) is not None]
 
     def _event(self, reference: Any) -> Event | None:
-        told = self._waiting.pop(reference, None)
-        if told is None:
+        origin = self._waiting.pop(reference, None)
+        if origin is None:
             return None
-        worker, ticket = told
+        worker, ticket = origin
         try:
             kind, value = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             if worker not in self._alive:
                 return None
             self._alive.discard(worker)
-            self._waiting = {one: of for one, of in self._waiting.items() if of[0] != worker}
+            self._waiting = {
+                other: other_origin for other, other_origin in self._waiting.items() if other_origin[0] != worker
+            }
             return Event("lost", worker, blames_task=not self._lost_node(worker, error))
         if ticket is None and kind == "done":
             self._nodes[worker], value = value
@@ -137,7 +139,7 @@ class RayEngine:
 
     def stop(self, worker: int) -> None:
         self._alive.discard(worker)
-        self._waiting = {one: of for one, of in self._waiting.items() if of[0] != worker}
+        self._waiting = {reference: origin for reference, origin in self._waiting.items() if origin[0] != worker}
         with suppress(Exception):
             self._ray.kill(self._actors[worker])
 

@@ -40,8 +40,8 @@ class LangChainCallback(Recorder):
         base = getattr(sys.modules.get("langchain_core.callbacks"), "BaseCallbackHandler", None)
         if base is None or issubclass(cls, base):
             return super().__new__(cls)
-        made: Self = super().__new__(type(cls.__name__, (cls, base), {"__module__": cls.__module__}))
-        return made
+        instance: Self = super().__new__(type(cls.__name__, (cls, base), {"__module__": cls.__module__}))
+        return instance
 
     def __init__(self, log: AnswerLog | str | os.PathLike[str], *, recipient: object = None) -> None:
         super().__init__(log, recipient=recipient)
@@ -52,8 +52,8 @@ class LangChainCallback(Recorder):
         self._drop(run_id, parent_run_id)
 
     def _begin(self, kind: Kind, run_id: Any, given: Mapping[str, Any], asked: Fields | None = None) -> None:
-        told = given.get("metadata") or {}
-        recipient = told.get("recipient") if told.get("recipient") is not None else told.get("user_id")
+        metadata = given.get("metadata") or {}
+        recipient = metadata.get("recipient") if metadata.get("recipient") is not None else metadata.get("user_id")
         self._start(run_id, given.get("parent_run_id"), kind, asked=asked, recipient=recipient)
 
     on_chain_start, on_tool_start, on_retriever_start = _started("other"), _started("tool"), _started("retriever")
@@ -98,12 +98,12 @@ class LangChainCallback(Recorder):
 
 
 def _settings(given: Mapping[str, Any]) -> Fields:
-    params, told, options = given.get("invocation_params"), given.get("metadata") or {}, given.get("options")
-    known = {name: told.get(f"ls_{name}") for name in ("temperature", "max_tokens")}
-    model = foreign.model_of(params) or foreign.name_of(told.get("ls_model_name"))
+    params, metadata, options = given.get("invocation_params"), given.get("metadata") or {}, given.get("options")
+    ls_settings = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens")}
+    model = foreign.model_of(params) or foreign.name_of(metadata.get("ls_model_name"))
     return {
         "model": model,
-        "sampling": foreign.sampling_of(known, params, options),
+        "sampling": foreign.sampling_of(ls_settings, params, options),
         "n_tools": foreign.tools_of(params, options),
     }
 

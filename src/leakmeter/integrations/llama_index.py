@@ -25,9 +25,9 @@ class LlamaIndexCallback(Recorder):
     @guarded
     def span_enter(self, id_: str, instance: Any = None, parent_id: Any = None, tags: Any = None, **_: Any) -> None:
         """A span begins; that of a model has its settings."""
-        asked = foreign.settings_of(instance) if hasattr(type(instance), "complete") else {}
+        settings = foreign.settings_of(instance) if hasattr(type(instance), "complete") else {}
         recipient = next((tags[name] for name in ("recipient", "user_id") if tags and tags.get(name) is not None), None)
-        self._start(id_, parent_id, asked=asked, recipient=recipient)
+        self._start(id_, parent_id, asked=settings, recipient=recipient)
 
     @guarded
     def span_exit(self, id_: str, result: Any = None, **_: Any) -> None:
@@ -86,12 +86,12 @@ class LlamaIndexCallback(Recorder):
 
 
 def _asked(event: Any, settings: Fields) -> Fields:
-    chat, given = getattr(event, "messages", None), (event.model_dict, event.additional_kwargs)
+    chat, call_settings = getattr(event, "messages", None), (event.model_dict, event.additional_kwargs)
     return {
         **({"prompt": event.prompt} if chat is None else {"messages": foreign.messages_of(chat)}),
-        "model": foreign.model_of(settings, *given),
-        "sampling": foreign.sampling_of(settings, *given),
-        "n_tools": foreign.tools_of(*given),
+        "model": foreign.model_of(settings, *call_settings),
+        "sampling": foreign.sampling_of(settings, *call_settings),
+        "n_tools": foreign.tools_of(*call_settings),
     }
 
 

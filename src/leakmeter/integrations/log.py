@@ -149,30 +149,30 @@ def log_answer(log: AnswerLog | str | os.PathLike[str], **fields: Any) -> bool:
 
 def _line(fields: Mapping[str, Any], source: str) -> dict[str, Any] | None:
     """What a line holds; None where nothing was answered."""
-    given = {name: value for name, value in fields.items() if value is not None}
-    known = (*_TEXTS, *_COUNTS, *_NAMES, *_FLAGS, *_OTHERS, *SAMPLING)
-    if unknown := next((name for name in given if name not in known), None):
+    values = {name: value for name, value in fields.items() if value is not None}
+    field_names = (*_TEXTS, *_COUNTS, *_NAMES, *_FLAGS, *_OTHERS, *SAMPLING)
+    if unknown := next((name for name in values if name not in field_names), None):
         raise UsageError(f"'{str(unknown)[:60]}' is no field of an answer")
     for name in _TEXTS:
-        if not isinstance(given.get(name, ""), str):
+        if not isinstance(values.get(name, ""), str):
             hint = "; give a chat as 'messages'" if name == "prompt" else ""
-            raise UsageError(f"'{name}' is {type(given[name]).__name__}, expected text{hint}")
-    if not given.get("answer"):
+            raise UsageError(f"'{name}' is {type(values[name]).__name__}, expected text{hint}")
+    if not values.get("answer"):
         return None
-    messages, prompt = given.get("messages") or None, given.get("prompt")
+    messages, prompt = values.get("messages") or None, values.get("prompt")
     if (messages is None) == (prompt is None):
         raise UsageError("an answer needs what the model was sent: give either 'messages' or 'prompt'")
-    time = given.get("time", datetime.now(UTC))
+    time = values.get("time", datetime.now(UTC))
     if not isinstance(time, datetime):
         raise UsageError("'time' is no datetime")
     for name in _COUNTS:
-        if not isinstance(count := given.get(name, 0), int) or count < 0:
+        if not isinstance(count := values.get(name, 0), int) or count < 0:
             raise UsageError(f"'{name}' is no count")
-    if not isinstance(sampling := given.get("sampling", {}), Mapping):
+    if not isinstance(sampling := values.get("sampling", {}), Mapping):
         raise UsageError("'sampling' is no mapping of settings")
-    names = {name: name_of(given.get(name)) for name in _NAMES}
+    names = {name: name_of(values.get(name)) for name in _NAMES}
     seldom = {name: names[name] for name in ("response_id", "finish_reason")}
-    seldom |= {name: given.get(name) for name in ("n_tools", *_FLAGS)}
+    seldom |= {name: values.get(name) for name in ("n_tools", *_FLAGS)}
     return {
         "schema": SCHEMA,
         "trace_id": names["trace_id"] or secrets.token_hex(16),
@@ -180,11 +180,11 @@ def _line(fields: Mapping[str, Any], source: str) -> dict[str, Any] | None:
         "time": time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "recipient": names["recipient"],
         "model": names["model"],
-        "sampling": sampling_of(sampling, {name: given[name] for name in SAMPLING if name in given}),
+        "sampling": sampling_of(sampling, {name: values[name] for name in SAMPLING if name in values}),
         **({"prompt": prompt} if messages is None else {"messages": messages_of(messages)}),
-        "answer": given["answer"],
-        "documents": documents_of(given.get("documents", ())),
-        "hidden_calls": given.get("hidden_calls", 0),
+        "answer": values["answer"],
+        "documents": documents_of(values.get("documents", ())),
+        "hidden_calls": values.get("hidden_calls", 0),
         **{name: value for name, value in seldom.items() if value},
         "source": source,
     }

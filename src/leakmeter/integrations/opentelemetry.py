@@ -47,7 +47,7 @@ class AnswerSpanProcessor(Recorder):
     @guarded
     def on_end(self, span: Any) -> None:
         events = [dict(event.attributes or {}) for event in getattr(span, "events", None) or ()]
-        held = {name: one[name] for one in events for name in one if name.startswith("gen_ai.")}
+        held = {name: attributes[name] for attributes in events for name in attributes if name.startswith("gen_ai.")}
         held |= dict(span.attributes or {})
         # The kind is set first, and is the first that a limit of the SDK takes away.
         guess = next((kind for name in held for prefix, kind in _PREFIXES.items() if name.startswith(prefix)), None)
@@ -96,7 +96,7 @@ def _is_cut(span: Any, held: Mapping[str, Any]) -> bool:
         return True
     # The SDK cuts texts at this length without a word.
     longest = getattr(getattr(span, "_attributes", None), "max_value_len", None)
-    return isinstance(longest, int) and any(isinstance(one, str) and len(one) >= longest for one in held.values())
+    return isinstance(longest, int) and any(isinstance(value, str) and len(value) >= longest for value in held.values())
 
 
 def _fields(documents: list[list[str | None]]) -> tuple[Fields, ...]:
@@ -105,24 +105,24 @@ def _fields(documents: list[list[str | None]]) -> tuple[Fields, ...]:
 
 def _call(step: _Step, held: Mapping[str, Any]) -> Fields:
     """What a model was sent, which is empty where the span does not say it, and what it answered."""
-    prompt, said = step.prompt_and_answer
+    prompt, answer = step.prompt_and_answer
     if isinstance(prompt, Mapping) and "prompts" in prompt:
         first = next(iter(prompt["prompts"]), None)
-        asked: Fields = {"prompt": first if isinstance(first, str) else getter(getter(first)("prompt"))("text")}
+        sent: Fields = {"prompt": first if isinstance(first, str) else getter(getter(first)("prompt"))("text")}
     else:
-        asked = {"messages": messages_of(prompt) if isinstance(prompt, list) else None}
+        sent = {"messages": messages_of(prompt) if isinstance(prompt, list) else None}
     settings = {"model": step.model, "sampling": sampling_of(step.parameters), "n_tools": step.n_tools}
     reasons = held.get("gen_ai.response.finish_reasons") or held.get("llm.finish_reason")
     reason = reasons if isinstance(reasons, str) else next(iter(reasons or ()), None)
     choices = [
         choice_of(
-            one if isinstance(one, str) else (getter(one)("content") or getter(one)("parts")),
-            calls=getter(one)("tool_calls"),
+            choice if isinstance(choice, str) else (getter(choice)("content") or getter(choice)("parts")),
+            calls=getter(choice)("tool_calls"),
             has_reasoned=step.n_hidden,
-            finish_reason=getter(one)("finish_reason") or reason,
+            finish_reason=getter(choice)("finish_reason") or reason,
             response_id=step.response_id,
         )
-        for one in (said if isinstance(said, list) else [said])
-        if one is not None
+        for choice in (answer if isinstance(answer, list) else [answer])
+        if choice is not None
     ]
-    return {"asked": {**asked, **settings} if any(asked.values()) else {}, "choices": choices}
+    return {"asked": {**sent, **settings} if any(sent.values()) else {}, "choices": choices}

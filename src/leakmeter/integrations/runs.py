@@ -105,7 +105,7 @@ class _Trace:
             # Of retrievers around retrievers, the outermost says what came of it.
             is_inner = any(above.kind in ("retriever", "reranker") for above in run.above())
             if run.ended is not None and run.ended < call.began and not is_inner:
-                held = [*(one for one in held if one not in run.replaced), *run.documents]
+                held = [*(document for document in held if document not in run.replaced), *run.documents]
         return held
 
     def lines(self) -> Iterator[Fields]:
@@ -115,8 +115,8 @@ class _Trace:
         shown = {run for run, _ in answers}
         for run, number in answers:
             # An answer of this trace that had ended may have been an input of this one.
-            others = [one for one in calls if one.choices and one is not run]
-            n_hidden = sum(one not in shown or (one.ended or 0) < run.began for one in others)
+            others = [traced_run for traced_run in calls if traced_run.choices and traced_run is not run]
+            n_hidden = sum(traced_run not in shown or (traced_run.ended or 0) < run.began for traced_run in others)
             yield {
                 **run.choices[number],
                 **{name: value for name, value in run.asked.items() if value is not None},
@@ -127,7 +127,7 @@ class _Trace:
                 "documents": self.documents_for(run),
                 "hidden_calls": n_hidden + n_tools + run.choices[number]["hidden_calls"],
                 "interrupted": run.has_failed,
-                "incomplete": any(one.is_cut for one in self.runs.values()),
+                "incomplete": any(traced_run.is_cut for traced_run in self.runs.values()),
             }
         if not answers and any(run.is_whole() for run in calls):
             raise UsageError("an answer without text, such as a call of a tool, or without its prompt is not logged")
@@ -135,7 +135,9 @@ class _Trace:
 
 def _texts(calls: Iterable[Run]) -> list[tuple[Run, int]]:
     """Calls and the numbers of their choices that are text, of a prompt that is known."""
-    return [(run, number) for run in calls if run.asked for number, one in enumerate(run.choices) if one["answer"]]
+    return [
+        (run, number) for run in calls if run.asked for number, choice in enumerate(run.choices) if choice["answer"]
+    ]
 
 
 # What `answering` says of the runs within it, and the traces that each recorder has made of it.
@@ -251,12 +253,12 @@ class Recorder:
 
     def _new_trace(self, id_: str) -> _Trace:
         if (block := _BLOCK.get()) is None:
-            made = _Trace(id_)
+            trace = _Trace(id_)
         else:
             whole, traces = block
-            made = traces.setdefault(self, replace(whole, runs={}, returned=Counter()))
-        self._traces[id(made)] = made
-        return made
+            trace = traces.setdefault(self, replace(whole, runs={}, returned=Counter()))
+        self._traces[id(trace)] = trace
+        return trace
 
     def _finish(self, trace: _Trace) -> None:
         with self._lock:

@@ -34,16 +34,16 @@ def cache_dir() -> Path:
     """Directory of all that can be fetched or computed again; the environment variable LEAKMETER_CACHE moves it."""
     import platformdirs
 
-    given = os.environ.get(CACHE_VARIABLE)
-    return Path(given).expanduser().absolute() if given else platformdirs.user_cache_path("leakmeter")
+    override = os.environ.get(CACHE_VARIABLE)
+    return Path(override).expanduser().absolute() if override else platformdirs.user_cache_path("leakmeter")
 
 
 def scores_dir() -> Path | None:
     """Directory of the score cache; LEAKMETER_SCORES moves it, or turns it off by the word 'off': then None."""
-    given = os.environ.get(SCORES_VARIABLE)
-    if given == "off":
+    override = os.environ.get(SCORES_VARIABLE)
+    if override == "off":
         return None
-    return Path(given).expanduser().absolute() if given else cache_dir() / "scores"
+    return Path(override).expanduser().absolute() if override else cache_dir() / "scores"
 
 
 def config_dir() -> Path:
@@ -51,8 +51,8 @@ def config_dir() -> Path:
     moved: whoever gets hold of a copy of the cache should not get both."""
     import platformdirs
 
-    given = os.environ.get(CONFIG_VARIABLE)
-    return Path(given).expanduser().absolute() if given else platformdirs.user_config_path("leakmeter")
+    override = os.environ.get(CONFIG_VARIABLE)
+    return Path(override).expanduser().absolute() if override else platformdirs.user_config_path("leakmeter")
 
 
 def models_dir() -> Path:
@@ -75,9 +75,9 @@ def file_sha256(path: Path) -> str:
     key = hashlib.sha256(str(seen["path"]).encode()).hexdigest()
     memory = cache_dir() / "hashes" / f"{key}.json"
     with suppress(OSError, ValueError):
-        known = json.loads(memory.read_text("utf-8"))
-        if isinstance(known, dict) and known.get("seen") == seen:
-            return str(known["sha256"])
+        remembered = json.loads(memory.read_text("utf-8"))
+        if isinstance(remembered, dict) and remembered.get("seen") == seen:
+            return str(remembered["sha256"])
     digest = fresh_sha256(path)
     # Only a time-saver: a cache that cannot be written costs a second per run, not an error.
     with suppress(OSError):
@@ -108,9 +108,9 @@ def weights_hash(path: Path, hash_file: Callable[[Path], str] = file_sha256) -> 
 def settings_hash(path: Path, *, recursive: bool = False) -> str:
     """SHA-256 in hex over name and content of the files beside the weights that a model's directory is read by; of all
     files, in sub-directories too, as other libraries than transformers keep them, if `recursive`."""
-    found = path.rglob("*") if recursive else path.iterdir()
+    entries = path.rglob("*") if recursive else path.iterdir()
     suffixes = None if recursive else (".json", ".jinja", ".model", ".txt", ".tiktoken")
-    files = sorted(file for file in found if file.is_file() and (suffixes is None or file.suffix in suffixes))
+    files = sorted(file for file in entries if file.is_file() and (suffixes is None or file.suffix in suffixes))
     lines = "".join(f"{file.relative_to(path).as_posix()}\0{file_sha256(file)}\n" for file in files)
     return hashlib.sha256(lines.encode()).hexdigest()
 

@@ -125,11 +125,11 @@ def _write_model(gguf: Path, folder: Path) -> None:
 
 
 def _versions() -> dict[str, str]:
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in _CONVERTERS:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 @contextmanager

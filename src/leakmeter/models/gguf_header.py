@@ -59,9 +59,9 @@ class _Header:
             self._skip(8 * n_dimensions + 4 + 8)
 
     def _number(self, kind: str) -> int:
-        (found,) = struct.unpack_from(self._order + kind, self._content, self._at)
+        (number,) = struct.unpack_from(self._order + kind, self._content, self._at)
         self._at += struct.calcsize(kind)
-        return int(found)
+        return int(number)
 
     def _skip(self, n_bytes: int) -> None:
         if n_bytes > len(self._content) - self._at:
@@ -88,12 +88,12 @@ class _Header:
 def check_layers(reader: GGUFReader, name: str) -> None:
     """Refuse a header of more layers than the file has tensors: each would be set up, whatever it weighs."""
     for key, field in reader.fields.items():
-        told = field.contents() if key.endswith(".block_count") else None
+        n_layers = field.contents() if key.endswith(".block_count") else None
         n_tensors = len(reader.tensors)
-        if isinstance(told, int) and told > n_tensors:
+        if isinstance(n_layers, int) and n_layers > n_tensors:
             raise ModelError(
-                f"'{name}' cannot be converted: its header tells of {told:,} layers, and it has {n_tensors:,} tensors; "
-                "fetch it again"
+                f"'{name}' cannot be converted: its header tells of {n_layers:,} layers, and it has {n_tensors:,} "
+                "tensors; fetch it again"
             )
 
 

@@ -34,23 +34,23 @@ def cached_snapshot(repository: str, revision: str | None) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = Path(snapshot_download(repository, revision=revision, local_files_only=True))
+        folder = Path(snapshot_download(repository, revision=revision, local_files_only=True))
     except HFValidationError as error:
         raise UsageError(f"'{PREFIX}{repository}' cannot be a name on the hub: {_line(error)}") from error
     except OSError:
         return None
     # A snapshot folder exists as soon as any program has asked for one file of it.
-    whole = (found / "config.json").is_file() and any(found.glob("*.safetensors")) and not missing_shards(found)
-    return found if whole else None
+    whole = (folder / "config.json").is_file() and any(folder.glob("*.safetensors")) and not missing_shards(folder)
+    return folder if whole else None
 
 
 def tokenizer_snapshot(repository: str, revision: str | None, *, notify: Notify) -> Path:
     """Folder of a snapshot with its tokenizer, and perhaps nothing else; downloaded where it is not in the cache."""
     from huggingface_hub import try_to_load_from_cache
 
-    known = try_to_load_from_cache(repository, _TOKENIZER, revision=revision)
-    if isinstance(known, str) and (Path(known).parent / "tokenizer_config.json").is_file():
-        return Path(known).parent
+    cached = try_to_load_from_cache(repository, _TOKENIZER, revision=revision)
+    if isinstance(cached, str) and (Path(cached).parent / "tokenizer_config.json").is_file():
+        return Path(cached).parent
     folder = _fetched(repository, revision, _OF_TOKENIZERS, notify)
     if not (folder / _TOKENIZER).is_file():
         raise ModelError(f"'{PREFIX}{repository}' has no {_TOKENIZER} on the hub; name a repository that has one")

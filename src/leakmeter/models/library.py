@@ -33,7 +33,7 @@ def list_models() -> list[ListedModel]:
         >>> "smollm2-135m" in [model.name for model in leakmeter.list_models()]
         True
     """
-    return [ListedModel(name, one, cached_model(one)) for name, one in KNOWN_MODELS.items()]
+    return [ListedModel(name, model, cached_model(model)) for name, model in KNOWN_MODELS.items()]
 
 
 def pull_model(name: str, *, accept_licence: bool = False) -> Path:

