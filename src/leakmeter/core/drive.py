@@ -68,13 +68,9 @@ def drive(
         scored = [request for request in all_requests if isinstance(request, Request)]
         n_before = backend.n_tokens_run
         answers = iter(_scored(backend, scored, number, on_plan))
-        drawn = iter(
-            _drawn(backend, [any_request for any_request in all_requests if isinstance(any_request, DrawRequest)], cost)
-        )
+        drawn = iter(_drawn(backend, [entry for entry in all_requests if isinstance(entry, DrawRequest)], cost))
         gradients = iter(
-            _differentiate(
-                backend, [any_request for any_request in all_requests if isinstance(any_request, GradientRequest)], cost
-            )
+            _differentiate(backend, [entry for entry in all_requests if isinstance(entry, GradientRequest)], cost)
         )
         cost.n_prompts += sum(len(request.prompts) for request in scored)
         cost.n_tokens_run += backend.n_tokens_run - n_before
@@ -82,14 +78,8 @@ def drive(
         waiting.clear()
         for index, requests in pending.items():
             answer = [
-                next(
-                    answers
-                    if isinstance(any_request, Request)
-                    else drawn
-                    if isinstance(any_request, DrawRequest)
-                    else gradients
-                )
-                for any_request in requests
+                next(answers if isinstance(entry, Request) else drawn if isinstance(entry, DrawRequest) else gradients)
+                for entry in requests
             ]
             _advance(index, trials[index], answer, waiting, results)
     return [results[index] for index in range(len(trials))], cost
