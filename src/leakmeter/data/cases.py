@@ -382,4 +382,4 @@ def _documents_of(context: Any) -> tuple[Document, ...]:
     held = [context] if fields_of(context) is not None else list(context)
     entries = (plain(entry, "context") for entry in held)
     texts = [formats.document_of(entry, number, "context") for number, entry in enumerate(entries, 1)]
-    return tuple(unique_names([Document(str(document["name"]), document["text"]) for document in texts]))  # type: ignore[arg-type]
+    return tuple(unique_names([Document(str(item["name"]), item["text"]) for item in texts]))  # type: ignore[arg-type]
