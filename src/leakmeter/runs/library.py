@@ -84,10 +84,10 @@ def query(sql: str, runs: str | Path = "runs", *, memory: str = "4GiB", max_seco
     from leakmeter.runs.query import ask
     from leakmeter.runs.query_process import Limits
 
-    found, _ = complete_runs(Path(runs))
-    if not found:
+    finished, _ = complete_runs(Path(runs))
+    if not finished:
         raise StoreError(f"no finished run under '{runs}'; give their directory as runs")
-    answer = ask(sql, found, Limits(memory=memory, max_seconds=max_seconds))
+    answer = ask(sql, finished, Limits(memory=memory, max_seconds=max_seconds))
     return pd.DataFrame(list(answer.rows), columns=list(answer.columns))
 
 

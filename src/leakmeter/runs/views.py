@@ -161,22 +161,24 @@ def _view_name(measure: str, field: str) -> str:
 @cache
 def _columns(kind: Any) -> tuple[Column, ...]:
     try:
-        said = docstrings(kind)
+        descriptions = docstrings(kind)
     except OSError:
         # Another package's source need not be at hand.
-        said = {}
-    return tuple(Column(name, _STORED[of], said.get(name, "")) for name, of in scalar_fields(kind).items())
+        descriptions = {}
+    return tuple(
+        Column(name, _STORED[scalar], descriptions.get(name, "")) for name, scalar in scalar_fields(kind).items()
+    )
 
 
 def _quantity_columns() -> list[Column]:
     """The id, and each quantity of a case that some measure has."""
-    found = {"id": Column("id", "VARCHAR", "id of the case")}
+    columns = {"id": Column("id", "VARCHAR", "id of the case")}
     for measure in registry.instruments():
-        for one in registry.instrument(measure).result.quantities:
-            if isinstance(one, Quantity):
-                name = _column_name(one)
-                found.setdefault(name, Column(name, "DOUBLE", f"{one.unit}: {one.about}"))
-    return list(found.values())
+        for quantity in registry.instrument(measure).result.quantities:
+            if isinstance(quantity, Quantity):
+                name = _column_name(quantity)
+                columns.setdefault(name, Column(name, "DOUBLE", f"{quantity.unit}: {quantity.about}"))
+    return list(columns.values())
 
 
 def _column_name(quantity: Quantity) -> str:
@@ -190,9 +192,10 @@ def _rows(
     id_, measure = run.path.resolve().name, run.measure
     if RESULTS in wanted:
         values = {
-            _column_name(one): one.of(result)
-            for one in kind.quantities
-            if isinstance(one, Quantity) and not (one.lower_bound is not None and one.lower_bound.of(result))
+            _column_name(quantity): quantity.of(result)
+            for quantity in kind.quantities
+            if isinstance(quantity, Quantity)
+            and not (quantity.lower_bound is not None and quantity.lower_bound.of(result))
         }
         of_case = {"run": id_, "measure": measure, "number": number, "id": result.id, **values}
         yield RESULTS, tuple(of_case.get(column.name) for column in wanted[RESULTS])
@@ -210,24 +213,26 @@ def _rows(
 
 
 def _pieces(run: str, measure: str, kind: Any, result: Any) -> Iterator[tuple[Any, ...]]:
-    of = kind.pieces_at
-    if of is None:
+    pieces_at = kind.pieces_at
+    if pieces_at is None:
         return
-    for place, part in enumerate(getattr(result, of.field)):
-        told = {
+    for place, part in enumerate(getattr(result, pieces_at.field)):
+        row = {
             **{
-                column.name: getattr(part, of.prefix + column.name if column.name in _OF_NUMBER else column.name, None)
+                column.name: getattr(
+                    part, pieces_at.prefix + column.name if column.name in _OF_NUMBER else column.name, None
+                )
                 for column in _OF_PIECES
             },
             "run": run,
             "measure": measure,
             "item": result.id,
             "place": place,
-            "piece": getattr(part, of.name),
-            "kind": getattr(part, "kind", of.field),
-            "nats": getattr(part, of.nats),
+            "piece": getattr(part, pieces_at.name),
+            "kind": getattr(part, "kind", pieces_at.field),
+            "nats": getattr(part, pieces_at.nats),
         }
-        yield tuple(told[column.name] for column in _OF_PIECES)
+        yield tuple(row[column.name] for column in _OF_PIECES)
 
 
 def _quantities(run: Run) -> Iterator[tuple[Any, ...]]:
