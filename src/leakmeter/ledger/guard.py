@@ -322,7 +322,10 @@ class Guard:
 
     def _use(self, look: Look, before: Sequence[Look]) -> Use:
         # What has no number as a whole may have told anything.
-        *earlier, now = [one if one.is_known else replace(one, signed_nats=math.inf) for one in (*before, look)]
+        *earlier, now = [
+            each_look if each_look.is_known else replace(each_look, signed_nats=math.inf)
+            for each_look in (*before, look)
+        ]
         so_far, with_it = total_of(earlier), total_of([*earlier, now])
         signed = now.signed_nats
         is_used_up = so_far.largest_running_nats > self.budget.nats or so_far.signed_nats is None

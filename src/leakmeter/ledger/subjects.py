@@ -106,21 +106,23 @@ def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]
     """Each name's subject: the pseudonym of the fullest name of the same person. Names are those of all documents; the
     user's corrections win over the rule."""
     edits = edits or Edits()
-    ordered = sorted(names, key=lambda one: (-len(one.words), sum(map(_is_initial, one.words)), one.entity))
-    by_name = [one.entity for one in ordered]
+    ordered = sorted(
+        names, key=lambda each_name: (-len(each_name.words), sum(map(_is_initial, each_name.words)), each_name.entity)
+    )
+    by_name = [each_name.entity for each_name in ordered]
     apart = {entity for beginning in edits.apart for entity in _begun(beginning, by_name)}
     subject: dict[str, str] = {}
     people: list[Name] = []
     having: dict[str, list[Name]] = {}
-    for one in ordered:
-        near = {home.entity: home for word in one.words for home in having.get(word, ())}
-        homes = [home for home in near.values() if is_part(one, home)] if one.entity not in apart else []
-        subject[one.entity] = homes[0].entity if len(homes) == 1 else one.entity
+    for each_name in ordered:
+        near = {home.entity: home for word in each_name.words for home in having.get(word, ())}
+        homes = [home for home in near.values() if is_part(each_name, home)] if each_name.entity not in apart else []
+        subject[each_name.entity] = homes[0].entity if len(homes) == 1 else each_name.entity
         # A name of several people is no home for others: it is not known whose it is.
-        if one.kind == "person" and not homes and one.entity not in apart:
-            people.append(one)
-            for word in set(one.words):
-                having.setdefault(word, []).append(one)
+        if each_name.kind == "person" and not homes and each_name.entity not in apart:
+            people.append(each_name)
+            for word in set(each_name.words):
+                having.setdefault(word, []).append(each_name)
     for group in edits.same:
         heads = {subject[entity] for beginning in group for entity in _begun(beginning, by_name)}
         if heads:

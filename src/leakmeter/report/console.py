@@ -431,7 +431,9 @@ def _runs(text: b.ShadedText) -> list[tuple[int, b.Segment, str]]:
     """Stretches that the same piece covers most strongly: number of the passage, the first segment, all the words."""
     stretches = []
     for number, passage in enumerate(text.passages):
-        for _, same in groupby(passage.segments, lambda one: (one.pieces[:1], one.rank, one.unmeasured)):
+        for _, same in groupby(
+            passage.segments, lambda each_segment: (each_segment.pieces[:1], each_segment.rank, each_segment.unmeasured)
+        ):
             group = list(same)
             stretches.append((number, group[0], "".join(segment.text.shown for segment in group)))
     return stretches

@@ -115,12 +115,12 @@ class Comparison:
         Numbers may be infinite, or NaN where they have no meaning; a quantity of a run as a whole has no interval. Of
         runs that cannot be compared nothing says how far a quantity moved.
         """
-        rows = [*map(_moved_record, self.moved), *(_whole_record(one, self.n_pairs) for one in self.whole)]
+        rows = [*map(_moved_record, self.moved), *(_whole_record(entry, self.n_pairs) for entry in self.whole)]
         return {
             **{name: getattr(self, name) for name in _COUNTS},
-            "settings": [asdict(one) for one in self.settings],
-            "incomparable": [asdict(one) for one in self.incomparable],
-            "left_out": [asdict(one) for one in self.left_out],
+            "settings": [asdict(entry) for entry in self.settings],
+            "incomparable": [asdict(entry) for entry in self.incomparable],
+            "left_out": [asdict(entry) for entry in self.left_out],
             "quantities": [{**row, **_UNDECIDED} for row in rows] if self.incomparable else rows,
         }
 

@@ -190,7 +190,10 @@ class _Pieces:
         """The piece that each prompt goes without; None of other prompts."""
         cuts = self.item.cuts
         names = {id(prompt): name for name, prompt in (cuts.made if isinstance(cuts, Lazily) else cuts).items()}
-        return [self._hidden.get(one.hidden) if one.hidden else names.get(id(one)) for one in request.prompts]
+        return [
+            self._hidden.get(each_prompt.hidden) if each_prompt.hidden else names.get(id(each_prompt))
+            for each_prompt in request.prompts
+        ]
 
     def answered(self, asked: Sequence[Asked]) -> Trial[list[Scores]]:
         """Answers of a round; of one that is about pieces, in several."""
