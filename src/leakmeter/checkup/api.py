@@ -67,10 +67,10 @@ def examined(
             raise
         return not_examined(name, name.partition(":")[0], error)
     other = None if against is None else _local(against)
-    told = "" if other is None else str(against) if isinstance(against, str | Path) else other.name
+    other_name = "" if other is None else str(against) if isinstance(against, str | Path) else other.name
     subject = Subject.of(backend)
     on_loaded(subject)
-    return examine(subject, name, against=other, against_name=told, on_check=on_check)
+    return examine(subject, name, against=other, against_name=other_name, on_check=on_check)
 
 
 def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) -> Backend:

@@ -78,8 +78,10 @@ class Examined:
         """Nats that a log-probability moves by where nothing is asked beside it, as in all checks that compare."""
         if self.noise is None:
             return 0.0
-        found = self.noise
-        return max(found.repeat_nats, found.order_nats, found.cache_nats or 0.0, found.split_nats or 0.0)
+        own_noise = self.noise
+        return max(
+            own_noise.repeat_nats, own_noise.order_nats, own_noise.cache_nats or 0.0, own_noise.split_nats or 0.0
+        )
 
     @property
     def scored(self) -> tuple[Scored, ...]:
@@ -89,17 +91,17 @@ class Examined:
     @cached_property
     def alone(self) -> list[FloatArray]:
         """Log-probabilities of each response, asked for one after another."""
-        return [self.score(one) for one in self.scored]
+        return [self.score(request) for request in self.scored]
 
     @cached_property
     def one_by_one(self) -> list[list[tuple[int, float]]]:
         """For each response some places in it, and the log-probability of the token there, scored alone."""
         return [
             [
-                (at, self.score(Scored((*one.prompt, *one.response[:at]), one.response[at : at + 1]))[0])
-                for at in (0, 1, len(one.response) // 2, len(one.response) - 1)
+                (at, self.score(Scored((*request.prompt, *request.response[:at]), request.response[at : at + 1]))[0])
+                for at in (0, 1, len(request.response) // 2, len(request.response) - 1)
             ]
-            for one in self.scored
+            for request in self.scored
         ]
 
     def score(self, scored: Scored) -> FloatArray:
@@ -131,7 +133,7 @@ def steady_at_first(examined: Examined) -> None:
 
 def rows(examined: Examined) -> Found:
     """(1) As many rows come back as tokens were sent."""
-    n = [len(one) for one in examined.alone]
+    n = [len(log_probs) for log_probs in examined.alone]
     return Found(f"All {sum(n)} tokens of {len(n)} responses have a log-probability.")
 
 
@@ -148,9 +150,11 @@ def token_ids(examined: Examined) -> Found:
                 raise
             ids = None
         if ids is None:
-            said = "The server does not tell how it tokenises a text; that --tokenizer is the model's was not checked."
+            sentence = (
+                "The server does not tell how it tokenises a text; that --tokenizer is the model's was not checked."
+            )
             return Found(
-                said, "note", advice="Give --against the served model's weights: another tokenizer shows there."
+                sentence, "note", advice="Give --against the served model's weights: another tokenizer shows there."
             )
         if tuple(ids) != tuple(subject.tokenizer.encode_data(text, first=True).ids):
             return bad("other_tokenizer")
@@ -161,20 +165,20 @@ def places(examined: Examined) -> Found:
     """(3) Each log-probability is that of its own place."""
     if (wrong := _one_by_one(examined)) or (wrong := _last_token_matters(examined)):
         return wrong
-    said = "Tokens scored one by one have the log-probabilities that they have together"
+    sentence = "Tokens scored one by one have the log-probabilities that they have together"
     if not examined.subject.dialect.capabilities().samples:
-        return Found(f"{said}.")
+        return Found(f"{sentence}.")
     prompt = examined.probes.scored[0].prompt
     drawn = examined.subject.dialect.generate(prompt, n_tokens=_N_GREEDY, temperature=0.0, seed=0, stop_ids=())
     if not drawn.ids:
-        return Found(f"{said}. The model ends its response at once, so that generated tokens were not compared.")
+        return Found(f"{sentence}. The model ends its response at once, so that generated tokens were not compared.")
     scored = examined.score(Scored(tuple(prompt), drawn.ids))
     if not drawn.log_probs:
-        return Found(f"{said}. The server tells no log-probabilities of generated tokens to compare with.")
+        return Found(f"{sentence}. The server tells no log-probabilities of generated tokens to compare with.")
     gap, mean = _most(scored, np.asarray(drawn.log_probs)), _mean(scored, np.asarray(drawn.log_probs))
     if mean > _WRONG:
         return bad("off_by_one", f"Generated and then scored, tokens differ by {_nats(mean)} on average.")
-    return Found(f"{said}, and generated tokens those that they have when they are scored (within {_nats(gap)}).")
+    return Found(f"{sentence}, and generated tokens those that they have when they are scored (within {_nats(gap)}).")
 
 
 def _one_by_one(examined: Examined) -> Found | None:
@@ -189,11 +193,11 @@ def _one_by_one(examined: Examined) -> Found | None:
         gap = mean(lambda whole, at, value: _apart(value, whole[at]))
         if gap <= _WRONG:
             continue
-        said = f"Tokens scored alone differ by {_nats(gap)} on average."
+        sentence = f"Tokens scored alone differ by {_nats(gap)} on average."
         if mean(lambda whole, at, value: _apart(value, whole[len(whole) - 1 - at])) <= examined.tolerance:
-            return bad("wrong_order", said)
-        beside = mean(lambda whole, at, value: min(_apart(value, one) for one in _beside(whole, at)))
-        return bad("off_by_one" if beside <= examined.tolerance else "other_places", said)
+            return bad("wrong_order", sentence)
+        beside = mean(lambda whole, at, value: min(_apart(value, neighbour) for neighbour in _beside(whole, at)))
+        return bad("off_by_one" if beside <= examined.tolerance else "other_places", sentence)
     return None
 
 
@@ -204,10 +208,12 @@ def _beside(whole: FloatArray, at: int) -> list[float]:
 def _last_token_matters(examined: Examined) -> Found | None:
     """Whether the prompt's last token has no effect on the first of the response: it would be read one place late."""
     moved = []
-    for one, other in pairwise((*examined.probes.scored, examined.probes.scored[0])):
-        changed = Scored((*one.prompt[:-1], other.response[-1]), one.response[:1])
-        if changed.prompt != one.prompt:
-            moved.append(_apart(examined.score(changed)[0], examined.score(Scored(one.prompt, one.response[:1]))[0]))
+    for request, other in pairwise((*examined.probes.scored, examined.probes.scored[0])):
+        changed = Scored((*request.prompt[:-1], other.response[-1]), request.response[:1])
+        if changed.prompt != request.prompt:
+            moved.append(
+                _apart(examined.score(changed)[0], examined.score(Scored(request.prompt, request.response[:1]))[0])
+            )
     if moved and max(moved) <= max(1e-6, examined.noise_alone):
         return bad("off_by_one", "Another last token of the prompt leaves the next token's log-probability as it is.")
     return None
@@ -220,11 +226,11 @@ def whole_rows(examined: Examined) -> Found:
     own = examined.score(scored)
     capabilities = dialect.capabilities()
     if capabilities.whole_rows:
-        found = np.asarray(dialect.whole_rows(scored, range(2)), dtype=np.float64)
-        answered.check_log_probs(found, examined.subject.host)
-        log_sum = max(np.logaddexp.reduce(found, axis=-1).tolist(), key=abs)
-        gap = _most(found[range(2), scored.response], own)
-        seen = f"logsumexp of a whole row of {found.shape[1]:,} tokens is 0 within {_nats(abs(log_sum))}"
+        log_probs = np.asarray(dialect.whole_rows(scored, range(2)), dtype=np.float64)
+        answered.check_log_probs(log_probs, examined.subject.host)
+        log_sum = max(np.logaddexp.reduce(log_probs, axis=-1).tolist(), key=abs)
+        gap = _most(log_probs[range(2), scored.response], own)
+        seen = f"logsumexp of a whole row of {log_probs.shape[1]:,} tokens is 0 within {_nats(abs(log_sum))}"
     elif capabilities.most_top:
         k = min(_N_TOP, capabilities.most_top)
         tops = dialect.top_rows(scored, range(2), k)
@@ -304,8 +310,8 @@ def _draws(examined: Examined) -> float | None:
 
     drawn = examined.subject.side_by_side(draw, range(_N_DRAWS))
     # A server that leaves an end token out of what it tells has drawn one all the same: which, it does not say.
-    told = [one for one in drawn if one is not None]
-    return abs(float(np.mean(told)) - mean) / spread if len(told) > _N_DRAWS // 2 else None
+    log_probs = [log_prob for log_prob in drawn if log_prob is not None]
+    return abs(float(np.mean(log_probs)) - mean) / spread if len(log_probs) > _N_DRAWS // 2 else None
 
 
 def noise(examined: Examined) -> Found:
@@ -316,15 +322,15 @@ def noise(examined: Examined) -> Found:
     elif _one_by_one(examined):
         return Found("Not measured: tokens scored alone have log-probabilities of other places.", "skipped")
     else:
-        found = measured_noise(examined.subject.dialect, connection, examined.probes.noise)
+        server_noise = measured_noise(examined.subject.dialect, connection, examined.probes.noise)
         examined.noise = DoctorNoise(
-            repeat_nats=found.repeat_nats,
-            order_nats=found.order_nats,
-            batch_nats=found.company_nats,
-            cache_nats=found.cache_nats,
-            split_nats=found.split_nats,
-            floor_nats=found.nats,
-            response_floor_nats=max(found.nats, found.response_nats or 0.0),
+            repeat_nats=server_noise.repeat_nats,
+            order_nats=server_noise.order_nats,
+            batch_nats=server_noise.company_nats,
+            cache_nats=server_noise.cache_nats,
+            split_nats=server_noise.split_nats,
+            floor_nats=server_noise.nats,
+            response_floor_nats=max(server_noise.nats, server_noise.response_nats or 0.0),
         )
     return _noise_found(examined.noise)
 
@@ -332,21 +338,24 @@ def noise(examined: Examined) -> Found:
 def _noise_in_process(examined: Examined) -> DoctorNoise:
     """The noise of a model that decides itself what is computed at once."""
     subject, scored, alone = examined.subject, examined.scored, examined.alone
-    prompts = [one.prompt for one in scored]
+    prompts = [request.prompt for request in scored]
     # The engine forks the states of a prompt where another one parts from it: in the middle of a response, or in the
     # context where a piece is left out.
     case = examined.probes.case
-    longer = [(*one.prompt, *one.response[: len(one.response) // 2], one.prompt[0]) for one in scored[:-1]]
+    longer = [
+        (*request.prompt, *request.response[: len(request.response) // 2], request.prompt[0]) for request in scored[:-1]
+    ]
     longer.append((*case.prompts[-1], *case.response))
     ways = {
-        "repeat": [examined.score(one) for one in scored],
-        "order": [examined.score(one) for one in reversed(scored)][::-1],
-        "batch": [subject.together(prompts, one.response)[i] for i, one in enumerate(scored)],
+        "repeat": [examined.score(request) for request in scored],
+        "order": [examined.score(request) for request in reversed(scored)][::-1],
+        "batch": [subject.together(prompts, request.response)[i] for i, request in enumerate(scored)],
         "cache": [
-            subject.together([long, one.prompt], one.response)[1] for long, one in zip(longer, scored, strict=True)
+            subject.together([long, request.prompt], request.response)[1]
+            for long, request in zip(longer, scored, strict=True)
         ],
     }
-    gaps = {name: [a - b for a, b in zip(found, alone, strict=True)] for name, found in ways.items()}
+    gaps = {name: [a - b for a, b in zip(scores, alone, strict=True)] for name, scores in ways.items()}
     most = {f"{name}_nats": max(float(np.abs(gap).max()) for gap in some) for name, some in gaps.items()}
     cells = zip(alone, examined.one_by_one, strict=True)
     split = max(_apart(whole[at], value) for whole, some in cells for at, value in some)
@@ -368,17 +377,17 @@ _CAUSES: Final = {
 
 
 def _noise_found(found: DoctorNoise) -> Found:
-    told = {name: getattr(found, f"{name}_nats") for name in _CAUSES}
-    most: dict[str, float] = {name: value for name, value in told.items() if value is not None}
+    nats = {name: getattr(found, f"{name}_nats") for name in _CAUSES}
+    most: dict[str, float] = {name: value for name, value in nats.items() if value is not None}
     causes = "; ".join(f"{_CAUSES[name][0]} {_nats(value)}" for name, value in most.items())
-    said = f"A log-probability moves by up to {_nats(found.floor_nats)} a token: {causes}."
+    sentence = f"A log-probability moves by up to {_nats(found.floor_nats)} a token: {causes}."
     worst = max(most, key=lambda name: most[name])
     if found.repeat_nats > _WRONG:
-        return bad("unstable", said)
+        return bad("unstable", sentence)
     if found.floor_nats <= _QUIET:
-        return Found(said)
+        return Found(sentence)
     fault = "unstable" if found.repeat_nats > _QUIET else None
-    return Found(f"{said} Influences below that are no finding.", "note", fault, _CAUSES[worst][1])
+    return Found(f"{sentence} Influences below that are no finding.", "note", fault, _CAUSES[worst][1])
 
 
 def prefix_cache(examined: Examined) -> Found:
@@ -415,8 +424,8 @@ def _cache_found(examined: Examined, used: bool, seen: str) -> Found:
     examined.uses_prefix_cache = used
     if used:
         return Found(f"The prefix cache is used: {seen}.")
-    said = f"The prefix cache is not used: {seen}."
-    return Found(said, "note", advice="Turn it on; leave-one-out asks for a prompt once for each of its pieces.")
+    sentence = f"The prefix cache is not used: {seen}."
+    return Found(sentence, "note", advice="Turn it on; leave-one-out asks for a prompt once for each of its pieces.")
 
 
 def weights(examined: Examined) -> Found:
@@ -432,7 +441,7 @@ def weights(examined: Examined) -> Found:
     served, local = (one.together(case.prompts, case.response) for one in (examined.subject, other))
     gap = np.abs(np.concatenate([*gaps, (served - local).ravel()]))
     influence, theirs = ((one[:1] - one[1:]).sum(axis=1) for one in (served, local))
-    examined.compared = found = DoctorAgainst(
+    examined.compared = result = DoctorAgainst(
         model=examined.against_name,
         n_tokens=len(gap),
         max_token_nats=float(gap.max()),
@@ -440,18 +449,18 @@ def weights(examined: Examined) -> Found:
         max_influence_nats=float(np.abs(influence - theirs).max()),
         largest_influence_nats=float(np.abs(influence).max()),
     )
-    said = (
-        f"Against the local weights a token's log-probability differs by up to {_nats(found.max_token_nats)} (mean "
-        f"{_nats(found.mean_token_nats)}), a sentence's influence by up to {_nats(found.max_influence_nats)}; the "
-        f"largest influence is {_nats(found.largest_influence_nats)}."
+    sentence = (
+        f"Against the local weights a token's log-probability differs by up to {_nats(result.max_token_nats)} (mean "
+        f"{_nats(result.mean_token_nats)}), a sentence's influence by up to {_nats(result.max_influence_nats)}; the "
+        f"largest influence is {_nats(result.largest_influence_nats)}."
     )
-    if found.mean_token_nats > _WRONG:
-        return bad("other_weights", said)
+    if result.mean_token_nats > _WRONG:
+        return bad("other_weights", sentence)
     floor = examined.noise.floor_nats if examined.noise else 0.0
-    if found.max_token_nats <= max(_QUIET, floor):
-        return Found(f"{said} It is the same model, within its noise.")
+    if result.max_token_nats <= max(_QUIET, floor):
+        return Found(f"{sentence} It is the same model, within its noise.")
     advice = "Measure the model that people use: a quantised model, or one in less precision, is another model."
-    return Found(said, "note", advice=advice)
+    return Found(sentence, "note", advice=advice)
 
 
 def speed(examined: Examined) -> Found:
@@ -470,8 +479,8 @@ def steady(examined: Examined) -> Found:
     """(10) The model at the end is that of the beginning, and the server answered every request at once."""
     if examined.first:
         last = [examined.score(examined.probes.scored[0]) for _ in range(3)]
-        within = max(_most(one, other) for some in (examined.first, last) for one in some for other in some)
-        between = min(_most(one, other) for one in examined.first for other in last)
+        within = max(_most(log_probs, other) for some in (examined.first, last) for log_probs in some for other in some)
+        between = min(_most(log_probs, other) for log_probs in examined.first for other in last)
         if between > max(_QUIET, 3.0 * within):
             return bad("changed", f"A log-probability has moved by {_nats(between)}.")
     return Found("The same request has the same answer at the end as at the beginning.")
@@ -498,11 +507,11 @@ def _apart(one: float, other: float) -> float:
 
 
 def _most(ours: FloatArray, theirs: FloatArray) -> float:
-    return max((_apart(one, other) for one, other in zip(ours, theirs, strict=True)), default=0.0)
+    return max((_apart(value, other) for value, other in zip(ours, theirs, strict=True)), default=0.0)
 
 
 def _mean(ours: FloatArray, theirs: FloatArray) -> float:
-    return float(np.mean([_apart(one, other) for one, other in zip(ours, theirs, strict=True)]))
+    return float(np.mean([_apart(value, other) for value, other in zip(ours, theirs, strict=True)]))
 
 
 def _nats(value: float) -> str:

@@ -48,39 +48,41 @@ def examine(
     """Make all checks, against a model in this process if one is given. `probes` are what is asked about, the doctor's
     own by default; `on_check` is told the name of each check before it is made."""
     examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
-    found: dict[int, Found] = {}
+    findings: dict[int, Found] = {}
     if not subject.dialect.capabilities().targets:
-        found[_ROWS] = Found(
+        findings[_ROWS] = Found(
             "The server gives no log-probabilities of tokens that it is given: labels and sampling can be measured, "
             "nothing else.",
             "note",
             "no_rows",
             FAULTS["no_rows"][1],
         )
-        return _result(examined, model, found, None)
+        return _result(examined, model, findings, None)
     taken: str | None = None
     try:
         steady_at_first(examined)
         taken = fingerprint(subject.dialect, subject.tokenizer).sha256
         for number, name, check in CHECKS:
             on_check(name)
-            _make(number, check, examined, found)
+            _make(number, check, examined, findings)
     except LeakmeterError as error:
-        _put(found, _ROWS, error)
-    if _STEADY in found and found[_STEADY].fault == "changed":
+        _put(findings, _ROWS, error)
+    if _STEADY in findings and findings[_STEADY].fault == "changed":
         # What does not fit together then is of two models.
-        found = {number: one for number, one in found.items() if one.status != "failed" or number == _STEADY}
-    _tell_repeated(examined, found)
-    return _result(examined, model, found, taken)
+        findings = {
+            number: finding for number, finding in findings.items() if finding.status != "failed" or number == _STEADY
+        }
+    _tell_repeated(examined, findings)
+    return _result(examined, model, findings, taken)
 
 
 def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
     """What is said of a server that answers wrongly before it has said what it serves."""
-    found: dict[int, Found] = {}
-    _put(found, _ROWS, error)
+    findings: dict[int, Found] = {}
+    _put(findings, _ROWS, error)
     return DoctorResult(
         model=model, dialect=dialect, served_model=None, revision=None, server_version=None, window=None, settings=None,
-        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_said(found, None),
+        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_said(findings, None),
     )  # fmt: skip
 
 
@@ -142,15 +144,15 @@ def _said(found: dict[int, Found], examined: Examined | None) -> dict[str, Any]:
     """The fields that say what was found."""
     checks = []
     for number in sorted(_NAMES):
-        one = found.get(number, Found("Not examined: see what failed.", "skipped"))
+        finding = found.get(number, Found("Not examined: see what failed.", "skipped"))
         checks.append(
             DoctorCheck(
                 number=number,
                 name=_NAMES[number],
-                status=one.status,
-                fault=one.fault,
-                found=one.said,
-                advice=one.advice,
+                status=finding.status,
+                fault=finding.fault,
+                found=finding.said,
+                advice=finding.advice,
             )
         )
     failed = [check for check in checks if check.status == "failed"]
@@ -166,12 +168,12 @@ def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], exami
     if examined is None or examined.noise is None:
         return "Given responses cannot be measured with this model; labels and sampling can."
     floor = examined.noise.floor_nats
-    said = f"Sound: log-probabilities are raw, in their places, and repeat within {floor:.2g} nats a token."
+    sentence = f"Sound: log-probabilities are raw, in their places, and repeat within {floor:.2g} nats a token."
     if examined.compared and examined.compared.max_token_nats > max(1e-3, floor):
-        said += (
+        sentence += (
             f" It is another model than the local weights: up to {examined.compared.max_token_nats:.2g} nats a token."
         )
-    return said
+    return sentence
 
 
 def _lower(text: str) -> str:

@@ -108,7 +108,11 @@ def _requirements() -> dict[str, Any]:
     from packaging.requirements import Requirement
 
     needed = map(Requirement, metadata.requires("leakmeter") or ())
-    return {one.name: one.specifier for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})}
+    return {
+        requirement.name: requirement.specifier
+        for requirement in needed
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    }
 
 
 def _version(library: str) -> str | None:
@@ -139,9 +143,9 @@ def _largest_gap(model: str) -> float:
 def _plain_sums(toy: Any, prompt: Sequence[int], response: Sequence[int]) -> list[float]:
     """Log-probabilities of the toy's response, token by token in Python's own numbers."""
     ids = np.asarray([*prompt, *response])
-    found = []
+    log_probs = []
     for n, token in enumerate(response, len(prompt)):
         logits = toy.logits(ids[:n], np.arange(n)).tolist()
         top = max(logits)
-        found.append(logits[token] - top - math.log(math.fsum(math.exp(logit - top) for logit in logits)))
-    return found
+        log_probs.append(logits[token] - top - math.log(math.fsum(math.exp(logit - top) for logit in logits)))
+    return log_probs

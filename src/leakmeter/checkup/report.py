@@ -76,14 +76,14 @@ def _blocks(result: DoctorResult) -> Iterator[Block]:
 
 
 def _facts(result: DoctorResult) -> Iterator[tuple[Phrase, Phrase]]:
-    told = {
+    facts = {
         "Dialect": result.dialect,
         "Served as": result.served_model,
         "Revision": result.revision,
         "Server": result.server_version,
         "Fingerprint": result.fingerprint,
     }
-    for name, value in told.items():
+    for name, value in facts.items():
         if value:
             yield name, Untrusted(value, 80)
     if result.window is not None:

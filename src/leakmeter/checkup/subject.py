@@ -49,13 +49,13 @@ class Subject:
 
     def side_by_side(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
         """What becomes of every item, several at a time where there is a server."""
-        return self.connection.in_order(work, todo) if self.connection else [work(one) for one in todo]
+        return self.connection.in_order(work, todo) if self.connection else [work(item) for item in todo]
 
     @classmethod
     def of(cls, backend: Backend) -> Subject:
         def together(prompts: Sequence[tuple[int, ...]], response: tuple[int, ...]) -> FloatArray:
-            found: FloatArray = _scored(backend, prompts, response, TargetLogProbs())
-            return found
+            log_probs: FloatArray = _scored(backend, prompts, response, TargetLogProbs())
+            return log_probs
 
         if isinstance(backend, ServedBackend):
             return cls(backend.name, backend.dialect, backend.tokenizer, backend.served, together, backend.connection)
@@ -84,8 +84,8 @@ class InProcess:
         return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
-        found: FloatArray = _scored(self.backend, [scored.prompt], scored.response, TargetLogProbs())[0]
-        return found
+        log_probs: FloatArray = _scored(self.backend, [scored.prompt], scored.response, TargetLogProbs())[0]
+        return log_probs
 
     def top_rows(self, scored: Scored, rows: range, k: int) -> list[TopRow]:
         """Out of whole rows."""
@@ -93,8 +93,8 @@ class InProcess:
         return [TopRow(tuple(top.tolist()), tuple(row[top].tolist())) for row, top in order]
 
     def whole_rows(self, scored: Scored, rows: range) -> FloatArray:
-        found: FloatArray = _scored(self.backend, [scored.prompt], scored.response, FullDistribution())[0]
-        return found[rows.start : rows.stop]
+        log_probs: FloatArray = _scored(self.backend, [scored.prompt], scored.response, FullDistribution())[0]
+        return log_probs[rows.start : rows.stop]
 
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
@@ -119,5 +119,5 @@ class InProcess:
 
 
 def _scored(backend: Backend, prompts: Sequence[Sequence[int]], response: tuple[int, ...], reduction: Reduction) -> Any:
-    asked = tuple(Prompt((Piece("probe", "frame", tuple(prompt)),)) for prompt in prompts)
-    return backend.score(plan([Request(asked, response, reduction)]))[0].values
+    probes = tuple(Prompt((Piece("probe", "frame", tuple(prompt)),)) for prompt in prompts)
+    return backend.score(plan([Request(probes, response, reduction)]))[0].values

@@ -113,17 +113,17 @@ def total(
 def reach(signed: FloatArray, noise: FloatArray, times: Sequence[float | None]) -> FloatArray:
     """How large the sum, and the noise with it, may have been by each time, whatever the order of what shares it; see
     `total`."""
-    known = np.array([time is not None for time in times], dtype=bool)
+    is_timed = np.array([time is not None for time in times], dtype=bool)
     when = [time for time in times if time is not None]
     apart = np.array([i for i in range(len(when)) if i == 0 or when[i] != when[i - 1]], dtype=np.intp)
-    free = signed[~known]
+    free = signed[~is_timed]
     # The largest sum has all that speak for it before it, and the smallest all that speak against it.
     high, low = _sum(np.maximum(free, 0.0)), _sum(np.minimum(free, 0.0))
-    spread = float(noise[~known].sum())
+    spread = float(noise[~is_timed].sum())
     first = np.array([max(_size(high), _size(low)) + spread])
     if not apart.size:
         return first
-    of_known, of_noise = signed[known], noise[known]
+    of_known, of_noise = signed[is_timed], noise[is_timed]
     with np.errstate(invalid="ignore"):
         ended = np.cumsum(np.add.reduceat(of_known, apart))
         before = np.concatenate([[0.0], ended[:-1]])
@@ -141,7 +141,7 @@ def _least(sizes: FloatArray, spread: FloatArray, times: Sequence[float | None])
     whole = None in times
     ends = [i for i in range(n) if i == n - 1 or (not whole and times[i] != times[i + 1])]
     held = [float(sizes[i] - spread[i]) for i in ends if math.isfinite(spread[i])]
-    return max([0.0, *(math.inf if math.isnan(one) else one for one in held)])
+    return max([0.0, *(math.inf if math.isnan(size) else size for size in held)])
 
 
 def counted(draws: Sequence[Hashable], present: Sequence[bool]) -> tuple[np.ndarray, int]:

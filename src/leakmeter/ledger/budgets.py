@@ -32,7 +32,7 @@ class Budget:
         """Refuse what is no amount, and groups over which nats do not add up."""
         if not (math.isfinite(self.nats) and self.nats > 0):
             raise UsageError(f"budget is {self.nats}; it has to be a number of nats above 0")
-        if self._words not in [sorted(one.split(",")) for one in PER]:
+        if self._words not in [sorted(grouping.split(",")) for grouping in PER]:
             raise UsageError(
                 f"budgets per '{self.per}' have no meaning, since nats of different documents do not add up; give one "
                 f"of {', '.join(PER)}"
@@ -63,40 +63,40 @@ class Budget:
 
 def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
     """What is over a budget, and that as one claim; groups are numbered as `Book.told` orders them."""
-    found = book.told(budget.kind, by_recipient=budget.by_recipient)
-    if not found:
+    groups = book.told(budget.kind, by_recipient=budget.by_recipient)
+    if not groups:
         raise UsageError(f"the ledger has no {budget.kind} in any prompt; nothing can be held against a budget")
-    over = [one for one in found if one.total.largest_running_nats > budget.nats]
-    value = found[0].total.largest_running_nats
+    over = [group for group in groups if group.total.largest_running_nats > budget.nats]
+    value = groups[0].total.largest_running_nats
     who = " to one recipient" if budget.by_recipient else " to all recipients together"
-    said = (
+    sentence = (
         f"At most {nats_text(value)} nats were counted as told of one {budget.kind}{who}; the budget is "
         f"{nats_text(budget.nats)}"
-        f"{f', which {len(over)} of {len(found)} are over' if over else ''}."
+        f"{f', which {len(over)} of {len(groups)} are over' if over else ''}."
     )
     # Of what was not scored as a whole nobody knows whether it is within.
-    n_unknown = sum(not one.is_known for one in found)
+    n_unknown = sum(not group.is_known for group in groups)
     if n_unknown:
-        said += f" Whether {n_unknown} of {len(found)} are within it is not known: {_and(_why(found))}."
+        sentence += f" Whether {n_unknown} of {len(groups)} are within it is not known: {_and(_why(groups))}."
     # A repository's own pages show JUnit XML to others: there are numbers of rows here, and no ids.
-    worst = tuple(Item(number, one.total.largest_running_nats) for number, one in enumerate(over[:_WORST], 1))
-    number = Number(value, found[0].total.interval_nats, NATS, len(found))
+    worst = tuple(Item(number, group.total.largest_running_nats) for number, group in enumerate(over[:_WORST], 1))
+    number = Number(value, groups[0].total.interval_nats, NATS, len(groups))
     about = (
         f"Largest sum, in size, of the signed log-likelihood ratios of a {budget.kind}'s presence over answers{who}, "
         "at any time so far. It is a log-odds only under the conditions that the documentation of ledgers names."
     )
     return over, Check(
-        budget.claim, 1, budget.quantity, about, not over and not n_unknown, number, n_unknown, said, worst
+        budget.claim, 1, budget.quantity, about, not over and not n_unknown, number, n_unknown, sentence, worst
     )
 
 
 def unknown(book: Book, budget: Budget) -> list[Told]:
     """Of what nobody knows whether it is within a budget, since an answer has no number for the whole of it."""
-    return [one for one in book.told(budget.kind, by_recipient=budget.by_recipient) if not one.is_known]
+    return [group for group in book.told(budget.kind, by_recipient=budget.by_recipient) if not group.is_known]
 
 
 def _why(found: Sequence[Told]) -> list[str]:
-    n_unscored, n_separate = sum(one.n_unscored for one in found), sum(one.n_separate for one in found)
+    n_unscored, n_separate = sum(group.n_unscored for group in found), sum(group.n_separate for group in found)
     why = [f"a search left answers without a number ({n_unscored})"] if n_unscored else []
     if n_separate:
         why.append(
@@ -109,10 +109,10 @@ def _why(found: Sequence[Told]) -> list[str]:
 def lines(over: Sequence[Told]) -> list[str]:
     """A line for each that is over a budget, or of which that is not known, for whoever may see the ids."""
     return [
-        f"        {nats_text(one.total.largest_running_nats)} nats: {one.thing.kind} {label(one)}"
-        f"{'' if one.recipient is None else f', recipient {shown(one.recipient)}'}, {one.total.n_answers} answers"
-        f"{'' if one.is_known else f'; not known: {_and(_why([one]))}'}"
-        for one in over
+        f"        {nats_text(group.total.largest_running_nats)} nats: {group.thing.kind} {label(group)}"
+        f"{'' if group.recipient is None else f', recipient {shown(group.recipient)}'}, {group.total.n_answers} answers"
+        f"{'' if group.is_known else f'; not known: {_and(_why([group]))}'}"
+        for group in over
     ]
 
 

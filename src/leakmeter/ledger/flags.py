@@ -43,7 +43,7 @@ def of(answer: LoggedAnswer, models: Collection[str], *, conditions_hold: bool, 
     """Flags of an answer. The user states that the conditions hold which no log shows, and with `plain_draws` that
     limits which are not logged were off."""
     decoding, is_plain = answer.sampling.decoding, answer.sampling.is_plain
-    told = {
+    flags = {
         "decoding not logged": decoding is None or (is_plain is None and not plain_draws),
         "changed distribution": decoding in (None, "sampling") and is_plain is False,
         "other model": answer.model not in models,
@@ -56,4 +56,4 @@ def of(answer: LoggedAnswer, models: Collection[str], *, conditions_hold: bool, 
         "conditions not stated": not conditions_hold,
     }
     chosen = [] if decoding in (None, "sampling") else [decoding]
-    return [*chosen, *(name for name, holds in told.items() if holds)]
+    return [*chosen, *(name for name, holds in flags.items() if holds)]

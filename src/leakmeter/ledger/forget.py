@@ -70,11 +70,11 @@ def forget(ledger: Ledger, id_: str, kind: str | None = None) -> Forgotten:
         with ledger.writing() as database:
             book = Book(ledger)
             try:
-                kind, found = _named(book, id_, kind)
+                kind, ids = _named(book, id_, kind)
             except UsageError as error:
                 raise UsageError(f"{error}; {_WAS_LEFT}") if left_over else error from None
-            gone = _Gone(book, kind, found)
-            names = _names_in_clear(book, id_, kind, found)
+            gone = _Gone(book, kind, ids)
+            names = _names_in_clear(book, id_, kind, ids)
             gone.unread |= _texts_of_others(book, gone, names)
             n_rows, n_texts = _deleted(database, gone)
         _tidied(ledger)
@@ -113,33 +113,33 @@ def _tidied(ledger: Ledger) -> bool:
 
 def find(book: Book, id_: str, kind: str | None = None) -> tuple[str, str]:
     """What an id or a name is of, and its full id; see `forget`."""
-    kind, found = _named(book, id_, kind)
-    if len(found) > 1:
-        raise UsageError(f"{len(found)} of the ledger are called so; give a pseudonym")
-    return kind, next(iter(found))
+    kind, ids = _named(book, id_, kind)
+    if len(ids) > 1:
+        raise UsageError(f"{len(ids)} of the ledger are called so; give a pseudonym")
+    return kind, next(iter(ids))
 
 
 def _named(book: Book, id_: str, kind: str | None) -> tuple[str, set[str]]:
-    known = {
+    by_kind = {
         DOCUMENT: {document for document, _ in book.documents},
         SUBJECT: set(book.kinds),
-        RECIPIENT: {one for one in book.recipients if one is not None},
+        RECIPIENT: {pseudonym for pseudonym in book.recipients if pseudonym is not None},
         TRACE: {event["trace"] for event in book.events},
     }
-    if kind is not None and kind not in known:
-        raise UsageError(f"kind is '{kind}'; it has to be {', '.join(known)}")
+    if kind is not None and kind not in by_kind:
+        raise UsageError(f"kind is '{kind}'; it has to be {', '.join(by_kind)}")
     hits: dict[str, set[str]] = {}
-    for of, ids in known.items():
-        if kind not in (None, of):
+    for id_kind, ids in by_kind.items():
+        if kind not in (None, id_kind):
             continue
         exact = {id_} & ids
-        if of in (SUBJECT, RECIPIENT):
-            exact |= {one for one in ids if len(id_) >= _LEAST_DIGITS and one.startswith(id_)}
+        if id_kind in (SUBJECT, RECIPIENT):
+            exact |= {pseudonym for pseudonym in ids if len(id_) >= _LEAST_DIGITS and pseudonym.startswith(id_)}
             if len(exact) > 1:
-                raise UsageError(f"several {of}s of the ledger begin with these digits; give more of them")
-            exact |= _in_clear(book, id_, of) & ids
+                raise UsageError(f"several {id_kind}s of the ledger begin with these digits; give more of them")
+            exact |= _in_clear(book, id_, id_kind) & ids
         if exact:
-            hits[of] = exact
+            hits[id_kind] = exact
     if not hits:
         raise UsageError("the ledger has no document, subject, recipient or trace of that id")
     if len(hits) > 1:
@@ -157,10 +157,15 @@ def _in_clear(book: Book, name: str, kind: str) -> set[str]:
     if kind == RECIPIENT:
         return {keys.recipient(spelling) or "" for spelling in spellings}
     values = {("person", person.normal(spelling)) for spelling in spellings}
-    values |= {(of, said) for of in set(book.kinds.values()) for one in spellings for said in (one, one.casefold())}
+    values |= {
+        (entity_type, variant)
+        for entity_type in set(book.kinds.values())
+        for one in spellings
+        for variant in (one, one.casefold())
+    }
     # A telephone number has one normal form, however it is divided.
     values |= {(one.type, one.value) for one in entities.find(name, [(0, len(name))], region=Measuring().region)}
-    return {book.subject_of.get(keys.entity(of, value), "") for of, value in values}
+    return {book.subject_of.get(keys.entity(entity_type, value), "") for entity_type, value in values}
 
 
 def _names_in_clear(book: Book, id_: str, kind: str, found: Collection[str]) -> set[str]:
@@ -169,7 +174,7 @@ def _names_in_clear(book: Book, id_: str, kind: str, found: Collection[str]) -> 
         return set()
     pseudonyms = {name for name, subject in book.subject_of.items() if subject in found} if kind == SUBJECT else found
     names = {row["name"] for row in book.ledger.rows("names") if row["pseudonym"] in pseudonyms}
-    is_name = not any(one.startswith(id_) for one in pseudonyms)
+    is_name = not any(pseudonym.startswith(id_) for pseudonym in pseudonyms)
     return {name for name in (*names, *([id_] if is_name else [])) if kind == SUBJECT or len(name) >= _LEAST_NAME}
 
 
@@ -211,24 +216,24 @@ def _texts_of_others(book: Book, gone: _Gone, names: Collection[str]) -> set[str
     """Scores whose kept texts repeat what is forgotten: an answer or a document, as later turns do, or a name."""
     keys, texts = book.ledger.keys, book.ledger.texts()
     # Nobody knows what is in those that cannot be read.
-    found = {score for score, told in texts.items() if told is None}
-    readable = {score: told for score, told in texts.items() if told is not None}
-    said = set[str]()
-    for score, told in readable.items():
+    scores = {score for score, kept_text in texts.items() if kept_text is None}
+    readable = {score: kept_text for score, kept_text in texts.items() if kept_text is not None}
+    passages = set[str]()
+    for score, kept_text in readable.items():
         if score in gone.unread:
-            said |= {text for one in told["responses"] if len(text := normalised(one["text"])) >= _LEAST_SAID}
-        said |= {text for text in _documents(told) if keys.content(_hash(text)) in gone.contents}
-    for score, told in readable.items():
-        text = " ".join(_strings(told))
+            passages |= {text for one in kept_text["responses"] if len(text := normalised(one["text"])) >= _LEAST_SAID}
+        passages |= {text for text in _documents(kept_text) if keys.content(_hash(text)) in gone.contents}
+    for score, kept_text in readable.items():
+        text = " ".join(_strings(kept_text))
         plain = normalised(text)
-        if any(one in plain for one in said) or _names_any(text, names):
-            found.add(score)
-    return found
+        if any(one in plain for one in passages) or _names_any(text, names):
+            scores.add(score)
+    return scores
 
 
 def _documents(told: Mapping[str, Any]) -> Iterator[str]:
-    for one in told["documents"]:
-        yield normalised(told["context"][one["start"] : one["end"]])
+    for document in told["documents"]:
+        yield normalised(told["context"][document["start"] : document["end"]])
 
 
 def _hash(plain: str) -> str:
@@ -240,12 +245,12 @@ def _strings(told: Any) -> Iterator[str]:
     if isinstance(told, str):
         yield told
     elif isinstance(told, list):
-        for one in told:
-            yield from _strings(one)
+        for value in told:
+            yield from _strings(value)
     elif isinstance(told, dict):
-        for name, one in told.items():
+        for name, value in told.items():
             if name != "tokens":
-                yield from _strings(one)
+                yield from _strings(value)
 
 
 def _names_any(text: str, names: Collection[str]) -> bool:
@@ -253,7 +258,9 @@ def _names_any(text: str, names: Collection[str]) -> bool:
     words, digits = _words(text), "".join(filter(str.isdecimal, text))
     for name in names:
         number = "".join(filter(str.isdecimal, name))
-        if ((said := _words(name)).strip() and said in words) or (len(number) >= _LEAST_NUMBER and number in digits):
+        if ((name_words := _words(name)).strip() and name_words in words) or (
+            len(number) >= _LEAST_NUMBER and number in digits
+        ):
             return True
     return False
 

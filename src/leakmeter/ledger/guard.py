@@ -255,7 +255,7 @@ class Guard:
         """Measured cases; what their personal data says is written down by its pseudonym."""
         for key, part in in_memory(backend, cases, setup):
             entities = (span["entity"] for span in part[0]["spans"] if span["entity"] is not None)
-            texts |= {self.ledger.keys.entity(one["type"], one["value"]): one["text"] for one in entities}
+            texts |= {self.ledger.keys.entity(entity["type"], entity["value"]): entity["text"] for entity in entities}
             yield key, part
 
     def _logged(
@@ -273,10 +273,10 @@ class Guard:
         )
         if not named:
             raise UsageError("no document is given; without one nothing can be told of one")
-        told = [LoggedMessage(str(one["role"]), str(one["content"])) for one in messages]
-        told = told or [LoggedMessage("user", "\n\n".join([*(text for _, text in named), query]))]
+        turns = [LoggedMessage(str(message["role"]), str(message["content"])) for message in messages]
+        turns = turns or [LoggedMessage("user", "\n\n".join([*(text for _, text in named), query]))]
         try:
-            found = find_documents([Retrieved(id_, text) for id_, text in named], told)
+            matched = find_documents([Retrieved(id_, text) for id_, text in named], turns)
         except Unusable as error:
             raise UsageError(f"the documents are not in the messages as given: {error.reason.sentence}") from None
         return LoggedAnswer(
@@ -288,9 +288,9 @@ class Guard:
             recipient=recipient,
             model=self._model.backend.name,
             sampling=Sampling(temperature=temperature),
-            messages=tuple(told),
+            messages=tuple(turns),
             answer=answer,
-            documents=found.documents,
+            documents=matched.documents,
             where=_ANSWER,
         )
 
@@ -298,12 +298,12 @@ class Guard:
         (event,) = rows.rows["events"]
         book = Book(self.ledger, rows.rows)
         looks = list(book.looks_of(event, self.budget.kind))
-        told: dict[Thing, list[Look]] = {look.thing: [] for look in looks}
+        earlier: dict[Thing, list[Look]] = {look.thing: [] for look in looks}
         for look in book.looks(self.budget.kind):
             is_theirs = not self.budget.by_recipient or look.event["recipient"] == event["recipient"]
-            if look.thing in told and is_theirs and look.event["event"] != event["event"]:
-                told[look.thing].append(look)
-        uses = sorted((self._use(look, told[look.thing]) for look in looks), key=lambda use: -abs(use.signed_nats))
+            if look.thing in earlier and is_theirs and look.event["event"] != event["event"]:
+                earlier[look.thing].append(look)
+        uses = sorted((self._use(look, earlier[look.thing]) for look in looks), key=lambda use: -abs(use.signed_nats))
         scores = {row["target"]: row for row in rows.rows["scores"] if row["unit"] == ENTITY}
         kinds = {row["entity"]: row["kind"] for row in book.mentions}
         pieces = [
@@ -322,8 +322,11 @@ class Guard:
 
     def _use(self, look: Look, before: Sequence[Look]) -> Use:
         # What has no number as a whole may have told anything.
-        *told, now = [one if one.is_known else replace(one, signed_nats=math.inf) for one in (*before, look)]
-        so_far, with_it = total_of(told), total_of([*told, now])
+        *earlier, now = [
+            each_look if each_look.is_known else replace(each_look, signed_nats=math.inf)
+            for each_look in (*before, look)
+        ]
+        so_far, with_it = total_of(earlier), total_of([*earlier, now])
         signed = now.signed_nats
         is_used_up = so_far.largest_running_nats > self.budget.nats or so_far.signed_nats is None
         return Use(
@@ -351,14 +354,14 @@ class Guard:
                 continue
             case = as_case(replace(logged, documents=(document,)))
             measure = Redaction(max_loss=use.room_nats, temperature=scored_at(logged), max_new_tokens=1)
-            given = LoadedCases((case,))
-            (found,) = run_measure(
-                self._model, "redact_plan", measure, PromptSettings(unit="sentence"), given, CallOptions()
+            loaded = LoadedCases((case,))
+            (plan,) = run_measure(
+                self._model, "redact_plan", measure, PromptSettings(unit="sentence"), loaded, CallOptions()
             )
             yield Cut(
                 document.id,
-                tuple(piece.text for piece in found.redacted),
-                found.redacted_documents[0].text,
-                found.left_nats,
-                reached=found.reached,
+                tuple(piece.text for piece in plan.redacted),
+                plan.redacted_documents[0].text,
+                plan.left_nats,
+                reached=plan.reached,
             )

@@ -77,8 +77,8 @@ class Keys:
     def scored(self, setup: str, messages: Iterable[tuple[str, str]], places: Mapping[str, Any], answer: str) -> str:
         """Of a measurement: what names its numbers. `setup` is of the model and all settings; messages have role and
         text of each, as they were sent; places are those of the documents in them."""
-        told = json.dumps([list(messages), dict(places), answer], ensure_ascii=True, sort_keys=True)
-        return self._hash("scored", setup, told)
+        text = json.dumps([list(messages), dict(places), answer], ensure_ascii=True, sort_keys=True)
+        return self._hash("scored", setup, text)
 
     def _hash(self, *parts: str) -> str:
         # A log may hold half a surrogate pair, which UTF-8 cannot.

@@ -99,8 +99,8 @@ class Added:
     """Why answers could not be scored, a line each, without what they say."""
 
     def to_dict(self) -> JsonObject:
-        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: dict(value) if isinstance(value, Counter) else value for name, value in told.items()}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: dict(value) if isinstance(value, Counter) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class Setup:
             document.content_hash: sorted((place.message, place.start, place.end) for place in document.places)
             for document in answer.documents
         }
-        said = [(message.role, message.content) for message in answer.messages]
-        return ledger.keys.scored(self.id, said, places, answer.answer)
+        messages = [(message.role, message.content) for message in answer.messages]
+        return ledger.keys.scored(self.id, messages, places, answer.answer)
 
 
 Score = Callable[[Mapping[str, "Case"], Setup], Iterable[tuple[str, "Part"]]]
@@ -180,7 +180,7 @@ def _new(
     ledger: Ledger, answers: Iterable[LoggedAnswer | Refused], done: Added, repeats: dict[str, list[str]]
 ) -> Iterator[LoggedAnswer]:
     """Answers that the ledger has not; where those stand that are in the logs again goes to `repeats`, by event."""
-    known, seen = _known(ledger), dict[str, str]()
+    stored, seen = _known(ledger), dict[str, str]()
     turns = Turns()
     for answer in answers:
         done.n_read += 1
@@ -189,11 +189,11 @@ def _new(
             continue
         # Of an answer that is known too: later turns repeat its documents.
         whole = turns.whole(answer)
-        event, said = ledger.keys.event(answer.trace_id, answer.span_id), ledger.keys.answer(answer.answer)
-        if seen.get(event) == said:
+        event, answer_key = ledger.keys.event(answer.trace_id, answer.span_id), ledger.keys.answer(answer.answer)
+        if seen.get(event) == answer_key:
             repeats.setdefault(event, []).append(answer.where)
-        elif not _is_known(ledger, answer, known | seen, done):
-            seen[event] = said
+        elif not _is_known(ledger, answer, stored | seen, done):
+            seen[event] = answer_key
             yield whole
 
 
@@ -221,14 +221,14 @@ def _add_batch(
 ) -> None:
     # Another process may have added them while this one waited.
     there = _known(ledger)
-    new = [one for one in answers if not _is_known(ledger, one, there, done)]
-    found = measured(ledger, new, backend, how, partial(_in_runs, ledger, backend, watch))
-    if found.rows["events"]:
-        ledger.commit(found.rows, model=found.model)
-    done.n_added += len(found.rows["events"])
-    done.n_measured += found.n_measured
-    done.problems += found.problems
-    done.flagged.update(flag for event in found.rows["events"] for flag in event["flags"])
+    new = [answer for answer in answers if not _is_known(ledger, answer, there, done)]
+    batch = measured(ledger, new, backend, how, partial(_in_runs, ledger, backend, watch))
+    if batch.rows["events"]:
+        ledger.commit(batch.rows, model=batch.model)
+    done.n_added += len(batch.rows["events"])
+    done.n_measured += batch.n_measured
+    done.problems += batch.problems
+    done.flagged.update(flag for event in batch.rows["events"] for flag in event["flags"])
     ledger.remove_runs()
 
 
@@ -257,17 +257,17 @@ def measured(
     state, there = ledger.read("measured")
     scored = {row["score"]: row["n_tokens"] for row in there["measured"]}
     rows: dict[str, list[JsonObject]] = {table: [] for table in KEYS}
-    found = Measured(rows)
+    result = Measured(rows)
     of_event: dict[int, dict[str, str]] = {number: {} for number in range(len(answers))}
     new: set[int] = set()
     at: dict[float, list[int]] = {}
-    for number, one in enumerate(answers):
-        at.setdefault(flags.scored_at(one), []).append(number)
+    for number, answer in enumerate(answers):
+        at.setdefault(flags.scored_at(answer), []).append(number)
     for temperature, numbers in at.items():
         for unit in UNITS:
-            setup, found.model = _setup(backend, how, unit, temperature)
-            if state.model not in (None, found.model):
-                raise other_model(ledger.path, state.model or {}, found.model)
+            setup, result.model = _setup(backend, how, unit, temperature)
+            if state.model not in (None, result.model):
+                raise other_model(ledger.path, state.model or {}, result.model)
             keys = {number: setup.key(ledger, answers[number]) for number in numbers if number in of_event}
             todo = {key: answers[number] for number, key in keys.items() if key not in scored}
             cases, problems = _usable(todo, setup, backend)
@@ -279,19 +279,19 @@ def measured(
             for number, key in keys.items():
                 if key in problems:
                     # Answers that say the same of the same prompt have one score, and are left out one by one.
-                    found.problems.append(f"{answers[number].where}: {problems[key]}")
+                    result.problems.append(f"{answers[number].where}: {problems[key]}")
                     del of_event[number]
                 else:
                     of_event[number][unit] = key
     for number, names in of_event.items():
-        one = answers[number]
-        event = _event(ledger, one, names, scored[names[DOCUMENT]], how, backend.name)
+        answer = answers[number]
+        event = _event(ledger, answer, names, scored[names[DOCUMENT]], how, backend.name)
         rows["events"].append(event)
-        rows["looks"] += _looks(ledger, one, event["event"])
-        if how.keep_texts and one.recipient is not None:
-            rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": one.recipient})
-    found.n_measured = len(new & of_event.keys())
-    return found
+        rows["looks"] += _looks(ledger, answer, event["event"])
+        if how.keep_texts and answer.recipient is not None:
+            rows["names"].append({"pseudonym": event["recipient"], "kind": RECIPIENT, "name": answer.recipient})
+    result.n_measured = len(new & of_event.keys())
+    return result
 
 
 def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> tuple[Setup, JsonObject]:
@@ -308,14 +308,16 @@ def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) ->
     """The cases that can be measured, by the names of their scores, and why the others cannot, without their places."""
     usable: dict[str, Case] = {}
     problems: dict[str, str] = {}
-    for key, one in todo.items():
+    for key, answer in todo.items():
         try:
-            case = replace(as_case(one), id=key)
+            case = replace(as_case(answer), id=key)
             setup.settings.prepare(case, backend, setup.measure)
         except LeakmeterError as error:
             # Of a logged answer nothing can be cut off.
-            said = f"{error.problem}; give a model with a larger one" if isinstance(error, WindowError) else str(error)
-            problems[key] = said.replace(f"case '{key}'", "the answer")
+            problem = (
+                f"{error.problem}; give a model with a larger one" if isinstance(error, WindowError) else str(error)
+            )
+            problems[key] = problem.replace(f"case '{key}'", "the answer")
         else:
             usable[key] = case
     return usable, problems
@@ -367,7 +369,7 @@ def _take(
     keeps_texts: bool,
 ) -> None:
     texts, measurements = part
-    contents = {f"d{n}": ledger.keys.content(one.content_hash) for n, one in enumerate(answer.documents, 1)}
+    contents = {f"d{n}": ledger.keys.content(document.content_hash) for n, document in enumerate(answer.documents, 1)}
     rows["measured"].append({"score": key, "unit": setup.unit, "n_tokens": _n_tokens(part), "kept": keeps_texts})
     if keeps_texts:
         rows[TEXTS].append(kept_texts(key, part, setup.measure.record()))
@@ -377,8 +379,8 @@ def _take(
             continue
         entity = span["entity"]
         target = contents[span["document"]] if entity is None else ledger.keys.entity(entity["type"], entity["value"])
-        told = {"score": key, "unit": setup.unit, "target": target, "n_mentions": len(span["ranges"])}
-        rows["scores"].append({**told, **numbers[span["name"]]})
+        row = {"score": key, "unit": setup.unit, "target": target, "n_mentions": len(span["ranges"])}
+        rows["scores"].append({**row, **numbers[span["name"]]})
         if entity is not None:
             rows["mentions"] += _mentions(ledger, texts, span, contents)
             if keeps_texts:
@@ -399,13 +401,13 @@ def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict
         (float(np.mean([_sum(one) for one in added])), float(np.mean([_size(one) for one in added]))) if added else None
     )
     alone = series.get(("placebo_alone", ""))
-    found: dict[str, JsonObject] = {}
+    numbers: dict[str, JsonObject] = {}
     for name in pieces:
         cut, screened = series.get(("without_this", name)), series.get(("screened", name))
         # A piece that is all of the context is held against an irrelevant text as the only context.
         is_whole = cut is not None and np.array_equal(cut, whole)
         beside = (_sum(alone), _size(alone)) if is_whole and alone is not None else placebo
-        found[name] = {
+        numbers[name] = {
             "signed_nats": None if cut is None else _sum(cut),
             "size_nats": None if cut is None else _size(cut),
             "noise_nats": noise,
@@ -413,7 +415,7 @@ def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict
             "placebo_size_nats": None if beside is None else beside[1],
             "screened_nats": None if screened is None else _size(screened),
         }
-    return found
+    return numbers
 
 
 def _sum(values: Any) -> float:

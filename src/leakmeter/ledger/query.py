@@ -39,17 +39,17 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
 def ask(sql: str, ledger: Ledger, limits: Limits = DEFAULT_LIMITS) -> Answer:
     """What a query, one SELECT over `totals` and the tables of the ledger, says of it."""
     _, rows = ledger.read()
-    tables = {name: _in_utc(pa.Table.from_pylist(of, schema=TABLES[name])) for name, of in rows.items()}
+    tables = {name: _in_utc(pa.Table.from_pylist(table_rows, schema=TABLES[name])) for name, table_rows in rows.items()}
     totals = _totals(Book(ledger)) if "totals" in sql.lower() else _table([])
     return ask_tables(sql, {"totals": totals, **tables}, limits)
 
 
 def columns() -> list[tuple[str, str, str, str]]:
     """View, column, type and meaning, of all views."""
-    found = [("totals", name, str(kind), about) for name, (kind, about) in TOTALS.items()]
+    rows = [("totals", name, str(kind), about) for name, (kind, about) in TOTALS.items()]
     for table, schema in TABLES.items():
-        found += [(table, field.name, str(field.type), (field.metadata or {})[b"about"].decode()) for field in schema]
-    return found
+        rows += [(table, field.name, str(field.type), (field.metadata or {})[b"about"].decode()) for field in schema]
+    return rows
 
 
 def _in_utc(table: pa.Table) -> pa.Table:
@@ -63,10 +63,10 @@ def _in_utc(table: pa.Table) -> pa.Table:
 def _totals(book: Book) -> pa.Table:
     rows = []
     for kind in (DOCUMENT, SUBJECT):
-        for one in book.told(kind, by_recipient=True):
-            told = record(one, book)
-            low, high = one.total.interval_nats
-            rows.append({**told, "kind": kind, "id": one.thing.id, "low": low, "high": high})
+        for pair in book.told(kind, by_recipient=True):
+            row = record(pair, book)
+            low, high = pair.total.interval_nats
+            rows.append({**row, "kind": kind, "id": pair.thing.id, "low": low, "high": high})
     return _table(rows)
 
 

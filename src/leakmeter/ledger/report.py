@@ -93,13 +93,13 @@ def record(one: Told, book: Book) -> JsonObject:
 
 def records(book: Book, by: str) -> list[JsonObject]:
     if by in (DOCUMENT, SUBJECT):
-        return [record(one, book) for one in book.told(by, by_recipient=True)]
+        return [record(pair, book) for pair in book.told(by, by_recipient=True)]
     return [
-        {"day": key.isoformat() if isinstance(key, date) else None} | told
+        {"day": key.isoformat() if isinstance(key, date) else None} | row
         if by == "day"
-        else {"recipient": key} | {name: value for name, value in told.items() if name != "recipient"}
-        for key, n, n_documents, one in _worst(book, by)
-        for told in [{"n_answers_in_all": n, "n_documents": n_documents, **({} if one is None else record(one, book))}]
+        else {"recipient": key} | {name: value for name, value in row.items() if name != "recipient"}
+        for key, n, n_documents, pair in _worst(book, by)
+        for row in [{"n_answers_in_all": n, "n_documents": n_documents, **({} if pair is None else record(pair, book))}]
     ]
 
 
@@ -116,7 +116,7 @@ def rows_table(book: Book, by: str, names: Names) -> b.Table:
 
 def overview(book: Book, names: Names) -> list[b.Block]:
     """Documents and recipients as a matrix, a timeline, and the answers that leaked most."""
-    told = book.told(DOCUMENT, by_recipient=True)
+    pairs = book.told(DOCUMENT, by_recipient=True)
     worst = _worst_answers(book)[:_MOST_ANSWERS]
     rows = [
         b.Row(
@@ -134,8 +134,8 @@ def overview(book: Book, names: Names) -> list[b.Block]:
     )  # fmt: skip
     return [
         _headline(book, names),
-        *_warnings(told),
-        *_charts(told, names),
+        *_warnings(pairs),
+        *_charts(pairs, names),
         *([b.Table(columns, rows, "Answers that leaked most, by the document that they told most of")] if rows else []),
         *_notes(book),
     ]
@@ -147,16 +147,16 @@ def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Repor
 
 
 def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
-    found = [one for one in book.told(SUBJECT, by_recipient=True) if one.thing.id == subject]
+    pairs = [pair for pair in book.told(SUBJECT, by_recipient=True) if pair.thing.id == subject]
     contents = book.contents_of(subject)
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
-    worst = found[0] if found else None
+    worst = pairs[0] if pairs else None
     headline: b.Phrase = ("Nothing that was answered had ", *b.parts(names.of(subject)), " in its prompt.")
     if worst is not None:
-        told = nats_text(worst.total.largest_running_nats)
+        nats = nats_text(worst.total.largest_running_nats)
         headline = (
             *b.parts(names.of(subject)),
-            f": {told} nats were told to ",
+            f": {nats} nats were told to ",
             *b.parts(names.of(worst.recipient)),
             ".",
         )
@@ -166,10 +166,10 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
         "Documents that mention it",
         rest=("document", "documents"),
     )
-    looks = [look for one in found for look in one.looks]
+    looks = [look for pair in pairs for look in pair.looks]
     return [
         b.Headline(headline),
-        _to_whom(found, names),
+        _to_whom(pairs, names),
         _answers_table(book, sorted(looks, key=lambda look: look.event["order"]), names, "Told when"),
         documents,
         *_notes(book),
@@ -178,13 +178,13 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
 
 def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     """All that was told of one document, in all its versions: to whom, in which answers, and whom it mentions."""
-    found = [one for one in book.told(DOCUMENT, by_recipient=True) if one.thing.id == document]
+    pairs = [one for one in book.told(DOCUMENT, by_recipient=True) if one.thing.id == document]
     contents = {content for id_, content in book.documents if id_ == document}
     shown_id = b.Untrusted(document, _ID)
     headline: b.Phrase = ("No answer was measured that had ", shown_id, " in its prompt.")
-    if found:
-        told = nats_text(found[0].total.largest_running_nats)
-        headline = (shown_id, f": {told} nats were told to ", *b.parts(names.of(found[0].recipient)), ".")
+    if pairs:
+        nats = nats_text(pairs[0].total.largest_running_nats)
+        headline = (shown_id, f": {nats} nats were told to ", *b.parts(names.of(pairs[0].recipient)), ".")
     versions = b.Text(f"The ledger has {len(contents)} versions of it, each with rows of its own.", "soft")
     mentioned: Counter[str] = Counter()
     for row in book.mentions:
@@ -202,9 +202,9 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     return [
         b.Headline(headline),
         *([versions] if len(contents) > 1 else []),
-        _to_whom(found, names),
-        *_charts_of_one(found, names),
-        _looks_table([look for one in found for look in one.looks], names, "Told when"),
+        _to_whom(pairs, names),
+        *_charts_of_one(pairs, names),
+        _looks_table([look for one in pairs for look in one.looks], names, "Told when"),
         *([subjects] if mentioned else []),
         *_notes(book),
     ]
@@ -212,13 +212,15 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
 
 def recipient_blocks(book: Book, recipient: str | None, names: Names) -> list[b.Block]:
     """All that one recipient was told, of documents and of people; None for answers whose recipient was not logged."""
-    return _told_in(book, names.of(recipient), [one for one in book.events if one["recipient"] == recipient], names)
+    return _told_in(
+        book, names.of(recipient), [event for event in book.events if event["recipient"] == recipient], names
+    )
 
 
 def day_blocks(book: Book, day: date | None, names: Names) -> list[b.Block]:
     """All that was told on one day; None for answers without a time."""
     called = "No day is logged" if day is None else day.isoformat()
-    return _told_in(book, called, [one for one in book.events if one["day"] == day], names)
+    return _told_in(book, called, [event for event in book.events if event["day"] == day], names)
 
 
 def _told_in(book: Book, called: b.Phrase, events: Sequence[Mapping[str, Any]], names: Names) -> list[b.Block]:
@@ -226,12 +228,12 @@ def _told_in(book: Book, called: b.Phrase, events: Sequence[Mapping[str, Any]], 
     headline = (*b.parts(called), f": {_answers(len(events))}")
     tables: list[b.Block] = []
     looks = {kind: [look for event in events for look in book.looks_of(event, kind)] for kind in (DOCUMENT, SUBJECT)}
-    for kind, of in looks.items():
-        told = book.totals(of, by_recipient=True)
-        if told and not tables:
-            nats = nats_text(told[0].total.largest_running_nats)
-            headline = (*headline, ". Most was told of ", *b.parts(names.of_thing(told[0])), f": {nats} nats")
-        tables += [_pairs_table(book, kind, told, names)] if told else []
+    for kind, kind_looks in looks.items():
+        pairs = book.totals(kind_looks, by_recipient=True)
+        if pairs and not tables:
+            nats = nats_text(pairs[0].total.largest_running_nats)
+            headline = (*headline, ". Most was told of ", *b.parts(names.of_thing(pairs[0])), f": {nats} nats")
+        tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
     answers = _looks_table(looks[DOCUMENT], names, "Answers and documents")
     return [b.Headline((*headline, ".")), *tables, answers, *_notes(book)]
 
@@ -265,24 +267,24 @@ def over_blocks(
 ) -> list[b.Block]:
     """What is over a budget, and of what nobody knows whether it is; see `ledger.budgets`."""
     blocks: list[b.Block] = []
-    for found, caption in ((over, "Over the budget"), (unknown, "Not known whether within the budget")):
-        if found:
-            kind = found[0].thing.kind
-            blocks.append(_pairs_table(book, kind, found, names, caption, by_recipient=by_recipient))
+    for groups, caption in ((over, "Over the budget"), (unknown, "Not known whether within the budget")):
+        if groups:
+            kind = groups[0].thing.kind
+            blocks.append(_pairs_table(book, kind, groups, names, caption, by_recipient=by_recipient))
     return blocks
 
 
 def page(book: Book, *, show_names: bool = False) -> b.Report:
     """The page of a ledger: documents and recipients as a matrix, a timeline, and the answers that leaked most."""
     names = Names(book, show_names)
-    told = book.told(DOCUMENT, by_recipient=True)
+    pairs = book.told(DOCUMENT, by_recipient=True)
     return b.Report(
         "Ledger of answers",
         "ledger",
         [
             _headline(book, names),
-            *_warnings(told),
-            *_charts(told, names),
+            *_warnings(pairs),
+            *_charts(pairs, names),
             _told_table(book, DOCUMENT, names),
             _told_table(book, SUBJECT, names),
             _worst_table(book, "recipient", names),
@@ -305,17 +307,17 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
 
 
 def _headline(book: Book, names: Names) -> b.Headline:
-    told = book.told(DOCUMENT, by_recipient=True)
+    pairs = book.told(DOCUMENT, by_recipient=True)
     counts = f"{_answers(len(book.events))}, {len(book.documents):,} documents, {len(book.recipients):,} recipients"
-    if not told:
+    if not pairs:
         return b.Headline(f"The ledger has no document in any prompt: {counts}.")
-    one = told[0]
-    sure = one.posterior.probability
-    said = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
-    nats = nats_text(one.total.largest_running_nats)
+    worst = pairs[0]
+    sure = worst.posterior.probability
+    sentence = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
+    nats = nats_text(worst.total.largest_running_nats)
     return b.Headline(
-        (f"{counts}. Most was told of ", *b.parts(names.of_thing(one)), " to ", *b.parts(names.of(one.recipient)),
-         f": {nats} nats in {_answers(one.total.n_answers)}.{said}")
+        (f"{counts}. Most was told of ", *b.parts(names.of_thing(worst)), " to ", *b.parts(names.of(worst.recipient)),
+         f": {nats} nats in {_answers(worst.total.n_answers)}.{sentence}")
     )  # fmt: skip
 
 
@@ -357,7 +359,9 @@ def _told_row(first: b.Phrase, one: Told, *more: b.Phrase, to: str = "") -> b.Ro
 
 
 def _to_whom(found: Sequence[Told], names: Names) -> b.Table:
-    rows = [_told_row(names.of(one.recipient), one, to=names.address(RECIPIENT, one.recipient or "")) for one in found]
+    rows = [
+        _told_row(names.of(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or "")) for pair in found
+    ]
     return b.Table(_columns("Recipient"), rows, "Told to whom", rest=("recipient", "recipients"))
 
 
@@ -369,10 +373,10 @@ def _pairs_table(
     book: Book, kind: str, told: Sequence[Told], names: Names, caption: str = "", *, by_recipient: bool = True
 ) -> b.Table:
     rows = []
-    for one in told:
-        what = (b.Untrusted(book.kinds.get(one.thing.id, "")),) if kind == SUBJECT else ()
-        who = (names.of(one.recipient),) if by_recipient else ()
-        rows.append(_told_row(names.of_thing(one), one, *what, *who, to=names.to(one)))
+    for pair in told:
+        what = (b.Untrusted(book.kinds.get(pair.thing.id, "")),) if kind == SUBJECT else ()
+        who = (names.of(pair.recipient),) if by_recipient else ()
+        rows.append(_told_row(names.of_thing(pair), pair, *what, *who, to=names.to(pair)))
     heads = [*(("Subject", "Type") if kind == SUBJECT else ("Document",)), *(("Recipient",) if by_recipient else ())]
     return b.Table(
         _columns(*heads), rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True
@@ -385,15 +389,15 @@ def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Told | None]]:
     looks: dict[Any, list[Look]] = defaultdict(list)
     for look in book.looks(DOCUMENT):
         looks[look.event[by]].append(look)
-    documents = {key: {look.thing for look in of} for key, of in looks.items()}
+    documents = {key: {look.thing for look in key_looks} for key, key_looks in looks.items()}
     if by == "day":
         for day in sorted(counts, key=lambda day: (day is None, day or date.min)):
-            told = book.totals(looks[day], by_recipient=True) if day is not None else []
-            yield day, counts[day], len(documents.get(day, ())), told[0] if told else None
+            pairs = book.totals(looks[day], by_recipient=True) if day is not None else []
+            yield day, counts[day], len(documents.get(day, ())), pairs[0] if pairs else None
         return
     worst: dict[Any, Told] = {}
-    for one in book.told(DOCUMENT, by_recipient=True):
-        worst.setdefault(one.recipient, one)
+    for pair in book.told(DOCUMENT, by_recipient=True):
+        worst.setdefault(pair.recipient, pair)
     for recipient in sorted(counts, key=lambda r: -worst[r].total.largest_running_nats if r in worst else 0.0):
         yield recipient, counts[recipient], len(documents.get(recipient, ())), worst.get(recipient)
 
@@ -422,7 +426,7 @@ def _charts(told: Sequence[Told], names: Names) -> list[b.Chart]:
 
 
 def _charts_of_one(told: Sequence[Told], names: Names) -> list[b.Chart]:
-    is_timed = any(look.event["time"] is not None for one in told for look in one.looks)
+    is_timed = any(look.event["time"] is not None for pair in told for look in pair.looks)
     return [_timeline(told, names)] if is_timed else []
 
 
@@ -450,13 +454,13 @@ def _matrix(told: Sequence[Told], names: Names) -> b.Chart:
 
 def _timeline(told: Sequence[Told], names: Names) -> b.Chart:
     """Sums so far of those of which most was told."""
-    times = [look.event["time"] for one in told for look in one.looks if look.event["time"] is not None]
+    times = [look.event["time"] for pair in told for look in pair.looks if look.event["time"] is not None]
     first, last = min(times), max(times)
     is_long = (last - first).total_seconds() > _MOST_HOURS * _HOUR_SECONDS
     unit, unit_seconds = ("Days", _DAY_SECONDS) if is_long else ("Hours", _HOUR_SECONDS)
     series = []
-    for one in told[:_MOST_LINES]:
-        looks = [look for look in one.looks if look.event["time"] is not None and look.signed_nats is not None]
+    for pair in told[:_MOST_LINES]:
+        looks = [look for look in pair.looks if look.event["time"] is not None and look.signed_nats is not None]
         draws: set[str] = set()
         sums, places, total = [0.0], [0.0], 0.0
         for look in looks:
@@ -470,7 +474,7 @@ def _timeline(told: Sequence[Told], names: Names) -> b.Chart:
             sums.append(total)
         places.append((last - first).total_seconds() / unit_seconds)
         sums.append(total)
-        name = (*b.parts(names.of_thing(one)), " to ", *b.parts(names.of(one.recipient)))
+        name = (*b.parts(names.of_thing(pair)), " to ", *b.parts(names.of(pair.recipient)))
         series.append(b.Series("line", sums, places, name=name))
     panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
     return b.Chart("timeline", "What was told, over time", [panel], columns=1, panel_inches=(8.0, 3.4))
@@ -550,7 +554,7 @@ def _answers_table(book: Book, looks: Sequence[Look], names: Names, caption: str
         mentioned[row["entity"]].add(row["content"])
     rows = []
     for look in looks:
-        contents = set().union(*(mentioned[one] for one in look.entities))
+        contents = set().union(*(mentioned[entity] for entity in look.entities))
         held = [row for row in book.retrieved(look.event) if row["present"] and row["content"] in contents]
         ids = b.Untrusted(", ".join(row["document"] for row in held), _ID)
         rows.append(_answer_row(look, ids, names))
@@ -583,7 +587,7 @@ def _day(event: Mapping[str, Any]) -> str:
 
 
 def _warnings(told: Sequence[Told]) -> Iterator[b.Warning]:
-    n_separate = sum(one.n_separate for one in told)
+    n_separate = sum(pair.n_separate for pair in told)
     if n_separate:
         yield b.Warning(f"{n_separate} answers have several values of one subject, which were scored one by one.")
 
@@ -612,6 +616,6 @@ def _notes(book: Book) -> list[b.Block]:
         blocks.append(b.Facts(list(facts.items()), "Why no posterior is shown"))
     if book.state.tombstones:
         stones = Counter(stone.kind for stone in book.state.tombstones)
-        said = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(stones.items()))
-        blocks.append(b.Text(f"Forgotten on request: {said}. Sums do not have them.", "soft"))
+        forgotten = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in sorted(stones.items()))
+        blocks.append(b.Text(f"Forgotten on request: {forgotten}. Sums do not have them.", "soft"))
     return blocks

@@ -125,8 +125,8 @@ class Ledger:
             before, held = self._held
             rows = dict(held) if before.mark == state.mark and before.n_commits <= state.n_commits else {}
             for table in tables or TABLES:
-                known = rows.get(table, [])
-                rows[table] = [*known, *select(database, table, len(known))]
+                old_rows = rows.get(table, [])
+                rows[table] = [*old_rows, *select(database, table, len(old_rows))]
             self._held = state, rows
             return state, {table: rows[table] for table in tables or TABLES}
 
@@ -159,7 +159,10 @@ class Ledger:
         with self._reading() as database:
             ((content,),) = database.execute(f"SELECT kept FROM {TEXTS} WHERE score = ?", (score,)).fetchall()
             kept = json.loads(content)
-            measurements = [Measurement(**{**one, "values": np.array(one["values"])}) for one in kept["measurements"]]
+            measurements = [
+                Measurement(**{**measurement, "values": np.array(measurement["values"])})
+                for measurement in kept["measurements"]
+            ]
             return (kept["texts"], measurements), kept["params"]
 
     def strangers(self) -> list[str]:
@@ -296,7 +299,7 @@ class Ledger:
 def kept_texts(score: str, part: Part, params: Mapping[str, Any]) -> JsonObject:
     """The row of a score's texts and measurements; see `Ledger.part`."""
     texts, measurements = part
-    numbers = [{**asdict(one), "values": one.values.tolist()} for one in measurements]
+    numbers = [{**asdict(measurement), "values": measurement.values.tolist()} for measurement in measurements]
     kept = {"texts": texts, "params": dict(params), "measurements": numbers}
     return {"score": score, "kept": json.dumps(kept, ensure_ascii=False)}
 

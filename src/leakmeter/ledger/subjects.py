@@ -50,30 +50,30 @@ def read_edits(ledger: Ledger) -> Edits:
     path = ledger.path / SUBJECTS
     if not path.exists():
         return Edits()
-    told = parsed_toml(read_text(path, "file of subjects"), f"'{path}'")
-    for name in told:
+    tables = parsed_toml(read_text(path, "file of subjects"), f"'{path}'")
+    for name in tables:
         if name not in ("same", "apart"):
             raise UsageError(
                 f"'{path}' has a table '{excerpt(name, 60)}'; expected are [[same]] and [[apart]], {_EXAMPLE}"
             )
-    groups = {name: _groups(told.get(name, []), str(path), name) for name in ("same", "apart")}
-    return Edits(tuple(groups["same"]), tuple(one for group in groups["apart"] for one in group))
+    groups = {name: _groups(tables.get(name, []), str(path), name) for name in ("same", "apart")}
+    return Edits(tuple(groups["same"]), tuple(pseudonym for group in groups["apart"] for pseudonym in group))
 
 
 def write_edits(ledger: Ledger, left: Collection[str | None]) -> None:
     """Take out of the file of corrections what names nothing that is left, by pseudonyms; a file without such names
     stays as it is."""
     edits = read_edits(ledger)
-    known = [name for name in left if name is not None]
+    names = [name for name in left if name is not None]
 
     def there(given: str) -> bool:
-        return any(name.startswith(given) for name in known)
+        return any(name.startswith(given) for name in names)
 
-    same = [kept for group in edits.same if len(kept := [one for one in group if there(one)]) > 1]
-    apart = [one for one in edits.apart if there(one)]
+    same = [kept for group in edits.same if len(kept := [pseudonym for pseudonym in group if there(pseudonym)]) > 1]
+    apart = [pseudonym for pseudonym in edits.apart if there(pseudonym)]
     if same == [list(group) for group in edits.same] and apart == list(edits.apart):
         return
-    tables = [("same", group) for group in same] + [("apart", [one]) for one in apart]
+    tables = [("same", group) for group in same] + [("apart", [pseudonym]) for pseudonym in apart]
     text = "\n".join(f"[[{name}]]\nsubjects = {json.dumps(group)}\n" for name, group in tables)
     with store_errors(f"'{ledger.path / SUBJECTS}' cannot be written"):
         write_whole(ledger.path / SUBJECTS, text.encode())
@@ -82,45 +82,49 @@ def write_edits(ledger: Ledger, left: Collection[str | None]) -> None:
 def _groups(tables: Any, path: str, name: str) -> list[tuple[str, ...]]:
     out = []
     for number, table in enumerate(tables if isinstance(tables, list) else [tables], 1):
-        given = table.get("subjects") if isinstance(table, dict) else None
-        if not isinstance(given, list) or not all(isinstance(one, str) and _PSEUDONYM.fullmatch(one) for one in given):
+        pseudonyms = table.get("subjects") if isinstance(table, dict) else None
+        if not isinstance(pseudonyms, list) or not all(
+            isinstance(pseudonym, str) and _PSEUDONYM.fullmatch(pseudonym) for pseudonym in pseudonyms
+        ):
             raise UsageError(
                 f"'{path}', [[{name}]] number {number}: subjects has to be a list of pseudonyms of {_LEAST_DIGITS} or "
                 f"more digits, {_EXAMPLE}"
             )
-        out.append(tuple(given))
+        out.append(tuple(pseudonyms))
     return out
 
 
 def names_of(mentions: Iterable[Mapping[str, Any]]) -> list[Name]:
     """The different values and people of a ledger's mentions."""
-    found = {
+    names = {
         row["entity"]: Name(row["entity"], row["kind"], tuple(row["words"]), tuple(row["initials"])) for row in mentions
     }
-    return list(found.values())
+    return list(names.values())
 
 
 def resolve(names: Iterable[Name], edits: Edits | None = None) -> dict[str, str]:
     """Each name's subject: the pseudonym of the fullest name of the same person. Names are those of all documents; the
     user's corrections win over the rule."""
     edits = edits or Edits()
-    ordered = sorted(names, key=lambda one: (-len(one.words), sum(map(_is_initial, one.words)), one.entity))
-    by_name = [one.entity for one in ordered]
-    apart = {found for given in edits.apart for found in _begun(given, by_name)}
+    ordered = sorted(
+        names, key=lambda each_name: (-len(each_name.words), sum(map(_is_initial, each_name.words)), each_name.entity)
+    )
+    by_name = [each_name.entity for each_name in ordered]
+    apart = {entity for beginning in edits.apart for entity in _begun(beginning, by_name)}
     subject: dict[str, str] = {}
     people: list[Name] = []
     having: dict[str, list[Name]] = {}
-    for one in ordered:
-        near = {home.entity: home for word in one.words for home in having.get(word, ())}
-        homes = [home for home in near.values() if is_part(one, home)] if one.entity not in apart else []
-        subject[one.entity] = homes[0].entity if len(homes) == 1 else one.entity
+    for each_name in ordered:
+        near = {home.entity: home for word in each_name.words for home in having.get(word, ())}
+        homes = [home for home in near.values() if is_part(each_name, home)] if each_name.entity not in apart else []
+        subject[each_name.entity] = homes[0].entity if len(homes) == 1 else each_name.entity
         # A name of several people is no home for others: it is not known whose it is.
-        if one.kind == "person" and not homes and one.entity not in apart:
-            people.append(one)
-            for word in set(one.words):
-                having.setdefault(word, []).append(one)
+        if each_name.kind == "person" and not homes and each_name.entity not in apart:
+            people.append(each_name)
+            for word in set(each_name.words):
+                having.setdefault(word, []).append(each_name)
     for group in edits.same:
-        heads = {subject[found] for given in group for found in _begun(given, by_name)}
+        heads = {subject[entity] for beginning in group for entity in _begun(beginning, by_name)}
         if heads:
             first = min(heads, key=by_name.index)
             subject = {name: first if head in heads else head for name, head in subject.items()}
@@ -146,7 +150,7 @@ def _is_initial(word: str) -> bool:
 
 def _begun(given: str, names: Sequence[str]) -> list[str]:
     """The pseudonym that begins so; none where it was forgotten."""
-    found = [name for name in names if name.startswith(given)]
-    if len(found) > 1:
-        raise UsageError(f"'{given}' in {SUBJECTS} begins {len(found)} pseudonyms; write more of its digits")
-    return found
+    matches = [name for name in names if name.startswith(given)]
+    if len(matches) > 1:
+        raise UsageError(f"'{given}' in {SUBJECTS} begins {len(matches)} pseudonyms; write more of its digits")
+    return matches

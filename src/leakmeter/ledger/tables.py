@@ -129,8 +129,8 @@ def select(database: sqlite3.Connection, table: str, first: int = 0) -> Iterator
     columns = _columns(table)
     names = columns[:-1]
     reads = [(field.name, _STORED[field.type][1]) for field in TABLES[table] if field.type in _STORED]
-    asked = f"SELECT {', '.join(columns)} FROM {table} ORDER BY number LIMIT -1 OFFSET ?"
-    for *values, written in database.execute(asked, (first,)):
+    query = f"SELECT {', '.join(columns)} FROM {table} ORDER BY number LIMIT -1 OFFSET ?"
+    for *values, written in database.execute(query, (first,)):
         if written != checksum(values):
             raise ValueError(f"a row of {table} was changed after it was written")
         row = dict(zip(names, values, strict=True))

@@ -124,7 +124,7 @@ class Book:
     def __init__(self, ledger: Ledger, further: Rows | None = None) -> None:
         self.ledger = ledger
         self.state, rows = ledger.read()
-        rows = {table: [*of, *(further or {}).get(table, ())] for table, of in rows.items()}
+        rows = {table: [*table_rows, *(further or {}).get(table, ())] for table, table_rows in rows.items()}
         prompts: dict[str, set[str]] = defaultdict(set)
         for row in rows["events"]:
             prompts[row["draw"]].add(row["by_document"])
@@ -164,10 +164,10 @@ class Book:
     @cached_property
     def kinds(self) -> dict[str, str]:
         """What each subject is: 'person', 'phone' …; 'person' where one is among its values."""
-        found: dict[str, set[str]] = defaultdict(set)
+        by_subject: dict[str, set[str]] = defaultdict(set)
         for row in self.mentions:
-            found[self.subject_of[row["entity"]]].add(row["kind"])
-        return {name: "person" if "person" in kinds else min(kinds) for name, kinds in found.items()}
+            by_subject[self.subject_of[row["entity"]]].add(row["kind"])
+        return {name: "person" if "person" in kinds else min(kinds) for name, kinds in by_subject.items()}
 
     @property
     def documents(self) -> list[tuple[str, str]]:
@@ -182,11 +182,11 @@ class Book:
 
     def contents_of(self, subject: str) -> dict[str, int]:
         """Contents of the documents that mention a subject, and how often."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for row in self.mentions:
             if self.subject_of[row["entity"]] == subject:
-                found[row["content"]] += row["n_mentions"]
-        return dict(found)
+                counts[row["content"]] += row["n_mentions"]
+        return dict(counts)
 
     def scores_of(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What was scored of an answer, documents and personal data."""
@@ -237,14 +237,16 @@ class Book:
         groups: dict[tuple[Thing, str | None], list[Look]] = defaultdict(list)
         for look in looks:
             groups[look.thing, look.event["recipient"] if by_recipient else None].append(look)
-        found = [self._told(thing, recipient, looks) for (thing, recipient), looks in groups.items()]
-        return sorted(found, key=lambda one: (-one.total.largest_running_nats, one.thing, one.recipient or ""))
+        results = [self._told(thing, recipient, looks) for (thing, recipient), looks in groups.items()]
+        return sorted(
+            results, key=lambda result: (-result.total.largest_running_nats, result.thing, result.recipient or "")
+        )
 
     def _told(self, thing: Thing, recipient: str | None, looks: Sequence[Look]) -> Told:
         flags: Counter[str] = Counter(flag for look in looks for flag in look.event["flags"])
         recipients = tuple(dict.fromkeys(look.event["recipient"] for look in looks))
         # A hidden call may have shaped any later query, with the thing in its prompt or not.
-        if hidden := sum(self._hidden[one] for one in recipients):
+        if hidden := sum(self._hidden[who] for who in recipients):
             flags[HIDDEN_CALLS] = hidden
         scored = [look for look in looks if look.signed_nats is not None]
         return Told(
@@ -288,11 +290,11 @@ def _look(event: Mapping[str, Any], thing: Thing, rows: Sequence[Mapping[str, An
 
 def _sum(values: Iterable[float | None]) -> float | None:
     """The sum; None where one of them is not known, NaN where it is not defined."""
-    known = list(values)
-    if any(value is None for value in known):
+    listed = list(values)
+    if any(value is None for value in listed):
         return None
     with np.errstate(invalid="ignore"):
-        return float(np.sum([value for value in known if value is not None]))
+        return float(np.sum([value for value in listed if value is not None]))
 
 
 def _when(event: Mapping[str, Any]) -> tuple[float, int]:

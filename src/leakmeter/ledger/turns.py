@@ -30,7 +30,7 @@ class Turns:
     def whole(self, answer: LoggedAnswer) -> LoggedAnswer:
         """The answer with the documents that its prompt has from earlier turns, which are held from now on."""
         names = [_name(message) for message in answer.messages]
-        found = {document.content_hash for document in answer.documents}
+        hashes = {document.content_hash for document in answer.documents}
         taken: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for document in answer.documents:
             for place in document.places:
@@ -40,7 +40,7 @@ class Turns:
         more: dict[str, tuple[str, str, list[Place]]] = {}
         for number, name in enumerate(names):
             for id_, content, start, end in self._held.get(name, ()):
-                if content in found or _meets(start, end, taken.get(number, ())):
+                if content in hashes or _meets(start, end, taken.get(number, ())):
                     continue
                 text = answer.messages[number].content[start:end]
                 more.setdefault(content, (id_, text, []))[2].append(Place(number, start, end))
@@ -50,13 +50,13 @@ class Turns:
         return whole
 
     def _hold(self, names: list[bytes], answer: LoggedAnswer) -> None:
-        found: defaultdict[int, list[tuple[str, str, int, int]]] = defaultdict(list)
+        by_message: defaultdict[int, list[tuple[str, str, int, int]]] = defaultdict(list)
         for document in answer.documents:
             for place in document.places:
-                found[place.message].append((document.id, document.content_hash, place.start, place.end))
-        for number in sorted(found):
-            self._n_places += len(found[number]) - len(self._held.get(names[number], ()))
-            self._held[names[number]] = found[number]
+                by_message[place.message].append((document.id, document.content_hash, place.start, place.end))
+        for number in sorted(by_message):
+            self._n_places += len(by_message[number]) - len(self._held.get(names[number], ()))
+            self._held[names[number]] = by_message[number]
             self._held.move_to_end(names[number])
         while len(self._held) > MOST or self._n_places > MOST_PLACES:
             self._n_places -= len(self._held.popitem(last=False)[1])

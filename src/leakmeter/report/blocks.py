@@ -568,7 +568,7 @@ def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:
 
 def plain(phrase: Phrase) -> str:
     """A phrase without markup, made visible; a renderer that has markup escapes it after."""
-    return "".join(visible(one) if isinstance(one, str) else one.shown for one in parts(phrase))
+    return "".join(visible(part) if isinstance(part, str) else part.shown for part in parts(phrase))
 
 
 def number_text(value: float, kind: Kind) -> str:
@@ -659,8 +659,8 @@ def spelled_out(block: Block) -> Sequence[Block]:
             marks = [mark for table in block.tables[:1] for mark in table.marks]
             names = [f" · {mark.name} " if number else f"{mark.name} " for number, mark in enumerate(marks)]
             phrase = tuple(one for name, mark in zip(names, marks, strict=True) for one in (name, *parts(mark.said)))
-            said = [Text(phrase, "soft")] if marks else []
-            return (block.context, *block.beside, block.response, *block.tables, *said)
+            legend = [Text(phrase, "soft")] if marks else []
+            return (block.context, *block.beside, block.response, *block.tables, *legend)
         case Beside():
             return within(block)
         case Cards():
@@ -668,8 +668,8 @@ def spelled_out(block: Block) -> Sequence[Block]:
         case Embedded():
             return (Part(block.summary, [one for one in block.report.blocks if isinstance(one, Headline)]),)
         case Chart():
-            told = f"Chart: {block.title}; pages and figure files show it."
-            return (Text(told, "soft"),) if block.on == "everywhere" else ()
+            sentence = f"Chart: {block.title}; pages and figure files show it."
+            return (Text(sentence, "soft"),) if block.on == "everywhere" else ()
         case Image():
             return (Text(("Figure: ", *parts(block.name), "; pages show it."), "soft"),)
         case _:
@@ -687,13 +687,13 @@ class Arranged(NamedTuple):
 
 def arranged(blocks: Sequence[Block]) -> Arranged:
     """What was found first, then what to do about it; all else keeps its order."""
-    leading = list(takewhile(lambda one: isinstance(one, Headline | Text | Advice | Warning), blocks))
-    said = [one for one in leading if isinstance(one, Text) and one.style == "plain" and not one.heading]
+    leading = list(takewhile(lambda block: isinstance(block, Headline | Text | Advice | Warning), blocks))
+    texts = [block for block in leading if isinstance(block, Text) and block.style == "plain" and not block.heading]
     kinds: tuple[type, ...] = (Headline, Advice, Warning)
-    headlines, advice, warnings = ([one for one in blocks if isinstance(one, kind)] for kind in kinds)
-    found = [*headlines, *said, *advice, *warnings]
-    taken = set(map(id, found))
-    return Arranged(found, [one for one in blocks if id(one) not in taken])
+    headlines, advice, warnings = ([block for block in blocks if isinstance(block, kind)] for kind in kinds)
+    first_blocks = [*headlines, *texts, *advice, *warnings]
+    taken = set(map(id, first_blocks))
+    return Arranged(first_blocks, [block for block in blocks if id(block) not in taken])
 
 
 def blocks_of(report: Report) -> Sequence[Block]:
@@ -712,7 +712,7 @@ def index_of(report: Report, first: int) -> Sequence[Table]:
     """The cases as a table, where there is no page; none of an only one, or where all columns are for pages. `first` of
     them are listed, unless the report says how many."""
     sections = ranked(report)
-    if not sections or (report.index and all(one.on == "pages" for one in report.index)):
+    if not sections or (report.index and all(column.on == "pages" for column in report.index)):
         return ()
     rows = [Row((section.name, *section.cells)) for section in sections]
     columns = (Column(report.case[0].capitalize()), *report.index)
@@ -728,4 +728,4 @@ def headline_of(report: Report) -> str:
 
 def charts_of(report: Report) -> list[Chart]:
     """The charts of a report that are figure files, in their order; of sections those of an only one."""
-    return [one for one in walk(blocks_of(report)) if isinstance(one, Chart) and one.on != "pages"]
+    return [chart for chart in walk(blocks_of(report)) if isinstance(chart, Chart) and chart.on != "pages"]

@@ -253,9 +253,9 @@ def _panel(axes: Any, panel: b.Panel, number: int) -> None:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     if panel.x.names:
         axes.set_xlim(-0.6, len(panel.x.names) - 0.4)
-    for told, set_ends in ((panel.x, axes.set_xlim), (panel.y, axes.set_ylim)):
-        if told.ends:
-            set_ends(*told.ends)
+    for shown_axis, set_ends in ((panel.x, axes.set_xlim), (panel.y, axes.set_ylim)):
+        if shown_axis.ends:
+            set_ends(*shown_axis.ends)
 
 
 def _ticks(axis: Any, told: b.Axis, *, slanted: bool = False) -> None:
@@ -428,8 +428,8 @@ def _grid(axes: Any, panel: b.Panel) -> None:
 
 def _label(phrase: b.Phrase, characters: int = _LETTERS) -> str:
     """A text for a figure, on one line."""
-    known = _known()
-    return "".join(x if ord(x) in known else "\ufffd" for x in excerpt(b.plain(phrase), characters))
+    glyphs = _known()
+    return "".join(x if ord(x) in glyphs else "\ufffd" for x in excerpt(b.plain(phrase), characters))
 
 
 @lru_cache(maxsize=1)
@@ -455,25 +455,25 @@ def _cleaned(element: Any, mark: str, said: dict[str, Sequence[b.Phrase]]) -> No
         unseen = child.tag == f"{{{_SVG}}}path" and "opacity: 0" in child.get("style", "").split("; ")
         if unseen or child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
             element.remove(child)
-    known = element.attrib.pop("id", "")
+    own_id = element.attrib.pop("id", "")
     for rule in element.attrib.pop("style", "").split(";"):
         name, _, value = (part.strip() for part in rule.partition(":"))
         if name == "font":
             element.set("font-size", value.split()[0])
         elif name and name != "font-family":
             element.set(name, _COLOUR.get(value, value))
-    if known and element.tag == f"{{{_SVG}}}path":
-        element.set("id", f"{mark}{known}")  # what others refer to
+    if own_id and element.tag == f"{{{_SVG}}}path":
+        element.set("id", f"{mark}{own_id}")  # what others refer to
     if _HREF in element.attrib:
         href = element.attrib.pop(_HREF)
         element.set("href", f"#{mark}{href[1:]}" if href.startswith("#") else href)
     for name in ("d", "x", "y", "transform"):
         if name in element.attrib:
-            element.set(name, _NUMBER.sub(lambda found: f"{float(found[0]):.1f}", element.get(name).replace("\n", "")))
-    base, _, place = known.rpartition("-")
-    if known in said:
+            element.set(name, _NUMBER.sub(lambda match: f"{float(match[0]):.1f}", element.get(name).replace("\n", "")))
+    base, _, place = own_id.rpartition("-")
+    if own_id in said:
         marks = list(element.iter(f"{{{_SVG}}}use"))
-        for use, phrase in zip(marks, said[known], strict=False):
+        for use, phrase in zip(marks, said[own_id], strict=False):
             _titled(use, phrase)
     elif base in said and place.isdigit() and int(place) < len(said[base]):
         _titled(element, said[base][int(place)])

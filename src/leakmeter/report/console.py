@@ -109,26 +109,26 @@ Shown = tuple[bool, "RenderableType"]  # whether an empty line comes before, and
 def _apart(shown: Iterator[Shown]) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    for number, (apart, one) in enumerate(shown):
+    for number, (apart, line) in enumerate(shown):
         if apart and number:
             yield Text()
-        yield one
+        yield line
 
 
 def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     order = b.arranged(b.blocks_of(report))
     # What explains is said last, beside the cursor are the findings.
-    explained = [one for one in order.rest if _explains(one)]
+    explained = [shown_block for shown_block in order.rest if _explains(shown_block)]
     index = b.index_of(report, _LISTED)
-    shown = [*order.found, *index, *(one for one in order.rest if not _explains(one))]
+    shown = [*order.found, *index, *(shown_block for shown_block in order.rest if not _explains(shown_block))]
     glosses = glossary.placed(shown, set())
-    for one in shown:
-        yield from _block(one, paint, columns)
-        for term in (term for leaf in glossary.leaves([one]) for term in glosses.get(id(leaf), ())):
+    for shown_block in shown:
+        yield from _block(shown_block, paint, columns)
+        for term in (term for leaf in glossary.leaves([shown_block]) for term in glosses.get(id(leaf), ())):
             yield False, _gloss(term)
     apart = True
-    for one in explained:
-        for _, line in _block(one, paint, columns):
+    for shown_block in explained:
+        for _, line in _block(shown_block, paint, columns):
             yield apart, line
             apart = False
     if report.caveat:
@@ -158,12 +158,12 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
                 yield True, _heading(heading)
             yield False, _dim(text) if style == "soft" else Text(b.plain(text))
         case b.Advice(rows):
-            for number, (found, do) in enumerate(rows):
-                yield not number, Text.assemble("→ ", b.plain(found), ": ", (b.plain(do), "bold"))
+            for number, (finding, do) in enumerate(rows):
+                yield not number, Text.assemble("→ ", b.plain(finding), ": ", (b.plain(do), "bold"))
         case b.Facts():
             if one.on == "everywhere" and one.facts:
-                told = " · ".join(f"{_lower(name)} {b.plain(b.fact_phrase(value))}" for name, value in one.facts)
-                yield False, _dim(f"{one.heading}: {told}" if one.heading else told)
+                facts_text = " · ".join(f"{_lower(name)} {b.plain(b.fact_phrase(value))}" for name, value in one.facts)
+                yield False, _dim(f"{one.heading}: {facts_text}" if one.heading else facts_text)
         case b.Table():
             if one.caption:
                 yield True, _heading(one.caption)
@@ -248,10 +248,10 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
         drawn.add_row(*cells, style="dim" if row.quiet else "bold" if row.strong else "")
     if len(table.rows) > len(kept):
         # In the widest column of words, so that the sentence is read whole.
-        said = Text(_more(table, len(kept)), style="dim")
+        remainder = Text(_more(table, len(kept)), style="dim")
         before = shown[: shown.index(longest)] if longest is not None else []
         at = int(table.numbered) + len(before) + sum(wide and table.columns[i].bar for i in before)
-        drawn.add_row(*[Text()] * at, said)
+        drawn.add_row(*[Text()] * at, remainder)
     return drawn
 
 
@@ -268,15 +268,15 @@ def _column_head(column: b.Column) -> Text:
 
 
 def _is_own(cell: b.Cell) -> bool:
-    return isinstance(cell, b.Noted | str) or (isinstance(cell, tuple) and all(isinstance(one, str) for one in cell))
+    return isinstance(cell, b.Noted | str) or (isinstance(cell, tuple) and all(isinstance(part, str) for part in cell))
 
 
 def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
     from rich.text import Text
 
-    said = b.plain(b.cell_phrase(cell, column))
+    plain_text = b.plain(b.cell_phrase(cell, column))
     whole = _is_own(cell) and not isinstance(cell, b.Noted)
-    text = Text(" ".join(said.split()) if whole else excerpt(said, characters))
+    text = Text(" ".join(plain_text.split()) if whole else excerpt(plain_text, characters))
     if column.kind == "interval":
         text.stylize("dim")
     if column.bar:
@@ -311,11 +311,11 @@ def _longest(table: b.Table, shown: Sequence[int]) -> int | None:
 
 def _more(table: b.Table, n_shown: int) -> str:
     n = len(table.rows) - n_shown
-    said = f"{n:,} more {table.rest[n != 1]}"
+    sentence = f"{n:,} more {table.rest[n != 1]}"
     bars = [i for i, column in enumerate(table.columns) if column.bar and column.kind == "nats"]
     nats = [row.cells[i] for i in bars[:1] for row in table.rows[n_shown:]]
-    numbers = [float(one) for one in nats if isinstance(one, float | int)]
-    return f"{said}, at most {scale.nats_text(max(numbers))} nats each" if numbers else said
+    numbers = [float(value) for value in nats if isinstance(value, float | int)]
+    return f"{sentence}, at most {scale.nats_text(max(numbers))} nats each" if numbers else sentence
 
 
 def _ruler(columns: int) -> str:
@@ -338,7 +338,7 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
             )
             yield _legend(paint, noise)
         return
-    if not text.unmeasured and all(one.nats is None for passage in text.passages for one in passage.segments):
+    if not text.unmeasured and all(segment.nats is None for passage in text.passages for segment in passage.segments):
         yield _uncoloured(text)
         return
     yield _passages(text, paint)
@@ -366,8 +366,8 @@ def _tokens(text: b.ShadedText, paint: Paint) -> Text:
 def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:
     if text.heading:
         yield True, _heading(text.heading)
-    for number, one in enumerate(shaded_text(text, paint)):
-        yield number > 0, one
+    for number, line in enumerate(shaded_text(text, paint)):
+        yield number > 0, line
 
 
 def _uncoloured(text: b.ShadedText) -> Text:
@@ -429,12 +429,14 @@ def _unmeasured(words: str, paint: Paint) -> str:
 
 def _runs(text: b.ShadedText) -> list[tuple[int, b.Segment, str]]:
     """Stretches that the same piece covers most strongly: number of the passage, the first segment, all the words."""
-    found = []
+    stretches = []
     for number, passage in enumerate(text.passages):
-        for _, same in groupby(passage.segments, lambda one: (one.pieces[:1], one.rank, one.unmeasured)):
+        for _, same in groupby(
+            passage.segments, lambda each_segment: (each_segment.pieces[:1], each_segment.rank, each_segment.unmeasured)
+        ):
             group = list(same)
-            found.append((number, group[0], "".join(segment.text.shown for segment in group)))
-    return found
+            stretches.append((number, group[0], "".join(segment.text.shown for segment in group)))
+    return stretches
 
 
 def _affordable(runs: Sequence[tuple[int, b.Segment, str]]) -> set[int]:

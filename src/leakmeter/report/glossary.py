@@ -77,11 +77,11 @@ _PATTERNS: Final = {term.name: re.compile(term.pattern) for term in TERMS}
 def placed(blocks: Sequence[b.Block], said: set[str]) -> Mapping[int, Sequence[Term]]:
     """The terms that each block, or one within it, is the first to say, by the `id` of the block, in the order in which
     they are shown. `said` has the names of terms that were told before; those found are added."""
-    found: dict[int, Sequence[Term]] = {}
-    for one in leaves(blocks):
-        if terms := first_said(words(one), said):
-            found[id(one)] = terms
-    return found
+    by_block: dict[int, Sequence[Term]] = {}
+    for block in leaves(blocks):
+        if terms := first_said(words(block), said):
+            by_block[id(block)] = terms
+    return by_block
 
 
 def first_said(texts: Iterable[str], said: set[str]) -> list[Term]:
@@ -104,11 +104,11 @@ def of_cases(report: b.Report, said: set[str]) -> list[Term]:
 
 def leaves(blocks: Sequence[b.Block]) -> Iterator[b.Block]:
     """Blocks and those within them, an attribution's too, in the order in which they are read."""
-    for one in blocks:
-        yield one
-        inner: Sequence[b.Block] = b.within(one)
-        if isinstance(one, b.Attribution):
-            inner = (one.context, *one.beside, one.response, *one.tables)
+    for block in blocks:
+        yield block
+        inner: Sequence[b.Block] = b.within(block)
+        if isinstance(block, b.Attribution):
+            inner = (block.context, *block.beside, block.response, *block.tables)
         yield from leaves(inner)
 
 

@@ -52,10 +52,10 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     order = b.arranged(b.blocks_of(report))
     shown: list[Markup] = []
     drawn: dict[int, Markup] = {}
-    said: set[str] = set()
-    terms: dict[int, Sequence[glossary.Term]] = dict(glossary.placed(order.found, said))
-    terms[id(report)] = glossary.of_cases(report, said)
-    terms |= glossary.placed(order.rest, said)
+    explained: set[str] = set()
+    terms: dict[int, Sequence[glossary.Term]] = dict(glossary.placed(order.found, explained))
+    terms[id(report)] = glossary.of_cases(report, explained)
+    terms |= glossary.placed(order.rest, explained)
 
     def chart(one: b.Chart) -> Markup:
         if id(one) not in drawn:  # the page is made twice, first without its sections
@@ -102,12 +102,12 @@ def fragment(
     report = b.Report("", "", blocks, held_by=held_by)
     context = {
         "report": report,
-        "chart": lambda one: Markup(charts.inline_svg(one)),
-        "glosses": lambda one: terms.get(id(one), ()),
+        "chart": lambda block: Markup(charts.inline_svg(block)),
+        "glosses": lambda block: terms.get(id(block), ()),
         "scripted": scripted,
     }
     macros: Any = environment().get_template("report.html.j2").make_module(context)
-    return Markup("").join(macros.show(one, level) for one in (*order.found, *order.rest))
+    return Markup("").join(macros.show(block, level) for block in (*order.found, *order.rest))
 
 
 def address(html: str) -> str:
@@ -125,11 +125,11 @@ def environment() -> Environment:
     """What templates are rendered with: every text escaped, and the functions that show blocks."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    made = Environment(
+    templates = Environment(
         loader=FunctionLoader(asset), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    made.filters |= {"say": _say, "plain": b.plain, "kind": lambda one: type(one).__name__}
-    made.globals |= {
+    templates.filters |= {"say": _say, "plain": b.plain, "kind": lambda one: type(one).__name__}
+    templates.globals |= {
         # Safe to pass unescaped: both are this package's own files.
         "style": Markup(style()),
         "script": Markup(asset("report.js")),
@@ -150,7 +150,7 @@ def environment() -> Environment:
         "png": lambda data: "data:image/png;base64," + base64.b64encode(data).decode(),
         "loud": b.Row(()),
     }
-    return made
+    return templates
 
 
 def asset(name: str) -> str:
@@ -188,8 +188,8 @@ def _scales() -> dict[str, Any]:
 def _say(phrase: b.Phrase) -> Markup:
     """A phrase as markup: every text escaped, and those of users set apart from the direction of ours."""
     return Markup("").join(
-        escape(visible(one)) if isinstance(one, str) else Markup("<bdi>") + escape(one.shown) + Markup("</bdi>")
-        for one in b.parts(phrase)
+        escape(visible(part)) if isinstance(part, str) else Markup("<bdi>") + escape(part.shown) + Markup("</bdi>")
+        for part in b.parts(phrase)
     )
 
 
@@ -246,8 +246,8 @@ def _scripted(report: b.Report) -> bool:
     if not report.scripted:
         return False
     return len(report.sections) > SECTIONS_A_SCREEN or any(
-        isinstance(one, b.Attribution) or (isinstance(one, b.Table) and (one.sortable or one.filterable))
-        for one in _all(report)
+        isinstance(block, b.Attribution) or (isinstance(block, b.Table) and (block.sortable or block.filterable))
+        for block in _all(report)
     )
 
 
@@ -265,7 +265,7 @@ def policy(report: b.Report, framed: Sequence[b.Report] = ()) -> str:
 
 
 def _sources(inline: Iterable[str]) -> str:
-    return " ".join(f"'{_digest(one)}'" for one in inline) or "'none'"
+    return " ".join(f"'{_digest(source)}'" for source in inline) or "'none'"
 
 
 def _digest(inline: str) -> str:

@@ -44,33 +44,33 @@ def _report(report: b.Report) -> Iterator[str]:
     order = b.arranged(b.blocks_of(report))
     shown = [*order.found, *b.index_of(report, _LISTED), *order.rest]
     glosses = glossary.placed(shown, set())
-    for one in shown:
-        yield from _block(one)
-        terms = [term for leaf in glossary.leaves([one]) for term in glosses.get(id(leaf), ())]
+    for shown_block in shown:
+        yield from _block(shown_block)
+        terms = [term for leaf in glossary.leaves([shown_block]) for term in glosses.get(id(leaf), ())]
         if terms:
             yield "".join(f"- _{_own(term.name)}_: {_own(term.gloss)}\n" for term in terms) + "\n"
     if report.caveat:
         yield f"_{_say(report.caveat)}_\n\n"
-    told = report.provenance.told()
-    if told:
-        yield from _block(b.Details("Run", (b.Facts(told),)))
+    facts = report.provenance.told()
+    if facts:
+        yield from _block(b.Details("Run", (b.Facts(facts),)))
     if report.command:
         yield from _block(report.command)
 
 
 def _block(one: b.Block) -> Iterator[str]:
     match one:
-        case b.Headline(said):
-            yield f"**{_say(said)}**\n\n"
-        case b.Warning(said):
-            yield f"⚠️ {_say(said)}\n\n"
+        case b.Headline(phrase):
+            yield f"**{_say(phrase)}**\n\n"
+        case b.Warning(phrase):
+            yield f"⚠️ {_say(phrase)}\n\n"
         case b.Advice(rows):
             yield _heading("What to do")
-            yield "".join(f"- {_say(found)}: **{_say(do)}**\n" for found, do in rows) + "\n"
-        case b.Text(said, style, heading):
+            yield "".join(f"- {_say(finding)}: **{_say(do)}**\n" for finding, do in rows) + "\n"
+        case b.Text(phrase, style, heading):
             if heading:
                 yield _heading(heading)
-            yield f"{_pre(b.plain(said))}\n\n" if style == "prose" else f"{_say(said)}\n\n"
+            yield f"{_pre(b.plain(phrase))}\n\n" if style == "prose" else f"{_say(phrase)}\n\n"
         case b.Facts(facts, heading, on):
             if on == "everywhere" and facts:
                 lines = [f"- {_say(name)}: {_say(b.fact_phrase(value))}\n" for name, value in facts]
@@ -122,13 +122,13 @@ def _numbers(n: int) -> list[str]:
 
 
 def _cell(cell: b.Cell, column: b.Column, row: b.Row, floor_nats: float) -> str:
-    said = _say(b.cell_phrase(cell, column))
+    cell_text = _say(b.cell_phrase(cell, column))
     if isinstance(cell, b.Noted):
-        said += "".join(f"<br>_{_say(note)}_" for note in cell.notes)
+        cell_text += "".join(f"<br>_{_say(note)}_" for note in cell.notes)
     coloured = column.bar or column.shade or isinstance(cell, b.Shaded)
     heat = b.heat_of(cell, row, floor_nats) if coloured and column.kind != "share" else 0
-    said = f"{said} {block(heat)}" if heat else said
-    return f"**{said}**" if row.strong and said else said
+    cell_text = f"{cell_text} {block(heat)}" if heat else cell_text
+    return f"**{cell_text}**" if row.strong and cell_text else cell_text
 
 
 def _shaded(one: b.ShadedText) -> str:
@@ -146,8 +146,8 @@ def _pre(words: str) -> str:
 def _say(phrase: b.Phrase) -> str:
     """A phrase on one line."""
     return "".join(
-        _own(visible(one)) if isinstance(one, str) else f"<code>{_line(one.shown).translate(_REFERENCES)}</code>"
-        for one in b.parts(phrase)
+        _own(visible(part)) if isinstance(part, str) else f"<code>{_line(part.shown).translate(_REFERENCES)}</code>"
+        for part in b.parts(phrase)
     )
 
 

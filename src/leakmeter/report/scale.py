@@ -130,7 +130,7 @@ def ramp(*, dark: bool) -> tuple[Swatch, ...]:
     order, so the ramp survives every kind of colour blindness and a grey printer. On light paper strong means darker;
     on dark paper it means brighter."""
     papers = [f"#{digits}" for digits in (_ON_DARK if dark else _ON_LIGHT).split()]
-    inks = ("#000000" if contrast("#000000", one) >= contrast("#ffffff", one) else "#ffffff" for one in papers)
+    inks = ("#000000" if contrast("#000000", paper) >= contrast("#ffffff", paper) else "#ffffff" for paper in papers)
     return tuple(map(Swatch, papers, inks))
 
 

@@ -91,28 +91,28 @@ def interval_text(row: Any) -> str:
 def cost(results: Sequence[HasCost]) -> str:
     """Tokens and time, predicted and taken."""
     costs = [result.cost for result in results]
-    run, naive = sum(one.tree_tokens for one in costs), sum(one.naive_tokens for one in costs)
-    seconds = sum(one.seconds for one in costs)
-    said = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
-    tokens = [one.predicted_tree_tokens for one in costs]
-    known = [n for n in tokens if n is not None]
-    if len(known) < len(tokens):
-        return said
-    times = [one.predicted_seconds for one in costs if one.predicted_seconds is not None]
+    run, naive = sum(case_cost.tree_tokens for case_cost in costs), sum(case_cost.naive_tokens for case_cost in costs)
+    seconds = sum(case_cost.seconds for case_cost in costs)
+    taken = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
+    tokens = [case_cost.predicted_tree_tokens for case_cost in costs]
+    predicted = [n for n in tokens if n is not None]
+    if len(predicted) < len(tokens):
+        return taken
+    times = [case_cost.predicted_seconds for case_cost in costs if case_cost.predicted_seconds is not None]
     about = f" in {about_seconds(sum(times))}" if len(times) == len(costs) else ""
-    return f"{said}; predicted {sum(known):,}{about}"
+    return f"{taken}; predicted {sum(predicted):,}{about}"
 
 
 def warnings(results: Sequence[HasWarnings], what: str = "queries") -> list[str]:
     """The results' warnings; those that differ in numbers alone are one, told once with how many there are."""
-    found: dict[str, list[str]] = {}
+    by_text: dict[str, list[str]] = {}
     for result in results:
         for warning in result.warnings:
-            found.setdefault(_NUMBER.sub("", warning), []).append(warning)
+            by_text.setdefault(_NUMBER.sub("", warning), []).append(warning)
     n = len(results)
     return [
         visible(alike[0] if n == 1 else f"In {len(alike):,} of {n:,} {what}, the first: {alike[0]}")
-        for alike in found.values()
+        for alike in by_text.values()
     ]
 
 

@@ -106,7 +106,7 @@ class KeptRun:
             "measure": self.measure,
             "settings": dict(self.settings),
             "cases": list(self.cases),
-            "quantities": {name: one.to_dict() for name, one in self.quantities.items()},
+            "quantities": {name: quantity.to_dict() for name, quantity in self.quantities.items()},
         }
 
     @classmethod
@@ -116,19 +116,21 @@ class KeptRun:
         # It is repeated in messages, where no text of whoever forged the file belongs.
         if not is_word(measure):
             raise ValueError("no name of a measure")
-        made = cls(
+        kept_run = cls(
             measure,
             _checked(record.get("settings"), dict),
             tuple(_checked(case, str) for case in _checked(record.get("cases"), list)),
             {
-                name: KeptQuantity.from_dict(_checked(one, dict))
-                for name, one in _checked(record.get("quantities"), dict).items()
+                name: KeptQuantity.from_dict(_checked(quantity, dict))
+                for name, quantity in _checked(record.get("quantities"), dict).items()
             },
         )
-        n_cases = len(made.cases)
-        if len(set(made.cases)) < n_cases or any(len(one.values) != n_cases for one in made.quantities.values()):
+        n_cases = len(kept_run.cases)
+        if len(set(kept_run.cases)) < n_cases or any(
+            len(quantity.values) != n_cases for quantity in kept_run.quantities.values()
+        ):
             raise ValueError("cases that are not told apart, or not as many values")
-        return made
+        return kept_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,18 +163,18 @@ def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> 
 def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
     # Quantities of cases; those of a run as a whole have no interval, and no baseline.
     of_cases = case_quantities(run)
-    kept = [one for one in of_cases if one.name in names] or of_cases[:1]
+    kept = [quantity for quantity in of_cases if quantity.name in names] or of_cases[:1]
     return KeptRun(
         run.measure,
         _plain_settings(run, key),
         tuple(pseudonym(key, "baseline", id_) for id_ in run.ids),
         {
-            one.name: KeptQuantity(
-                one.unit,
-                tuple(_rounded(value) for value in run.values(one).tolist()),
-                _rounded(run.floor(one, range(len(run.cases)))),
+            quantity.name: KeptQuantity(
+                quantity.unit,
+                tuple(_rounded(value) for value in run.values(quantity).tolist()),
+                _rounded(run.floor(quantity, range(len(run.cases)))),
             )
-            for one in kept
+            for quantity in kept
         },
     )
 
@@ -180,9 +182,11 @@ def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
 def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
     """How many cases a baseline does not have of some quantities, although the run has a lower bound of them."""
     return [
-        f"{one.name}: {left_out_sentence(n_lower, 'case', one.lower_bound.why)}"
-        for one in case_quantities(run)
-        if one.name in names and one.lower_bound is not None and (n_lower := int(run.lower_bounds(one).sum()))
+        f"{quantity.name}: {left_out_sentence(n_lower, 'case', quantity.lower_bound.why)}"
+        for quantity in case_quantities(run)
+        if quantity.name in names
+        and quantity.lower_bound is not None
+        and (n_lower := int(run.lower_bounds(quantity).sum()))
     ]
 
 
@@ -232,10 +236,10 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
     then = dict(before.settings)
     changed = [one for one in differing(then, now) if one.name not in unknown]
     settings = [Setting(one.name, _shown(one.first), _shown(one.second)) for one in changed]
-    if of := incomparable(settings, then, now, run.defining):
-        told = "; ".join(setting_line(one.name, one.first, one.second) for one in of)
+    if clashes := incomparable(settings, then, now, run.defining):
+        text = "; ".join(setting_line(one.name, one.first, one.second) for one in clashes)
         raise UsageError(
-            f"run {number} and the baseline have numbers that mean different things ({told}); measure as the "
+            f"run {number} and the baseline have numbers that mean different things ({text}); measure as the "
             "baseline was, or write another with --write-baseline"
         )
     pairs = _pairs(run, before.cases, key, by_order)
@@ -259,8 +263,8 @@ def _pairs(run: Measured, cases: Sequence[str], key: bytes, by_order: bool) -> l
             )
         return [(i, i) for i in range(len(cases))]
     place = {hashed: j for j, hashed in enumerate(cases)}
-    found = [(i, place.get(pseudonym(key, "baseline", id_))) for i, id_ in enumerate(run.ids)]
-    pairs = [(i, j) for i, j in found if j is not None]
+    candidates = [(i, place.get(pseudonym(key, "baseline", id_))) for i, id_ in enumerate(run.ids)]
+    pairs = [(i, j) for i, j in candidates if j is not None]
     if not pairs:
         raise UsageError("no case of the run is in the baseline; write another with --write-baseline")
     return pairs
@@ -282,24 +286,24 @@ def _regression(
             else "write another baseline"
         )
         raise UsageError(f"no case of run {number} has {quantity.name} now and in the baseline; {advice}")
-    mine, theirs = (np.asarray(of) for of in zip(*both, strict=True))
+    mine, theirs = (np.asarray(side) for side in zip(*both, strict=True))
     difference = paired_difference(now[mine], then[theirs], seed=seed)
     finite = then[theirs][np.isfinite(then[theirs])]
     rounding = _ROUNDING * float(np.abs(finite).mean()) if finite.size else 0.0
     floor = run.floor(quantity, mine.tolist()) + kept.noise_floor + rounding
     is_worse = difference.is_above(floor) if quantity.worse == "more" else difference.is_below(floor)
-    found = Number(difference.mean, difference.interval, quantity.unit, len(both))
-    means = (aggregate(of, "mean") for of in (then[theirs], now[mine]))
-    said = regression_sentence(quantity.name, found, floor, *means, holds=not is_worse)
+    change = Number(difference.mean, difference.interval, quantity.unit, len(both))
+    means = (aggregate(side, "mean") for side in (then[theirs], now[mine]))
+    sentence = regression_sentence(quantity.name, change, floor, *means, holds=not is_worse)
     return Check(
         f"{quantity.name} is no worse than the baseline",
         number,
         quantity.name,
         quantity.about,
         not is_worse,
-        found,
+        change,
         len(pairs) - len(both) - n_lower,
-        " ".join(filter(None, (said, left_out and f"{left_out}."))),
+        " ".join(filter(None, (sentence, left_out and f"{left_out}."))),
         _worst(quantity, mine, difference.differences, floor) if is_worse else (),
         n_lower_bounds=n_lower,
     )

@@ -54,15 +54,15 @@ class Bound:
 def parse_bound(text: str, option: str) -> Bound:
     """A bound such as 'influence.p95 <= 5'; option 'max' is for what may not be exceeded, 'min' for what has to be
     reached."""
-    found = _BOUND.fullmatch(text)
+    match = _BOUND.fullmatch(text)
     form = f"--{option} takes QUANTITY.AGGREGATE {' or '.join(_UPPER if option == 'max' else _LOWER)} NUMBER"
     try:
-        limit = float(found[3]) if found else math.nan
+        limit = float(match[3]) if match else math.nan
     except ValueError:
         limit = math.nan
-    if found is None or not math.isfinite(limit):
+    if match is None or not math.isfinite(limit):
         raise UsageError(f"'{text}' is no bound; {form}, such as \"{_EXAMPLES[option]}\"")
-    bound = Bound(found[1], found[2], limit)
+    bound = Bound(match[1], match[2], limit)
     if bound.is_upper != (option == "max"):
         other = "min" if option == "max" else "max"
         raise UsageError(f"'{text}' points the wrong way; {form}, --{other} is for the other side")
@@ -79,10 +79,10 @@ def check_bounds(
     a lower one, and else decides nothing."""
     checks = []
     for bound in bounds:
-        found = [(number, run, of) for number, run in enumerate(runs, 1) if (of := run.named(bound.name))]
-        if not found:
+        matches = [(number, run, named) for number, run in enumerate(runs, 1) if (named := run.named(bound.name))]
+        if not matches:
             raise unknown_quantity(bound.name, {quantity.name for run in runs for quantity in run.quantities})
-        checks += [_check(bound, run, number, *of, confident, seed) for number, run, of in found]
+        checks += [_check(bound, run, number, *named, confident, seed) for number, run, named in matches]
     return checks
 
 
@@ -99,8 +99,8 @@ def _check(
         whole = quantity.of(run.cases)
         if whole is None:
             raise _no_case_has(quantity, number, run)
-        found = Number(whole, None, quantity.unit, len(run.cases))
-        return _made(bound, run, number, quantity, found, holds=bound.allows(whole))
+        observed = Number(whole, None, quantity.unit, len(run.cases))
+        return _made(bound, run, number, quantity, observed, holds=bound.allows(whole))
     how = named or quantity.usual
     if how is None:
         some = f"{quantity.name}.{'max' if bound.is_upper else 'min'}"
@@ -109,19 +109,21 @@ def _check(
             f"{', '.join(FORMS)}"
         )
     values = run.worst_values(quantity, is_upper=bound.is_upper)
-    known = values[~np.isnan(values)]
-    if not known.size:
+    known_values = values[~np.isnan(values)]
+    if not known_values.size:
         raise _no_case_has(quantity, number, run)
-    interval = interval_of_aggregate(known, how, seed=seed, is_share=quantity.unit == SHARE_OF_CASES)
+    interval = interval_of_aggregate(known_values, how, seed=seed, is_share=quantity.unit == SHARE_OF_CASES)
     n_lower = int(run.lower_bounds(quantity).sum())
-    found = Number(aggregate(known, how), None if n_lower else interval, quantity.unit, known.size, n_lower > 0)
-    holds = bound.allows(found.value)
+    observed = Number(
+        aggregate(known_values, how), None if n_lower else interval, quantity.unit, known_values.size, n_lower > 0
+    )
+    holds = bound.allows(observed.value)
     if confident and how not in EXTREMES:
         holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])
     if n_lower and holds == bound.is_upper:
-        return _undecided(bound, run, number, quantity, found, n_lower)
+        return _undecided(bound, run, number, quantity, observed, n_lower)
     worst = () if holds else _worst(bound, values)
-    return _made(bound, run, number, quantity, found, holds=holds, worst=worst, n_lower=n_lower)
+    return _made(bound, run, number, quantity, observed, holds=holds, worst=worst, n_lower=n_lower)
 
 
 def _made(
@@ -136,17 +138,28 @@ def _made(
     n_lower: int = 0,
 ) -> Check:
     is_within = bound.allows(found.value)
-    said = bound_sentence(bound.name, found, bound.operator, bound.limit, is_within=is_within, holds=holds)
+    sentence = bound_sentence(bound.name, found, bound.operator, bound.limit, is_within=is_within, holds=holds)
     n_missing = len(run.cases) - found.n
     return Check(
-        str(bound), number, quantity.name, quantity.about, holds, found, n_missing, said, worst, n_lower_bounds=n_lower
+        str(bound),
+        number,
+        quantity.name,
+        quantity.about,
+        holds,
+        found,
+        n_missing,
+        sentence,
+        worst,
+        n_lower_bounds=n_lower,
     )
 
 
 def _undecided(bound: Bound, run: Measured, number: int, quantity: Quantity, found: Number, n_lower: int) -> Check:
     assert quantity.lower_bound is not None
     why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
-    said = undecided_sentence(bound.name, found, bound.operator, bound.limit, n_lower=n_lower, why=why, advice=advice)
+    sentence = undecided_sentence(
+        bound.name, found, bound.operator, bound.limit, n_lower=n_lower, why=why, advice=advice
+    )
     return Check(
         str(bound),
         number,
@@ -155,7 +168,7 @@ def _undecided(bound: Bound, run: Measured, number: int, quantity: Quantity, fou
         holds=False,
         found=found,
         n_missing=len(run.cases) - found.n,
-        explained=said,
+        explained=sentence,
         undecided=True,
         n_lower_bounds=n_lower,
     )

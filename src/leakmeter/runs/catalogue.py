@@ -68,13 +68,13 @@ class Taken:
     @classmethod
     def of(cls, cases: Iterable[JsonObject]) -> Taken:
         """Of cases as a run keeps them; what was not kept counts as 0."""
-        sums = dict.fromkeys((one.name for one in fields(cls)), 0.0)
+        sums = dict.fromkeys((sum_field.name for sum_field in fields(cls)), 0.0)
         for case in cases:
             cost = case.get("cost")
             if isinstance(cost, dict):
                 kept = {name: n for name, n in cost.items() if isinstance(n, (int, float))}
                 sums = {name: total + kept.get(name, 0.0) for name, total in sums.items()}
-        return cls(round(sums["seconds"], 3), *(int(sums[one.name]) for one in fields(cls)[1:]))
+        return cls(round(sums["seconds"], 3), *(int(sums[sum_field.name]) for sum_field in fields(cls)[1:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +128,16 @@ class Summary:
 
 def entries(root: Path) -> list[Entry]:
     """Runs and studies directly under a directory, by name; other directories are nobody's business."""
-    found: list[Entry] = []
+    listed: list[Entry] = []
     here = fetched(root, lean=True)
     for path in _directories(here):
         if is_run(path):
-            found.append(entry_of(path))
+            listed.append(entry_of(path))
         elif study := _STUDIES.fullmatch(path.name):
-            found.append(Entry(path.name, study.group(1)))
+            listed.append(Entry(path.name, study.group(1)))
     if here is not root:
         forget_copy(here)
-    return found
+    return listed
 
 
 def is_run(path: Path) -> bool:
@@ -202,8 +202,8 @@ def minute(entry: Entry) -> str:
 def label(entry: Entry) -> str:
     """What tells a run from others of its measure: name, data, unit, time."""
     when = minute(entry)
-    said = (entry.given_name, entry.data, entry.unit and f"unit {entry.unit}", when and f"{when} UTC")
-    return ", ".join(one for one in said if one)
+    parts = (entry.given_name, entry.data, entry.unit and f"unit {entry.unit}", when and f"{when} UTC")
+    return ", ".join(part for part in parts if part)
 
 
 def summary(path: Path) -> Summary:
@@ -247,7 +247,7 @@ def _of_workers(cases: Iterable[JsonObject]) -> tuple[OfWorker, ...]:
     for case in cases:
         if (name := _worker(case)) is not None:
             by_worker.setdefault(name, []).append(case)
-    taken = {name: (len(of), Taken.of(of)) for name, of in sorted(by_worker.items())}
+    taken = {name: (len(worker_cases), Taken.of(worker_cases)) for name, worker_cases in sorted(by_worker.items())}
     return tuple(OfWorker(name, n, took.tree_tokens, took.seconds) for name, (n, took) in taken.items())
 
 
@@ -269,13 +269,13 @@ def find_run(given: str, *roots: Path) -> Path:
             if is_run(path):
                 return path
             raise StoreError(f"'{path}' is no run; `leakmeter runs list` shows which there are")
-    found = [path for root in roots for path in _directories(root) if path.name.startswith(given) and is_run(path)]
-    if len(found) == 1:
-        return found[0]
+    matches = [path for root in roots for path in _directories(root) if path.name.startswith(given) and is_run(path)]
+    if len(matches) == 1:
+        return matches[0]
     where = " and ".join(f"'{root}'" for root in roots)
-    if found:
+    if matches:
         raise StoreError(
-            f"'{given}' may be any of {len(found)} runs under {where}, '{found[0].name}' …; give more of it"
+            f"'{given}' may be any of {len(matches)} runs under {where}, '{matches[0].name}' …; give more of it"
         )
     raise StoreError(f"no run '{given}', neither as a directory nor under {where}; `leakmeter runs list` shows them")
 
@@ -285,7 +285,7 @@ def complete_runs(root: Path) -> tuple[list[Path], list[str]]:
 
     Those of an object store are copied (see `fetched`).
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     problems: list[str] = []
     root = fetched(root)
     if is_one := RunDirectory(root).is_complete:
@@ -305,8 +305,8 @@ def complete_runs(root: Path) -> tuple[list[Path], list[str]]:
         elif run.parts != list(range(run.read_spec()["n_parts"])):
             problems.append(f"'{path}' lacks parts; see `leakmeter runs verify`")
         else:
-            found.append(path)
-    return found, problems
+            paths.append(path)
+    return paths, problems
 
 
 def _directories(root: Path) -> list[Path]:

@@ -115,12 +115,12 @@ class Comparison:
         Numbers may be infinite, or NaN where they have no meaning; a quantity of a run as a whole has no interval. Of
         runs that cannot be compared nothing says how far a quantity moved.
         """
-        rows = [*map(_moved_record, self.moved), *(_whole_record(one, self.n_pairs) for one in self.whole)]
+        rows = [*map(_moved_record, self.moved), *(_whole_record(entry, self.n_pairs) for entry in self.whole)]
         return {
             **{name: getattr(self, name) for name in _COUNTS},
-            "settings": [asdict(one) for one in self.settings],
-            "incomparable": [asdict(one) for one in self.incomparable],
-            "left_out": [asdict(one) for one in self.left_out],
+            "settings": [asdict(entry) for entry in self.settings],
+            "incomparable": [asdict(entry) for entry in self.incomparable],
+            "left_out": [asdict(entry) for entry in self.left_out],
             "quantities": [{**row, **_UNDECIDED} for row in rows] if self.incomparable else rows,
         }
 
@@ -131,32 +131,32 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
         raise UsageError(
             f"one run is of {first.measure}, the other of {second.measure}; compare two runs of the same measure"
         )
-    known = {quantity.name: quantity for quantity in first.quantities}
+    quantities = {quantity.name: quantity for quantity in first.quantities}
     for name in names:
-        if name not in known:
+        if name not in quantities:
             raise UnknownNameError("quantity", name, [quantity.name for quantity in first.quantities])
     place = {id_: number for number, id_ in enumerate(second.ids)}
     pairs = [(number, place[id_]) for number, id_ in enumerate(first.ids) if id_ in place]
     if not pairs:
         raise UsageError("the two runs have no case in common: no id of the one is an id of the other")
-    asked = [known[name] for name in dict.fromkeys(names)] or list(first.quantities)
+    chosen = [quantities[name] for name in dict.fromkeys(names)] or list(first.quantities)
     moved = [
         one
         for quantity in case_quantities(first)
-        if quantity in asked and (one := _moved(first, second, pairs, quantity, seed)) is not None
+        if quantity in chosen and (one := _moved(first, second, pairs, quantity, seed)) is not None
     ]
-    left_out = tuple(_left_out(first, second, pairs, [one for one in case_quantities(first) if one in asked]))
+    left_out = tuple(_left_out(first, second, pairs, [one for one in case_quantities(first) if one in chosen]))
     of_first, of_second = first.settings(), second.settings()
     settings = differing(of_first, of_second)
-    found = {one.quantity for one in moved}
-    for quantity in asked:
-        if names and isinstance(quantity, Quantity) and quantity.name not in found:
-            told = "".join(
+    moved_names = {one.quantity for one in moved}
+    for quantity in chosen:
+        if names and isinstance(quantity, Quantity) and quantity.name not in moved_names:
+            reasons = "".join(
                 f"; {left_out_sentence(one.n_pairs, 'pair', one.why)}"
                 for one in left_out
                 if one.quantity == quantity.name
             )
-            raise UsageError(f"none of the {len(pairs)} pairs of cases has {quantity.name} in both runs{told}")
+            raise UsageError(f"none of the {len(pairs)} pairs of cases has {quantity.name} in both runs{reasons}")
     return Comparison(
         first.measure,
         len(pairs),
@@ -175,7 +175,7 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
                 one.of([first.cases[i] for i, _ in pairs]),
                 one.of([second.cases[j] for _, j in pairs]),
             )
-            for one in asked
+            for one in chosen
             if isinstance(one, RunQuantity)
         ),
         left_out,
@@ -214,7 +214,7 @@ def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list
     """
     names = dict.fromkeys([*first, *second])
     return [
-        Setting(name, *(HIDDEN if is_seed(name) else of.get(name) for of in (first, second)))
+        Setting(name, *(HIDDEN if is_seed(name) else settings.get(name) for settings in (first, second)))
         for name in names
         if first.get(name) != second.get(name)
     ]
@@ -225,7 +225,9 @@ def incomparable(
 ) -> tuple[Setting, ...]:
     """Settings that make the numbers of two runs mean different things, of those that say what is measured; what one of
     the two runs lacks says nothing."""
-    return tuple(one for one in settings if one.name in defining and one.name in first and one.name in second)
+    return tuple(
+        setting for setting in settings if setting.name in defining and setting.name in first and setting.name in second
+    )
 
 
 def is_seed(name: str) -> bool:
@@ -241,7 +243,7 @@ def _moved(
     both = [(i, j) for i, j in pairs if not np.isnan(ones[i]) and not np.isnan(twos[j])]
     if not both:
         return None
-    left, right = (list(of) for of in zip(*both, strict=True))
+    left, right = (list(numbers) for numbers in zip(*both, strict=True))
     difference = paired_difference(twos[right], ones[left], seed=seed)
     return Moved(
         quantity.name,
@@ -261,17 +263,17 @@ def _moved(
 def _left_out(
     first: Measured, second: Measured, pairs: Sequence[tuple[int, int]], quantities: Sequence[Quantity]
 ) -> Iterator[LeftOut]:
-    for one in quantities:
-        if one.lower_bound is not None:
-            ones, twos = first.lower_bounds(one), second.lower_bounds(one)
+    for quantity in quantities:
+        if quantity.lower_bound is not None:
+            ones, twos = first.lower_bounds(quantity), second.lower_bounds(quantity)
             if n_pairs := sum(bool(ones[i] or twos[j]) for i, j in pairs):
-                yield LeftOut(one.name, n_pairs, one.lower_bound.why)
+                yield LeftOut(quantity.name, n_pairs, quantity.lower_bound.why)
 
 
 def _tested(moved: Sequence[Moved]) -> tuple[Moved, ...]:
     """With p-values that hold together."""
-    together = holm([one.difference.p_value for one in moved])
-    return tuple(replace(one, holm_p=p) for one, p in zip(moved, together, strict=True))
+    together = holm([change.difference.p_value for change in moved])
+    return tuple(replace(change, holm_p=p) for change, p in zip(moved, together, strict=True))
 
 
 def _n_other_texts(first: Sequence[JsonObject], second: Sequence[JsonObject]) -> int:

@@ -14,8 +14,8 @@ _VALUE_AT_MOST: Final = 60
 
 def setting_line(name: str, first: Any, second: Any) -> str:
     """A setting that two runs have otherwise; what may not be shown is the same word in both."""
-    told = "other values, not shown" if first == second else f"{_setting(first)}, then {_setting(second)}"
-    return f"{excerpt(name, _VALUE_AT_MOST)}: {told}"
+    values = "other values, not shown" if first == second else f"{_setting(first)}, then {_setting(second)}"
+    return f"{excerpt(name, _VALUE_AT_MOST)}: {values}"
 
 
 def _setting(value: Any) -> str:
@@ -25,8 +25,8 @@ def _setting(value: Any) -> str:
 
 
 def incomparable_line(settings: Sequence[Mapping[str, Any]]) -> str:
-    told = "; ".join(setting_line(one["name"], one["first"], one["second"]) for one in settings)
-    return f"No verdict: the numbers mean different things ({told})"
+    listed = "; ".join(setting_line(setting["name"], setting["first"], setting["second"]) for setting in settings)
+    return f"No verdict: the numbers mean different things ({listed})"
 
 
 def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:
@@ -38,7 +38,9 @@ def comparison_lines(comparison: Mapping[str, Any]) -> list[str]:
     lines = [f"{n:,} {'case' if n == 1 else 'cases'} in both, {first:,} in A only, {second:,} in B only"]
     if other:
         lines.append(f"{other:,} with other texts in B than in A: the same id, but not the same case")
-    settings = [setting_line(one["name"], one["first"], one["second"]) for one in comparison["settings"]]
+    settings = [
+        setting_line(setting["name"], setting["first"], setting["second"]) for setting in comparison["settings"]
+    ]
     lines += [f"set otherwise: {line}" for line in settings]
     if comparison["incomparable"]:
         lines.append(incomparable_line(comparison["incomparable"]))

@@ -140,15 +140,15 @@ def write(run: Path, out: Path, form: Form) -> None:
         store_errors(f"export '{out}' cannot be written"),
         tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent, ignore_cleanup_errors=True) as scratch,
     ):
-        made = Path(scratch) / out.name
+        draft = Path(scratch) / out.name
         if is_csv:
-            _write_csv(directory, form, made)
-            made.chmod(PRIVATE)
+            _write_csv(directory, form, draft)
+            draft.chmod(PRIVATE)
         else:
-            made.mkdir(mode=0o700)
-            _write_parquet(directory, form, made)
-            (made / "spec.json").write_text(_canonical(form.spec(spec)) + "\n", encoding="utf-8")
-        os.replace(made, out)
+            draft.mkdir(mode=0o700)
+            _write_parquet(directory, form, draft)
+            (draft / "spec.json").write_text(_canonical(form.spec(spec)) + "\n", encoding="utf-8")
+        os.replace(draft, out)
 
 
 def _write_parquet(run: RunDirectory, form: Form, out: Path) -> None:

@@ -54,13 +54,13 @@ class Described:
     def differs_from(self, other: Described, *, allow_mixed: bool) -> str | None:
         """In what this worker and another differ so that one run cannot have both; None where it can."""
         apart = {"worker", "tokenizer", "check", *(_OF_MACHINE if allow_mixed else ())}
-        for one in fields(self):
-            own, its = getattr(self, one.name), getattr(other, one.name)
-            if one.name not in apart and own != its:
+        for trait in fields(self):
+            own, its = getattr(self, trait.name), getattr(other, trait.name)
+            if trait.name not in apart and own != its:
                 if isinstance(own, Mapping):
                     name = next(key for key in {**own, **its} if own.get(key) != its.get(key))
                     return f"{name} is {own.get(name)} there and {its.get(name)} on '{other.worker}'"
-                return f"{one.name} is {own} there and {its} on '{other.worker}'"
+                return f"{trait.name} is {own} there and {its} on '{other.worker}'"
         return None
 
 
@@ -131,9 +131,9 @@ class PartWorker:
         finally:
             if reuse is not None:
                 backend.reuse = reuse
-        told = {"worker": self._name, **(getattr(backend, "machine", {}) if self._allow_mixed else {})}
+        facts = {"worker": self._name, **(getattr(backend, "machine", {}) if self._allow_mixed else {})}
         for texts, _ in parts:
-            texts["cost"].update(told)
+            texts["cost"].update(facts)
         return PartDone(parts, backend.n_tokens_run - n_tokens, backend.n_halvings - n_halvings)
 
 
@@ -225,17 +225,17 @@ class Fleet:
 
         def todo(number: int) -> PartToDo:
             group = cases.origins[number * group_size : (number + 1) * group_size]
-            origins = tuple(one for one in group if one is not None)
+            origins = tuple(origin for origin in group if origin is not None)
             if len(origins) < len(group):
                 raise UsageError("these cases can be measured in this process only; leave the choice of workers out")
             return PartToDo(measure, origins, group_size > 1, self.reuse is not None)
 
         keys: list[Hashable] = [cases.contexts[number * group_size] for number in parts]
-        for number, found in self._pool.run(parts, keys, todo):
-            if isinstance(found, PartDone):
-                self.n_tokens_run += found.n_tokens_run
-                self.n_halvings += found.n_halvings
-            yield number, found
+        for number, outcome in self._pool.run(parts, keys, todo):
+            if isinstance(outcome, PartDone):
+                self.n_tokens_run += outcome.n_tokens_run
+                self.n_halvings += outcome.n_halvings
+            yield number, outcome
 
     def close(self) -> None:
         self._pool.close()

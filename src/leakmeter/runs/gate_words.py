@@ -30,14 +30,14 @@ def _cases(n: int) -> str:
 
 def bound_sentence(name: str, number: Number, operator: str, limit: float, *, is_within: bool, holds: bool) -> str:
     """What was found of a bound; that it holds may ask more than that the value is within it."""
-    found = f"{name} is {number_text(number)}"
+    beginning = f"{name} is {number_text(number)}"
     if holds:
-        return f"{found}: {_WITHIN[operator]} {limit:.12g}, as asked."
+        return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, as asked."
     if not is_within:
-        return f"{found}: {_BEYOND[operator]} {limit:.12g}."
+        return f"{beginning}: {_BEYOND[operator]} {limit:.12g}."
     if number.interval is None and not number.is_lower_bound:
-        return f"{found}: {_WITHIN[operator]} {limit:.12g}, but one case has no interval that could be."
-    return f"{found}: {_WITHIN[operator]} {limit:.12g}, but not all of its interval is."
+        return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, but one case has no interval that could be."
+    return f"{beginning}: {_WITHIN[operator]} {limit:.12g}, but not all of its interval is."
 
 
 def undecided_sentence(
@@ -54,8 +54,8 @@ def undecided_sentence(
 def left_out_sentence(n_lower: int, what: str, why: str) -> str:
     """How many cases, or pairs of cases ('case' or 'pair'), are not compared, since of one only a lower bound is
     known."""
-    said = f"1 {what} is" if n_lower == 1 else f"{n_lower:,} {what}s are"
-    return f"{said} left out: only a lower bound is known ({why})"
+    beginning = f"1 {what} is" if n_lower == 1 else f"{n_lower:,} {what}s are"
+    return f"{beginning} left out: only a lower bound is known ({why})"
 
 
 def regression_sentence(
@@ -79,6 +79,6 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
         missing = f" {check.n_missing:,} without it." if check.n_missing else ""
         lines.append(f"{_TOLD[check.verdict]}  {run}{check.explained}{missing}")
         if check.worst:
-            told = ", ".join(f"case {item.number} {nats_text(item.value)}" for item in check.worst)
-            lines.append(f"        worst: {told}")
+            cases = ", ".join(f"case {item.number} {nats_text(item.value)}" for item in check.worst)
+            lines.append(f"        worst: {cases}")
     return lines

@@ -38,9 +38,9 @@ def to_junit(checks: Sequence[Check]) -> bytes:
 
 
 def _properties(check: Check) -> dict[str, str]:
-    found = check.found
-    low, high = found.interval or (None, None)
+    number = check.found
+    low, high = number.interval or (None, None)
     ends = {} if low is None or high is None else {"low": repr(low), "high": repr(high)}
-    counts = {"cases": str(found.n), "cases without": str(check.n_missing)}
-    value = "value at least" if found.is_lower_bound else "value"
-    return {value: repr(found.value), **ends, "unit": found.unit, **counts}
+    counts = {"cases": str(number.n), "cases without": str(check.n_missing)}
+    value = "value at least" if number.is_lower_bound else "value"
+    return {value: repr(number.value), **ends, "unit": number.unit, **counts}

@@ -101,7 +101,7 @@ class KeptSpan(Record):
     entity: KeptEntity | None
 
     def __post_init__(self) -> None:
-        edges = [edge for one in self.ranges for edge in one]
+        edges = [edge for pair in self.ranges for edge in pair]
         if not edges or edges != sorted(edges):
             raise FieldError("ranges", "has to be one or more ranges in order")
 
@@ -197,28 +197,30 @@ class KeptCase(Record):
         for rule in self.series(params, measurements):
             rules |= {(rule.statistic, piece): rule for piece in ((None,) if rule.pieces is None else rule.pieces)}
         statistics = {statistic for statistic, _ in rules}
-        values = np.concatenate([one.values for one in measurements if one.statistic in statistics] or [np.empty(0)])
+        values = np.concatenate(
+            [measurement.values for measurement in measurements if measurement.statistic in statistics] or [np.empty(0)]
+        )
         if ((np.abs(values) > _LARGEST) & ~np.isinf(values)).any():
             raise FieldError("value", "is beyond what can be measured")
         seen: set[tuple[str, str, int]] = set()
-        for one in measurements:
-            if one.statistic not in statistics:
+        for measurement in measurements:
+            if measurement.statistic not in statistics:
                 continue
-            rule_ = rules.get((one.statistic, one.piece)) or rules.get((one.statistic, None))
+            rule_ = rules.get((measurement.statistic, measurement.piece)) or rules.get((measurement.statistic, None))
             if rule_ is None:
-                raise FieldError(f"piece of {one.statistic}", "is none of the case's")
-            if one.sample >= len(rule_.lengths):
-                raise FieldError(f"sample of {one.statistic}", "is none of the case's")
-            if len(one.values) != rule_.lengths[one.sample]:
-                n = rule_.lengths[one.sample]
-                raise FieldError(f"position of {one.statistic}", f"has to go over {n:,} numbers")
-            if one.unit != rule_.unit:
-                raise FieldError(f"unit of {one.statistic}", f"has to be '{rule_.unit}'")
-            if (key := (one.statistic, one.piece, one.sample)) in seen:
-                raise FieldError(f"statistic {one.statistic}", "comes twice")
+                raise FieldError(f"piece of {measurement.statistic}", "is none of the case's")
+            if measurement.sample >= len(rule_.lengths):
+                raise FieldError(f"sample of {measurement.statistic}", "is none of the case's")
+            if len(measurement.values) != rule_.lengths[measurement.sample]:
+                n = rule_.lengths[measurement.sample]
+                raise FieldError(f"position of {measurement.statistic}", f"has to go over {n:,} numbers")
+            if measurement.unit != rule_.unit:
+                raise FieldError(f"unit of {measurement.statistic}", f"has to be '{rule_.unit}'")
+            if (key := (measurement.statistic, measurement.piece, measurement.sample)) in seen:
+                raise FieldError(f"statistic {measurement.statistic}", "comes twice")
             seen.add(key)
-            if rule_.below is not None and not _are_whole(one, rule_.below):
-                raise FieldError(f"value of {one.statistic}", "has to be a whole number in range")
+            if rule_.below is not None and not _are_whole(measurement, rule_.below):
+                raise FieldError(f"value of {measurement.statistic}", "has to be a whole number in range")
         for (statistic, piece), rule in rules.items():
             for sample, n in enumerate(rule.lengths) if rule.is_needed and piece is not None else ():
                 # What has no numbers has no rows.

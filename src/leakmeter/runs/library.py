@@ -84,10 +84,10 @@ def query(sql: str, runs: str | Path = "runs", *, memory: str = "4GiB", max_seco
     from leakmeter.runs.query import ask
     from leakmeter.runs.query_process import Limits
 
-    found, _ = complete_runs(Path(runs))
-    if not found:
+    finished, _ = complete_runs(Path(runs))
+    if not finished:
         raise StoreError(f"no finished run under '{runs}'; give their directory as runs")
-    answer = ask(sql, found, Limits(memory=memory, max_seconds=max_seconds))
+    answer = ask(sql, finished, Limits(memory=memory, max_seconds=max_seconds))
     return pd.DataFrame(list(answer.rows), columns=list(answer.columns))
 
 
@@ -178,7 +178,7 @@ def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (
 
     where = Path(path)
     check_outside_runs(where, "baseline")
-    kept = baseline_of([_measured(one, runs) for one in run], set(quantities), _key()).to_dict()
+    kept = baseline_of([_measured(given_run, runs) for given_run in run], set(quantities), _key()).to_dict()
     write_whole(where, json.dumps(kept, indent=1, allow_nan=False).encode() + b"\n", public=True)
     return where
 
@@ -290,7 +290,7 @@ def rename_run(run: AnyRun, name: str | None, *, runs: str | Path = "runs") -> N
     from leakmeter.runs.rundir import RunDirectory
     from leakmeter.runs.spec import checked_name
 
-    if any(url_of(Path(one)) is not None for one in (run, runs) if isinstance(one, str | Path)):
+    if any(url_of(Path(place)) is not None for place in (run, runs) if isinstance(place, str | Path)):
         raise UsageError("a run of an object store keeps its name; rename is for directories")
     RunDirectory(_path(run, runs)).rename(checked_name(name))
 
@@ -356,8 +356,8 @@ def save_report(path: str | Path, *run: AnyRun, runs: str | Path = "runs") -> Pa
     from leakmeter.runs.pages import page_of_runs
     from leakmeter.runs.result import saved
 
-    found: Iterable[Run] = [_run(one, runs) for one in run]
-    return saved(path, page_of_runs(list(found)))
+    opened: Iterable[Run] = [_run(given_run, runs) for given_run in run]
+    return saved(path, page_of_runs(list(opened)))
 
 
 def schema(instrument: str) -> dict[str, Any]:
@@ -385,8 +385,8 @@ def schema(instrument: str) -> dict[str, Any]:
     kind, package = registry.printed(instrument)
     shipped = resources.files(package) / "schema.json"
     if shipped.is_file():
-        told: dict[str, Any] = json.loads(shipped.read_text(encoding="utf-8"))
-        return told
+        content: dict[str, Any] = json.loads(shipped.read_text(encoding="utf-8"))
+        return content
     return record.schema(kind, kind.schema)
 
 

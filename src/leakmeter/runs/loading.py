@@ -117,8 +117,8 @@ def load_backend(
         if threads is not None:
             use_threads(threads)
 
-        given = from_objects(*model, memory_bytes=parse_memory(memory) if memory else None)
-        return _reusing(given, model_id, cache, notify or tell)
+        loaded = from_objects(*model, memory_bytes=parse_memory(memory) if memory else None)
+        return _reusing(loaded, model_id, cache, notify or tell)
     other = _other_backend(str(model), dtype, device, memory)
     if other is not None:
         return other
@@ -131,7 +131,7 @@ def load_backend(
         return toy
     from leakmeter.models import resolve
 
-    found = resolve(str(model), notify=notify or tell)
+    resolved = resolve(str(model), notify=notify or tell)
     from leakmeter.backends.hf.load import load_directory
     from leakmeter.backends.hf.machine import use_threads
 
@@ -139,11 +139,11 @@ def load_backend(
         use_threads(threads)
 
     backend = load_directory(
-        Path(found.path),
-        name=found.name,
+        Path(resolved.path),
+        name=resolved.name,
         dtype=dtype,
         device=device,
-        weights_sha256=found.weights_sha256,
+        weights_sha256=resolved.weights_sha256,
         memory_bytes=parse_memory(memory) if memory else None,
     )
     return _reusing(backend, model_id, cache, notify or tell)
@@ -183,8 +183,8 @@ def _other_backend(model: str, dtype: str | None, device: str | None, memory: st
     if not names_a_backend(model):
         return None
     name, _, rest = model.partition(":")
-    made: Backend = registry.backend(name).named(rest, dtype=dtype, device=device, memory=memory)
-    return made
+    backend: Backend = registry.backend(name).named(rest, dtype=dtype, device=device, memory=memory)
+    return backend
 
 
 def names_a_backend(model: str) -> bool:
@@ -304,14 +304,14 @@ def model_of(given: Any, **options: Any) -> KeptModel:
     such as a (model, tokenizer) pair, may be trained between two calls, and is not kept.
     """
     global _kept
-    made = KeptModel(given, **options)
-    made.is_shared = True
+    model = KeptModel(given, **options)
+    model.is_shared = True
     if not isinstance(given, (str, Path)):
-        return made
+        return model
     key = (str(given), tuple(sorted(options.items())), _files_of(Path(given)), _environment())
     with _keeping:
         if _kept is None or _kept[0] != key:
-            _kept = (key, made)
+            _kept = (key, model)
         return _kept[1]
 
 
@@ -331,10 +331,10 @@ def _files_of(path: Path) -> tuple[tuple[str, int, int], ...]:
     """Names, times and sizes of a model's files; none where it is known by a name."""
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
-        told = [(file.name, file.stat()) for file in files]
+        stats = [(file.name, file.stat()) for file in files]
     except OSError:
         return ()
-    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in told)
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
 
 
 def _environment() -> tuple[tuple[str, str], ...]:

@@ -82,8 +82,8 @@ def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepar
     if hasattr(backend, "check"):
         predictor = predictor_of(backend)
         # Its noise will be known before the first case, so that no case asks for what would show it.
-        for one in prepared:
-            predictor.predict(measure, *with_noise([one], 0.0))
+        for case in prepared:
+            predictor.predict(measure, *with_noise([case], 0.0))
 
 
 def measure_cases(
@@ -120,7 +120,7 @@ def measure_cases(
             backend, predictor, measure, group, in_groups=group_size > 1, on_prediction=callbacks.on_prediction
         )
         if n_halvings := parts[0][0]["cost"]["out_of_memory_retries"]:
-            callbacks.on_halving(_named([one.item.id for one in group]), n_halvings)
+            callbacks.on_halving(_named([case.item.id for case in group]), n_halvings)
         if directory is not None:
             write_part(directory, number, parts)
         yield from parts
@@ -172,11 +172,11 @@ def _measured_elsewhere(
                 written(done, found)
             else:
                 writing[threads.submit(write_part, directory, done, found.parts)] = done, found
-                for one in _ended(writing, at_most=WRITERS):
-                    written(*writing.pop(one))
+                for future in _ended(writing, at_most=WRITERS):
+                    written(*writing.pop(future))
             yield from in_order()
-        for one in _ended(writing, at_most=0):
-            written(*writing.pop(one))
+        for future in _ended(writing, at_most=0):
+            written(*writing.pop(future))
             yield from in_order()
     yield from in_order()
     if failed:
@@ -186,10 +186,10 @@ def _measured_elsewhere(
 def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[None]]:
     """Writes that are done, so many of them that no more than `at_most` are left."""
     while True:
-        ended = [one for one in writing if one.done()]
+        ended = [future for future in writing if future.done()]
         if len(writing) - len(ended) <= at_most:
-            for one in ended:
-                one.result()
+            for future in ended:
+                future.result()
             return ended
         wait(writing, return_when=FIRST_COMPLETED)
 
@@ -203,8 +203,8 @@ def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, 
     error = rebuilt(failed[first])
     others = f"the other {n_kept - len(failed):,} parts of the run are kept, and the same command tries again"
     kept = others if n_kept else ""
-    said = f"{names}{more} could not be measured: {error}"
-    error.args = (f"{said}; {kept}" if kept else said,)
+    message = f"{names}{more} could not be measured: {error}"
+    error.args = (f"{message}; {kept}" if kept else message,)
     return error
 
 
@@ -223,20 +223,24 @@ def measured_together(
     on_prediction(predicted["tree_tokens"])
     n_before = backend.n_halvings
     started = time.perf_counter()
-    found, cost = drive(backend, [measure.trial(one.item) for one in group])
+    measured, cost = drive(backend, [measure.trial(case.item) for case in group])
     seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
     if isinstance(backend, RemoteBackend):
         backend.confirm()
     parts: list[Part] = []
     costs = _costs(cost, seconds, predicted, n_halvings, len(group))
-    for one, measurements, took in zip(group, found, costs, strict=True):
-        told = {**took, "scored_together": len(group)} if in_groups else took
-        parts.append(({**texts_of(one, measurements, backend), "cost": told}, measurements))
+    for case, measurements, took in zip(group, measured, costs, strict=True):
+        case_cost = {**took, "scored_together": len(group)} if in_groups else took
+        parts.append(({**texts_of(case, measurements, backend), "cost": case_cost}, measurements))
     return parts
 
 
 def write_part(directory: RunDirectory, number: int, parts: Sequence[Part]) -> None:
-    directory.write_part(number, [texts for texts, _ in parts], [one for _, found in parts for one in found])
+    directory.write_part(
+        number,
+        [texts for texts, _ in parts],
+        [measurement for _, measurements in parts for measurement in measurements],
+    )
 
 
 def _named(ids: Sequence[str]) -> str:
@@ -248,13 +252,13 @@ def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory:
 
     It is measured where the run has none yet, or one with fewer requests at a time: then the larger is kept.
     """
-    known = None if directory is None else directory.noise
-    if known is None or known.get("concurrency", 0) < backend.concurrency:
-        found = asdict(backend.measured_noise([prepared[0].item]))
-        known = {**found, "nats": max(found["nats"], known["nats"])} if known is not None else found
+    noise = None if directory is None else directory.noise
+    if noise is None or noise.get("concurrency", 0) < backend.concurrency:
+        new_noise = asdict(backend.measured_noise([prepared[0].item]))
+        noise = {**new_noise, "nats": max(new_noise["nats"], noise["nats"])} if noise is not None else new_noise
         if directory is not None:
-            directory.keep_noise(known)
-    return float(known["nats"])
+            directory.keep_noise(noise)
+    return float(noise["nats"])
 
 
 def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: int, n: int) -> list[dict[str, Any]]:

@@ -43,13 +43,13 @@ class Measured:
 
     def least_values(self, quantity: Quantity) -> FloatArray:
         """As `values`, but of a case of which only a lower bound is known that bound, (case,)."""
-        found = [quantity.of(case) for case in self.cases]
-        return np.asarray([np.nan if value is None else value for value in found], dtype=np.float64)
+        values = [quantity.of(case) for case in self.cases]
+        return np.asarray([np.nan if value is None else value for value in values], dtype=np.float64)
 
     def lower_bounds(self, quantity: Quantity) -> BoolArray:
         """Whether only a lower bound of a case's number is known, (case,)."""
-        of = quantity.lower_bound
-        return np.asarray([of is not None and of.of(case) for case in self.cases], dtype=np.bool_)
+        bound = quantity.lower_bound
+        return np.asarray([bound is not None and bound.of(case) for case in self.cases], dtype=np.bool_)
 
     def worst_values(self, quantity: Quantity, *, is_upper: bool) -> FloatArray:
         """As `least_values`, but of a middle of an interval the end nearest to a bound or beyond it, (case,)."""
@@ -64,8 +64,8 @@ class Measured:
         """Mean noise floor of a quantity over cases by their number from 0; 0 where it has none, or it is unknown."""
         if quantity.floor is None:
             return 0.0
-        known = [floor for number in cases if (floor := quantity.floor(self.cases[number])) is not None]
-        return float(np.mean(known)) if known else 0.0
+        floors = [floor for number in cases if (floor := quantity.floor(self.cases[number])) is not None]
+        return float(np.mean(floors)) if floors else 0.0
 
     def named(self, name: str) -> tuple[AnyQuantity, str | None] | None:
         return named_quantity(self.quantities, name)
@@ -78,11 +78,15 @@ class Measured:
 
     def settings(self) -> dict[str, Any]:
         """What determines the numbers beside the cases, by dotted names: 'model.dtype', 'params.seed' … 'version'."""
-        told = {f"{of}.{name}": value for of in _SETTINGS for name, value in (self.spec.get(of) or {}).items()}
+        settings = {
+            f"{section}.{name}": value
+            for section in _SETTINGS
+            for name, value in (self.spec.get(section) or {}).items()
+        }
         # Where it was left to the kind of case, results say which unit it was.
         if units := dict.fromkeys(unit for case in self.cases if (unit := getattr(case, "unit", None))):
-            told["prompts.unit"] = ", ".join(units)
-        return {**told, "version": self.spec.get("version")}
+            settings["prompts.unit"] = ", ".join(units)
+        return {**settings, "version": self.spec.get("version")}
 
 
 def named_quantity(quantities: Iterable[AnyQuantity], name: str) -> tuple[AnyQuantity, str | None] | None:

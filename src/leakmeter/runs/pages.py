@@ -47,7 +47,7 @@ def write_figures(runs: Mapping[Path, Run]) -> list[Path]:
 
 def _shown(run: Run) -> ShownRun:
     model = (run.spec.get("model") or {}).get("name")
-    found = run.summed_up()
+    summed = run.summed_up()
     return ShownRun(
         directory=str(run.path),
         measure=run.measure,
@@ -55,8 +55,8 @@ def _shown(run: Run) -> ShownRun:
         n_cases=len(run.cases),
         label=label(entry_of(run.path)),
         headline=run.headline,
-        quantities={name: number for name, (_, number) in found.items()},
-        about={name: quantity.about for name, (quantity, _) in found.items()},
+        quantities={name: number for name, (_, number) in summed.items()},
+        about={name: quantity.about for name, (quantity, _) in summed.items()},
         report=run.report(),
     )
 
@@ -67,6 +67,6 @@ def _comparisons(runs: Sequence[Run]) -> list[ShownComparison]:
     for number, run in enumerate(runs):
         first = next(i for i, other in enumerate(runs) if other.measure == run.measure)
         if first != number and set(runs[first].measured.ids) & set(run.measured.ids):
-            found = compare(runs[first].measured, run.measured)
-            out.append(ShownComparison(first, number, found.to_dict()))
+            comparison = compare(runs[first].measured, run.measured)
+            out.append(ShownComparison(first, number, comparison.to_dict()))
     return out

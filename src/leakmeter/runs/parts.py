@@ -56,10 +56,10 @@ class PartReader:
         measure, params = record.get("measure"), record.get("params")
         if measure not in registry.instruments() or params is None:
             return cls(directory, record)
-        found = registry.instrument(measure)
+        instrument = registry.instrument(measure)
         if directory.is_complete:
-            _check_params(found.measure, params)
-        return cls(directory, record, found.result.kept, params)
+            _check_params(instrument.measure, params)
+        return cls(directory, record, instrument.result.kept, params)
 
     def texts(self, number: int) -> list[JsonObject]:
         """Texts of one part, one object a case."""
@@ -78,8 +78,8 @@ class PartReader:
                     raise FieldError("item", "is none of the part's cases")
                 by_case[measurement.item].append(measurement)
             if self.params is not None:
-                for one in kept:
-                    one.check_measurements(self.params, by_case[one.id])
+                for kept_case in kept:
+                    kept_case.check_measurements(self.params, by_case[kept_case.id])
         return [(case, by_case[case["id"]]) for case in cases]
 
     def all_cases(self) -> Iterator[Part]:
@@ -95,11 +95,11 @@ class PartReader:
     def _checked(self, number: int, cases: list[JsonObject]) -> list[KeptCase]:
         with self.directory.reading(self.directory.texts_of(number).name):
             kept = [_kept(self.kind, case, str(place)) for place, case in enumerate(cases)]
-            if len({one.id for one in kept}) < len(kept):
+            if len({kept_case.id for kept_case in kept}) < len(kept):
                 raise FieldError("id", "is that of two cases")
-            for place, one in enumerate(kept):
+            for place, kept_case in enumerate(kept):
                 for name in self.kind.same:
-                    if self._same.setdefault(name, getattr(one, name)) != getattr(one, name):
+                    if self._same.setdefault(name, getattr(kept_case, name)) != getattr(kept_case, name):
                         raise FieldError(f"{place}.{name}", "is not that of the other cases")
         return kept
 
@@ -117,9 +117,9 @@ def _check_params(measure: Any, params: Mapping[str, Any]) -> None:
     kinds = _kinds_of(measure)
     if not params.keys() <= kinds.keys():
         raise FieldError("params", "has one that the measure has not")
-    given = {name: _parameter(kinds[name], value, f"params.{name}") for name, value in params.items()}
+    arguments = {name: _parameter(kinds[name], value, f"params.{name}") for name, value in params.items()}
     try:
-        needed = measure(**given).record().keys()
+        needed = measure(**arguments).record().keys()
     except (UsageError, TypeError):
         raise FieldError("params", "are none that the measure takes") from None
     for name in sorted(needed - params.keys()):
@@ -146,33 +146,33 @@ def _parameter(kind: Any, value: Any, place: str) -> Any:
 @cache
 def _kinds_of(measure: Any) -> dict[str, Any]:
     hints = get_type_hints(measure)
-    return {one.name: hints[one.name] for one in fields(measure)}
+    return {parameter.name: hints[parameter.name] for parameter in fields(measure)}
 
 
 def _kept(kind: Any, value: object, place: str) -> KeptCase:
     from pydantic import ValidationError
 
     try:
-        made: KeptCase = reader_of(kind).validate_python(value)
+        kept_case: KeptCase = reader_of(kind).validate_python(value)
     except ValidationError as error:
         raise _damage(error, place, _names_in(kind)) from None
-    return made
+    return kept_case
 
 
 @cache
 def _names_in(kind: Any) -> frozenset[str]:
     """Names of fields of a record and of those that it holds."""
-    return frozenset(one.name for record in records_in(kind) for one in fields(record))
+    return frozenset(record_field.name for record in records_in(kind) for record_field in fields(record))
 
 
 def _damage(error: ValidationError, place: str, names: Collection[str]) -> FieldError:
     """What is wrong first, at `place`. What pydantic calls a place by may be a text of the user's, unless it is in
     `names`."""
     first = error.errors(include_url=False, include_input=False)[0]
-    known = takewhile(lambda one: isinstance(one, int) or one in names, first["loc"])
-    where = ".".join((place, *map(str, known)))
+    steps = takewhile(lambda step: isinstance(step, int) or step in names, first["loc"])
+    where = ".".join((place, *map(str, steps)))
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, FieldError):
         return FieldError(f"{where}.{cause.field}", cause.why)
-    said = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Input ")
-    return FieldError(where, said)
+    reason = "is missing" if first["type"] == "missing" else first["msg"].removeprefix("Input ")
+    return FieldError(where, reason)

@@ -44,9 +44,9 @@ class Predictor:
     def predict(self, measure: Measure, *together: Prepared) -> Prediction:
         """Counts of what cases that are scored together will take; nothing of it is computed."""
         if chooses(measure):
-            longest = self._as_one([measure.longest_trial(one.item) for one in together])
+            longest = self._as_one([measure.longest_trial(case.item) for case in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
-        return predict(self.backend, self._as_one([measure.trial(one.item) for one in together]))
+        return predict(self.backend, self._as_one([measure.trial(case.item) for case in together]))
 
     def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
         return _as_one([settled(self.backend, trial) for trial in trials])
@@ -201,17 +201,21 @@ def _without_search(
 ) -> PredictedWithoutSearch:
     groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
     predictions = [predictor.predict(measure, *group) for group in groups]
-    n_tokens, before = (sum(one.n_tokens_run for one in of) for of in (predictions, searched))
-    operations, operations_before = (_operations(predictor.backend.size, of) for of in (predictions, searched))
-    seconds = [seconds for one in predictions if (seconds := predictor.seconds(one)) is not None]
+    n_tokens, before = (
+        sum(prediction.n_tokens_run for prediction in predicted) for predicted in (predictions, searched)
+    )
+    operations, operations_before = (
+        _operations(predictor.backend.size, predicted) for predicted in (predictions, searched)
+    )
+    seconds = [seconds for prediction in predictions if (seconds := predictor.seconds(prediction)) is not None]
     return PredictedWithoutSearch(
-        sum(one.n_prompts for one in predictions),
+        sum(prediction.n_prompts for prediction in predictions),
         n_tokens,
         operations,
         sum(seconds) if seconds else None,
         n_tokens / before,
         None if operations is None or not operations_before else operations / operations_before,
-        any(one.is_upper_bound for one in predictions),
+        any(prediction.is_upper_bound for prediction in predictions),
     )
 
 
@@ -219,8 +223,10 @@ def _operations(size: ModelSize | None, predictions: Sequence[Prediction]) -> fl
     if size is None:
         return None
     return sum(
-        cost.operations(size, n_tokens=one.work.n_tokens, n_seen=one.work.n_seen, n_rows=one.work.n_rows)
-        for one in predictions
+        cost.operations(
+            size, n_tokens=prediction.work.n_tokens, n_seen=prediction.work.n_seen, n_rows=prediction.work.n_rows
+        )
+        for prediction in predictions
     )
 
 
@@ -230,8 +236,8 @@ def _served(
     if predictor.sent_beside is None or not items:
         return None
     sent = predictor.sent_beside(items, len(predictions))
-    for one in predictions:
-        sent += one.sent or Sent()
+    for prediction in predictions:
+        sent += prediction.sent or Sent()
     price = None if price_per_million is None else sent.n_tokens / 1e6 * price_per_million
     return PredictedServed(sent.n_requests, sent.n_tokens, price_per_million, price)
 
@@ -240,7 +246,7 @@ def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequen
     """Cases that know the noise of their model; as they are where each measures its own."""
     if noise_nats is None:
         return prepared
-    return [replace(one, item=replace(one.item, model_noise_nats=noise_nats)) for one in prepared]
+    return [replace(case, item=replace(case.item, model_noise_nats=noise_nats)) for case in prepared]
 
 
 def predictor_of(backend: Backend) -> Predictor:
@@ -255,11 +261,11 @@ def predictor_of(backend: Backend) -> Predictor:
     from leakmeter.backends.hf.speed import speed_of
 
     def measured(seconds: float) -> Speed:
-        known = _SPEEDS.get(model)
-        if known is None or known[0] < seconds:
+        cached = _SPEEDS.get(model)
+        if cached is None or cached[0] < seconds:
             speed = speed_of(model.device, model.dtype, seconds=seconds, memory_bytes=limits.state_bytes)
-            known = _SPEEDS[model] = (seconds, speed)
-        return known[1]
+            cached = _SPEEDS[model] = (seconds, speed)
+        return cached[1]
 
     return Predictor(planning_backend(backend, size_of(model, limits)), str(model.device), measured)
 
@@ -270,22 +276,22 @@ def predictor_for(
     """A predictor for a model that has to be on this machine already (else `ModelError`); the weights are not read."""
     from leakmeter.models import resolve
 
-    found = resolve(model, notify=_unheard, download=False, hash_weights=False)
-    if found.is_hub and not Path(found.path).is_dir():
+    resolved = resolve(model, notify=_unheard, download=False, hash_weights=False)
+    if resolved.is_hub and not Path(resolved.path).is_dir():
         raise ModelError(f"'{model}' is not on this machine; fetch it with `leakmeter models pull {model}`")
     from leakmeter.backends.hf.outline import outline_directory
     from leakmeter.backends.hf.schedule import check_states
     from leakmeter.backends.hf.speed import speed_of
 
     outline = outline_directory(
-        Path(found.path),
-        name=found.name,
+        Path(resolved.path),
+        name=resolved.name,
         dtype=dtype,
         device=device,
         memory_bytes=parse_memory(memory) if memory else None,
     )
     backend = PlanningBackend(
-        name=found.name,
+        name=resolved.name,
         tokenizer=outline.tokenizer,
         dtype=str(outline.dtype).removeprefix("torch."),
         window=outline.window,
@@ -296,7 +302,7 @@ def predictor_for(
     backend.hides_pieces = outline.forks
     size = outline.size
     per_token = size.n_layers * size.state_width * size.bytes_per_number
-    backend.check = lambda chunk: check_states(found.name, chunk, per_token, 2 * size.most_state_bytes)
+    backend.check = lambda chunk: check_states(resolved.name, chunk, per_token, 2 * size.most_state_bytes)
     most = outline.size.most_state_bytes
     return Predictor(
         backend,
@@ -309,14 +315,14 @@ def _as_one(trials: Sequence[Trial[Any]]) -> Trial[None]:
     """Trials as one, which asks in each round for all that they ask for."""
     answers: dict[int, list[Scores] | None] = dict.fromkeys(range(len(trials)))
     while answers:
-        asked: dict[int, Sequence[Asked]] = {}
+        by_trial: dict[int, Sequence[Asked]] = {}
         for number, answer in answers.items():
             with suppress(StopIteration):
-                asked[number] = next(trials[number]) if answer is None else trials[number].send(answer)
-        if not asked:
+                by_trial[number] = next(trials[number]) if answer is None else trials[number].send(answer)
+        if not by_trial:
             return
-        scores = iter((yield [request for requests in asked.values() for request in requests]))
-        answers = {number: list(islice(scores, len(requests))) for number, requests in asked.items()}
+        scores = iter((yield [request for requests in by_trial.values() for request in requests]))
+        answers = {number: list(islice(scores, len(requests))) for number, requests in by_trial.items()}
 
 
 def _unheard(line: str) -> None:

@@ -89,8 +89,8 @@ VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
 
 
 def all_views() -> dict[str, tuple[Column, ...]]:
-    made = views()
-    return {**{name: made.pop(name) for name in _FIRST}, **VIEWS, **made}
+    result_views = views()
+    return {**{name: result_views.pop(name) for name in _FIRST}, **VIEWS, **result_views}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,10 @@ class Answer:
 def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answer:
     """What a query, one SELECT over `all_views`, says of complete runs. A `UsageError` may come with later rows too."""
     with _asking(sql, limits) as process:
-        asked = sql.lower()
+        query_text = sql.lower()
         tables: dict[str, pa.Table] = {}
         left_out: list[str] = []
-        reads_parts = "measurements" in asked
+        reads_parts = "measurements" in query_text
         files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers] if reads_parts else []
         if files and (
             where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None)
@@ -119,11 +119,11 @@ def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answ
             )
         if reads_parts:
             _check_parts(map(RunDirectory, runs))
-        if any(name in asked for name in ("cases", "runs")):
+        if any(name in query_text for name in ("cases", "runs")):
             tables |= _filled(runs)
         if may_name_a_view(sql):
-            wanted = {name: columns for name, columns in views().items() if name in asked}
-            typed, left_out = filled([Run.read(path) for path in runs], wanted)
+            named_views = {name: columns for name, columns in views().items() if name in query_text}
+            typed, left_out = filled([Run.read(path) for path in runs], named_views)
             tables |= typed
         stored = [(column.name, column.type) for column in VIEWS["measurements"]]
         columns, rows = process.ask(sql, (*_FIRST, *VIEWS), tables, stored, files)

@@ -55,10 +55,10 @@ class RefusedError(Exception):
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked is interrupted too, and ends this process
-    given, out = sys.stdin.buffer, sys.stdout.buffer
-    asked = json.loads(given.readline())
+    stdin, out = sys.stdin.buffer, sys.stdout.buffer
+    header = json.loads(stdin.readline())
     try:
-        for message in _answered(asked, given):
+        for message in _answered(header, stdin):
             out.write(json.dumps(message).encode() + b"\n")
             out.flush()
     except BrokenPipeError:
@@ -99,7 +99,7 @@ def _answered(asked: dict[str, Any], given: IO[bytes]) -> Iterator[dict[str, Any
         connection.execute(statements[0])
         yield {"columns": [column[0] for column in connection.description or ()]}
         while rows := connection.fetchmany(_AT_ONCE):
-            yield {"rows": [[one if type(one) in _PLAIN else written(one) for one in row] for row in rows]}
+            yield {"rows": [[value if type(value) in _PLAIN else written(value) for value in row] for row in rows]}
     yield {"end": True}
 
 
@@ -165,11 +165,11 @@ def written(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, list):
-        return [written(one) for one in value]
+        return [written(inner) for inner in value]
     if isinstance(value, tuple):
-        return {"tuple": [written(one) for one in value]}
+        return {"tuple": [written(inner) for inner in value]}
     if isinstance(value, dict):
-        return {"dict": [[written(key), written(one)] for key, one in value.items()]}
+        return {"dict": [[written(key), written(inner)] for key, inner in value.items()]}
     if isinstance(value, bytes | bytearray | memoryview):
         return {"bytes": bytes(value).hex()}
     if isinstance(value, datetime | date | time):

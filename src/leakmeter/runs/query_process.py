@@ -115,14 +115,14 @@ class QueryProcess:
             "files": list(files),
             "tables": [(name, stream.size) for name, stream in streams.items()],
         }
-        given = self._process.stdin
-        assert given is not None
+        stdin = self._process.stdin
+        assert stdin is not None
         # A process that has ended says so when it is read from.
         with suppress(BrokenPipeError, ConnectionError):
-            given.write(json.dumps(header).encode() + b"\n")
+            stdin.write(json.dumps(header).encode() + b"\n")
             for stream in streams.values():
-                given.write(stream)
-            given.flush()
+                stdin.write(stream)
+            stdin.flush()
         columns = tuple(self._next()["columns"])
         return columns, self._rows()
 
@@ -130,7 +130,7 @@ class QueryProcess:
         try:
             while (message := self._next()) != {"end": True}:
                 for row in message["rows"]:
-                    yield tuple(read(one) if isinstance(one, list | dict) else one for one in row)
+                    yield tuple(read(value) if isinstance(value, list | dict) else value for value in row)
         finally:
             self.close()
 
@@ -183,8 +183,8 @@ def _ended(process: subprocess.Popen[bytes]) -> None:
 
 def read(value: Any) -> Any:
     if isinstance(value, list):
-        return [read(one) for one in value]
+        return [read(inner) for inner in value]
     if isinstance(value, dict):
-        ((kind, told),) = value.items()
-        return _READ[kind](told)
+        ((kind, content),) = value.items()
+        return _READ[kind](content)
     return value

@@ -99,8 +99,8 @@ class AnyResult(ABC):
             headline = type(self).findings([self]).headline
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
             headline = ""  # a case that was made by hand may lack something; a repr has to come all the same
-        said = [f"{type(self).__name__} {_name(self)}", sizes and f" ({sizes})", headline and f": {headline}"]
-        return f"<{''.join(said)}>"
+        parts = [f"{type(self).__name__} {_name(self)}", sizes and f" ({sizes})", headline and f": {headline}"]
+        return f"<{''.join(parts)}>"
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -122,8 +122,8 @@ class AnyResult(ABC):
             provenance: of the run they lie in.
         """
         module = importlib.import_module(f"{cls.__module__.rpartition('.')[0]}.report")
-        made: Report = module.report(results, command=command, provenance=provenance)
-        return made
+        report: Report = module.report(results, command=command, provenance=provenance)
+        return report
 
     @classmethod
     def summary(cls, results: Sequence[Any]) -> Any:
@@ -151,8 +151,8 @@ class AnyResult(ABC):
         from leakmeter.report.blocks import charts_of, headline_of
         from leakmeter.report.findings import Findings
 
-        made = cls.report(results)
-        return Findings(headline_of(made), cls.summary(results), {chart.name: chart for chart in charts_of(made)})
+        report = cls.report(results)
+        return Findings(headline_of(report), cls.summary(results), {chart.name: chart for chart in charts_of(report)})
 
     @classmethod
     def render_page(cls, results: Sequence[Any], *, command: str | None, run: Path | None) -> str:
@@ -246,8 +246,10 @@ class Response(Record):
     def of(cls, texts: Texts, number: int, seed: int | None) -> Self:
         """A response of a case's texts, by its number from 0."""
         sampled = bool(texts["sampled"])
-        told = texts["responses"][number]
-        return cls(text=told["text"], tokens=tuple(told["tokens"]), sampled=sampled, seed=seed if sampled else None)
+        response = texts["responses"][number]
+        return cls(
+            text=response["text"], tokens=tuple(response["tokens"]), sampled=sampled, seed=seed if sampled else None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,15 +262,17 @@ class DocumentRange(Record):
 
     @classmethod
     def all_of(cls, texts: Texts) -> tuple[Self, ...]:
-        return tuple(cls(name=one["name"], start=one["start"], end=one["end"]) for one in texts["documents"])
+        return tuple(
+            cls(name=document["name"], start=document["start"], end=document["end"]) for document in texts["documents"]
+        )
 
 
 def _warnings_of_case(texts: Texts) -> Iterator[str]:
     n_tokens = texts.get("unmarked_query_tokens")
     if n_tokens is not None:
         yield (
-            f"The only context is {unmarked_context(one['name'] for one in texts['documents'])}; the rest of the chat, "
-            f"{n_tokens:,} tokens, counts as the query, and nothing in it was measured."
+            f"The only context is {unmarked_context(document['name'] for document in texts['documents'])}; the rest "
+            f"of the chat, {n_tokens:,} tokens, counts as the query, and nothing in it was measured."
         )
 
 
@@ -280,13 +284,13 @@ def _name(result: Any) -> str:
 
 def _sizes(result: Any) -> dict[str, int]:
     """How many objects each list of a result has, and tokens its response."""
-    told = {field.name: getattr(result, field.name) for field in fields(result)}
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
     sizes = {
         name: len(value)
-        for name, value in told.items()
-        if isinstance(value, list | tuple) and value and all(isinstance(one, Record) for one in value)
+        for name, value in values.items()
+        if isinstance(value, list | tuple) and value and all(isinstance(item, Record) for item in value)
     }
-    tokens = getattr(told.get("response"), "tokens", None)
+    tokens = getattr(values.get("response"), "tokens", None)
     return sizes if tokens is None else {**sizes, "response tokens": len(tokens)}
 
 

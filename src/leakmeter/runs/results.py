@@ -88,10 +88,10 @@ class Results(Generic[R]):
         """
         if not isinstance(which, str):
             return self.cases[which]
-        found = next((one for one in self.cases if getattr(one, "id", None) == which), None)
-        if found is None:
+        result = next((case for case in self.cases if getattr(case, "id", None) == which), None)
+        if result is None:
             raise UnknownNameError("case", excerpt(which, _NAME_CHARACTERS), map(_name, islice(self.cases, _NAMED)))
-        return found
+        return result
 
     @override
     def __repr__(self) -> str:
@@ -114,8 +114,8 @@ class Results(Generic[R]):
     @cached_property
     def findings(self) -> Findings:
         """Headline, summary and figures."""
-        found: Findings = self.kind.findings(self.cases)
-        return found
+        findings: Findings = self.kind.findings(self.cases)
+        return findings
 
     @property
     def measured(self) -> Measured:
@@ -133,25 +133,25 @@ class Results(Generic[R]):
 
     def summed_up(self) -> dict[str, tuple[AnyQuantity, Number]]:
         """As `quantities`, each with what it is."""
-        found: dict[str, tuple[AnyQuantity, Number]] = {}
+        summed: dict[str, tuple[AnyQuantity, Number]] = {}
         measured = self.measured
         for quantity in measured.quantities:
             if isinstance(quantity, RunQuantity):
                 whole = quantity.of(self.cases)
                 if whole is not None:
-                    found[quantity.name] = quantity, Number(whole, None, quantity.unit, len(self.cases))
+                    summed[quantity.name] = quantity, Number(whole, None, quantity.unit, len(self.cases))
                 continue
             values, is_least = measured.least_values(quantity), bool(measured.lower_bounds(quantity).any())
-            known, how = values[~np.isnan(values)], quantity.usual or "mean"
-            if known.size:
+            known_values, how = values[~np.isnan(values)], quantity.usual or "mean"
+            if known_values.size:
                 interval = (
                     None
                     if is_least
-                    else interval_of_aggregate(known, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
+                    else interval_of_aggregate(known_values, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
                 )
-                number = Number(aggregate(known, how), interval, quantity.unit, known.size, is_least)
-                found[f"{quantity.name}.{how}"] = quantity, number
-        return found
+                number = Number(aggregate(known_values, how), interval, quantity.unit, known_values.size, is_least)
+                summed[f"{quantity.name}.{how}"] = quantity, number
+        return summed
 
     # ---- as data -----------------------------------------------------------------------------------------------------
     def to_frame(self, *, detail: bool = False) -> pd.DataFrame:
@@ -165,8 +165,8 @@ class Results(Generic[R]):
         import pandas as pd
 
         if detail:
-            found: list[Any] = list(self.cases)
-            frames = [one.to_frame().assign(case=one.id) for one in found]
+            cases: list[Any] = list(self.cases)
+            frames = [one.to_frame().assign(case=one.id) for one in cases]
             frame: pd.DataFrame = pd.concat([one for one in frames if len(one)] or frames[:1], ignore_index=True)
             return frame.reindex(columns=["case", *(name for name in frame.columns if name != "case")])
         measured = self.measured
@@ -175,12 +175,12 @@ class Results(Generic[R]):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as one object: 'results', each as `--json` prints it, and 'summary', None where there is none."""
-        found: list[Any] = list(self.cases)
-        return {"results": [one.to_dict() for one in found], "summary": self.summary}
+        cases: list[Any] = list(self.cases)
+        return {"results": [case.to_dict() for case in cases], "summary": self.summary}
 
     def to_json(self) -> str:
         """JSON lines: one object a case, as `--json` prints them."""
-        return "".join(to_json(one) + "\n" for one in self.to_dict()["results"])
+        return "".join(to_json(record) + "\n" for record in self.to_dict()["results"])
 
     # ---- shown -------------------------------------------------------------------------------------------------------
     def figures(self) -> dict[str, Figure]:
@@ -195,8 +195,8 @@ class Results(Generic[R]):
 
     def report(self) -> Report:
         """What the results say, as blocks; all views are made of it."""
-        made: Report = self.kind.report(self.cases)
-        return made
+        report: Report = self.kind.report(self.cases)
+        return report
 
     def render_page(self) -> str:
         """The page of all results as text."""
@@ -219,8 +219,8 @@ class Results(Generic[R]):
 
     def to_rich(self) -> RenderableType:
         """All results for a terminal: for `rich.print`."""
-        found: RenderableType = self.kind.overview(self.cases)
-        return found
+        overview: RenderableType = self.kind.overview(self.cases)
+        return overview
 
     def show(self) -> None:
         """Show the results: the page in a notebook, tables and shaded texts in a terminal."""

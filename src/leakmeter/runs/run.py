@@ -146,7 +146,7 @@ class Run(Results[Any]):
     @override
     def report(self) -> Report:
         """What the run says, as blocks; all views are made of it."""
-        made: Report = self.kind.report(
+        report: Report = self.kind.report(
             self.cases, command=self.spec.get("command"), provenance=provenance_of(self.path)
         )
-        return made
+        return report

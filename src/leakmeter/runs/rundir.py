@@ -197,16 +197,16 @@ class RunDirectory:
 
     def _read_sliced(self) -> tuple[RunSpec, int, int]:
         try:
-            told = json.loads(read_whole(self._sliced))
-            spec = RunSpec.of(told)
-            n_parts, of = int(told["n_parts"]), int(told["slices"])
+            record = json.loads(read_whole(self._sliced))
+            spec = RunSpec.of(record)
+            n_parts, n_slices = int(record["n_parts"]), int(record["slices"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
             raise StoreError(
                 f"what the slices of run '{self.place}' are of cannot be read: {one_line(error)}"
             ) from None
         if spec.id != self.path.resolve().name:
             raise StoreError(f"the slices in '{self.place}' are of run {spec.id}; the directory has another name")
-        return spec, n_parts, of
+        return spec, n_parts, n_slices
 
     def _begin(self, spec: RunSpec) -> None:
         """Say what is being measured, and clear what a kill left."""
@@ -236,10 +236,10 @@ class RunDirectory:
     @property
     def noise(self) -> JsonObject | None:
         """What `keep_noise` was given: how far log-probabilities of a served model move with the way of asking."""
-        told = (self.read_spec() if self.is_complete else self.read_begun()).get("noise")
-        nats = None if told is None else told.get("nats")
+        noise = (self.read_spec() if self.is_complete else self.read_begun()).get("noise")
+        nats = None if noise is None else noise.get("nats")
         is_number = isinstance(nats, int | float) and not isinstance(nats, bool) and nats >= 0
-        return dict(told) if told is not None and is_number else None
+        return dict(noise) if noise is not None and is_number else None
 
     def rename(self, name: str | None) -> None:
         """Give the run another name, which only its reader needs; None takes its name away."""
@@ -264,8 +264,8 @@ class RunDirectory:
     @property
     def parts(self) -> list[int]:
         """Numbers of the finished parts, in order."""
-        found = (_NUMBERS.fullmatch(path.name) for path in self.path.glob("*.parquet"))
-        return sorted({int(match.group(1)) for match in found if match})
+        matches = (_NUMBERS.fullmatch(path.name) for path in self.path.glob("*.parquet"))
+        return sorted({int(match.group(1)) for match in matches if match})
 
     @property
     def numbers(self) -> list[Path]:
@@ -449,7 +449,7 @@ def _check_spec(record: object) -> None:
         raise FieldError("files_sha256", "has to be a hash a file")
     if type(n_parts) is not int or len(hashes) != 2 * n_parts:
         raise FieldError("n_parts", "has to be the number of parts, of which each has two hashes")
-    numbers = sorted(int(found[1]) for name in hashes if (found := _NUMBERS.fullmatch(name)))
+    numbers = sorted(int(match[1]) for name in hashes if (match := _NUMBERS.fullmatch(name)))
     if numbers != list(range(n_parts)) or not hashes.keys() >= {_TEXTS.format(number) for number in numbers}:
         raise FieldError("files_sha256", "has to be of the files of all parts")
 

@@ -117,22 +117,22 @@ def _measures(runs: Sequence[ShownRun]) -> Iterator[b.Table]:
 
 
 def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
-    found = [run.quantities.get(name) for run in runs]
+    numbers = [run.quantities.get(name) for run in runs]
     about = next(run.about[name] for run in runs if name in run.about)
     cells: list[b.Cell] = [
         b.Noted(b.Untrusted(name), (b.Untrusted(about),)),
-        next(b.Untrusted(number.unit) for number in found if number is not None),
+        next(b.Untrusted(number.unit) for number in numbers if number is not None),
     ]
-    for one in found:
-        cells += [NOT_MEASURED, ""] if one is None else [value_text(one), one.n]
+    for value in numbers:
+        cells += [NOT_MEASURED, ""] if value is None else [value_text(value), value.n]
     return cells
 
 
 def _comparison(one: ShownComparison) -> b.Part:
-    told, first, second = one.told, one.first + 1, one.second + 1
-    n, other = told["n_pairs"], told["n_other_texts"]
+    record, first, second = one.told, one.first + 1, one.second + 1
+    n, other = record["n_pairs"], record["n_other_texts"]
     others = f", {other:,} of them with other texts" if other else ""
-    settings = [setting_line(of["name"], of["first"], of["second"]) for of in told["settings"]]
+    settings = [setting_line(entry["name"], entry["first"], entry["second"]) for entry in record["settings"]]
     columns = (
         b.Column("Quantity"), b.Column("Unit"), b.Column(f"Run {first}", "number"), b.Column(f"Run {second}", "number"),
         b.Column("Difference", "number"), b.Column("p", "number"), b.Column("Pairs", "count"), b.Column("Verdict"),
@@ -148,16 +148,16 @@ def _comparison(one: ShownComparison) -> b.Part:
             row["n_pairs"],
             row["verdict"] or NOT_MEASURED,
         ))
-        for row in told["quantities"]
+        for row in record["quantities"]
     ]  # fmt: skip
     about: list[b.Block] = [
         b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both{others}."),
         *(b.Text(("Set otherwise: ", b.Untrusted(line)), "soft") for line in settings),
-        *(b.Text(b.Untrusted(left_out_line(of)), "soft") for of in told["left_out"]),
+        *(b.Text(b.Untrusted(left_out_line(entry)), "soft") for entry in record["left_out"]),
     ]
     title = f"Run {second} less run {first}"
-    if told["incomparable"]:
-        return b.Part(title, [b.Text((b.Untrusted(incomparable_line(told["incomparable"])),)), *about])
+    if record["incomparable"]:
+        return b.Part(title, [b.Text((b.Untrusted(incomparable_line(record["incomparable"])),)), *about])
     caption = (
         "Paired differences, means over cases with 95\u00a0% bootstrap intervals; p of Wilcoxon’s signed-rank test, "
         "by Holm’s rule"

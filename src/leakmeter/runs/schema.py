@@ -36,11 +36,11 @@ def to_table(measurements: Sequence[Measurement]) -> pa.Table:
     starts = np.cumsum(lengths) - lengths
 
     def names(of: Iterable[str]) -> Any:
-        known: dict[str, int] = {}
+        code_of: dict[str, int] = {}
         codes = np.fromiter(
-            (known.setdefault(name, len(known)) for name in of), dtype=np.int32, count=len(measurements)
+            (code_of.setdefault(name, len(code_of)) for name in of), dtype=np.int32, count=len(measurements)
         )
-        return pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(list(known), type=pa.string()))
+        return pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(list(code_of), type=pa.string()))
 
     samples = np.fromiter((r.sample for r in measurements), dtype=np.int32, count=len(measurements))
     columns = [
@@ -81,8 +81,10 @@ def from_table(table: pa.Table) -> list[Measurement]:
         codes = (column.indices if is_text else column).to_numpy()
         if not (codes == np.repeat(codes[starts], lengths)).all():
             raise FieldError(name, "has to be one in each series")
-        known = column.dictionary.to_pylist() if is_text else None
-        heads[name] = [known[code] for code in codes[starts].tolist()] if known is not None else codes[starts].tolist()
+        dictionary = column.dictionary.to_pylist() if is_text else None
+        heads[name] = (
+            [dictionary[code] for code in codes[starts].tolist()] if dictionary is not None else codes[starts].tolist()
+        )
         if None in heads[name] or (name == "sample" and min(heads[name]) < 0):
             raise FieldError(name, "is missing in a row")
     ends = [*starts[1:].tolist(), len(values)]

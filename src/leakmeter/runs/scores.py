@@ -99,8 +99,8 @@ class ScoreCache:
         name = self._hash(b"name", key)
 
         def find(connection: sqlite3.Connection) -> Any:
-            asked = "SELECT dtype, shape, checksum, value FROM entries WHERE name = ?"
-            return connection.execute(asked, (name,)).fetchone()
+            query = "SELECT dtype, shape, checksum, value FROM entries WHERE name = ?"
+            return connection.execute(query, (name,)).fetchone()
 
         row = self._do(find, None)
         if row is None:

@@ -32,10 +32,10 @@ class Slice:
     @classmethod
     def parsed(cls, text: str) -> Slice:
         """I/N with 1 ≤ I ≤ N."""
-        found = _SLICE.fullmatch(text)
-        if found is None or int(found[1]) > int(found[2]):
+        match = _SLICE.fullmatch(text)
+        if match is None or int(match[1]) > int(match[2]):
             raise UsageError(f"part is '{text}'; give I/N, from 1/N to N/N, such as 3/16")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     @override
     def __str__(self) -> str:
@@ -53,9 +53,9 @@ class Slice:
 def complete(paths: Sequence[Path]) -> RunDirectory:
     """Put the slices of a run together: parts of other directories are copied to the first, which is then complete. Of
     slices that were written to one directory there is that one alone."""
-    given, paths = paths[0], [fetched(path) for path in paths]
+    target, paths = paths[0], [fetched(path) for path in paths]
     if RunDirectory(paths[0]).is_complete and len(paths) == 1:
-        return run_directory(given.parent, given.name)
+        return run_directory(target.parent, target.name)
     for path in paths:
         if not RunDirectory(path).sliced:
             what = "is complete" if RunDirectory(path).is_complete else "holds no slices of a run (see --part)"
@@ -66,14 +66,14 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
             f"these are different runs: {', '.join(sorted(names))}; slices of one run have its name, and are measured "
             "with the same options and data"
         )
-    first = run_directory(given.parent, given.name)
-    with first.reopened() as (spec, n_parts, of):
+    first = run_directory(target.parent, target.name)
+    with first.reopened() as (spec, n_parts, n_slices):
         for path in paths[1:]:
             _take(RunDirectory(path), first)
         missing = sorted(set(range(n_parts)) - set(first.parts))
         if missing:
-            slices = [Slice(i, of) for i in range(1, of + 1)]
-            left = [str(one) for one in slices if not set(missing).isdisjoint(one.parts(n_parts))]
+            slices = [Slice(i, n_slices) for i in range(1, n_slices + 1)]
+            left = [str(part) for part in slices if not set(missing).isdisjoint(part.parts(n_parts))]
             raise StoreError(
                 f"{len(missing):,} of {n_parts:,} parts are missing; run the command again with --part "
                 f"{', '.join(left[:8])}{' …' * (len(left) > 8)}"

@@ -51,8 +51,8 @@ class RunSpec:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Self:
-        known = {one.name: record[one.name] for one in fields(cls) if one.name in record}
-        return cls(**{**known, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
+        values = {spec_field.name: record[spec_field.name] for spec_field in fields(cls) if spec_field.name in record}
+        return cls(**{**values, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
 
     def deciding(self) -> JsonObject:
         """What determines the numbers, as a plain object."""

@@ -92,8 +92,8 @@ class StoredRun(RunDirectory):
     @override
     def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
         """See `RunDirectory.reopened`; the copy goes when it is closed."""
-        with self._copied(), super().reopened() as found:
-            yield found
+        with self._copied(), super().reopened() as opened:
+            yield opened
 
     @contextmanager
     def _copied(self) -> Iterator[None]:
@@ -129,7 +129,7 @@ class StoredRun(RunDirectory):
 
     @override
     def _slice_locks(self) -> list[str]:
-        names = (one.name for one in self._objects.under())
+        names = (file.name for file in self._objects.under())
         return [name.replace(_LEASE, ".lock") for name in names if name.startswith(".slice-")]
 
     def _clear(self) -> None:
@@ -141,9 +141,9 @@ class StoredRun(RunDirectory):
     def _fetch(self) -> None:
         """Make the copy what the store has; what an earlier process left in it may be older."""
         self._clear()
-        found = _readable(self._objects)
-        self._versions = {one.name: one.version for one in found}
-        _copy(self._objects, found, self.path)
+        files = _readable(self._objects)
+        self._versions = {file.name: file.version for file in files}
+        _copy(self._objects, files, self.path)
 
     @override
     def _write(self, path: Path, content: bytes) -> None:
@@ -157,13 +157,13 @@ class StoredRun(RunDirectory):
         try:
             return self._objects.create(name, content)
         except FileExistsError:
-            found = self._objects.get(name)
-        if found is not None and found[0] == content:
-            return found[1]
+            stored = self._objects.get(name)
+        if stored is not None and stored[0] == content:
+            return stored[1]
         # Texts without numbers are those of a process that was killed between the two.
-        if found is not None and name.startswith(_TEXTS) and not self._has_numbers(name):
+        if stored is not None and name.startswith(_TEXTS) and not self._has_numbers(name):
             with suppress(FileExistsError):
-                return self._objects.replace(name, content, found[1])
+                return self._objects.replace(name, content, stored[1])
         raise self._interfered(name)
 
     def _has_numbers(self, texts: str) -> bool:
@@ -205,12 +205,12 @@ class StoredRun(RunDirectory):
     @override
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """`StoreError` where what the store has is not what was written or fetched."""
-        there = {one.name: one.version.get("e_tag") for one in self._objects.under()}
+        there = {file.name: file.version.get("e_tag") for file in self._objects.under()}
         for path in (path for number in range(n_parts) for path in (self.texts_of(number), self.numbers_of(number))):
             # Without a tag, or where a store spells it in two ways, the content decides.
             if there.get(path.name) is None or there[path.name] != self._versions.get(path.name, {}).get("e_tag"):
-                found = self._objects.get(path.name)
-                if found is None or found[0] != path.read_bytes():
+                stored = self._objects.get(path.name)
+                if stored is None or stored[0] != path.read_bytes():
                     raise self._interfered(path.name)
         super().finish(spec, n_parts)
 
@@ -224,25 +224,25 @@ def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
     if url is None:
         return path
     objects = Objects(url)
-    found, folders = objects.top()
-    if not (found or folders):
+    files, folders = objects.top()
+    if not (files or folders):
         raise StoreError(f"there is nothing at '{url}'; give the URL of a run, or of the directory of runs")
     with store_errors("a private copy of runs cannot be kept"):
         root = tempfile.mkdtemp(prefix="leakmeter-")
         copy = copy_of(Path(root) / url.rpartition("/")[2], url)
         weakref.finalize(copy, shutil.rmtree, root, ignore_errors=True)
         make_private(copy.path)
-        if _are_of_a_run(found):
+        if _are_of_a_run(files):
             _copy(objects, _readable(objects), copy.path)
             return copy.path
         for folder in (folder for folder in folders if folder.startswith(beginning)):
-            found = _readable(objects, folder)
-            if not _are_of_a_run(found):
+            files = _readable(objects, folder)
+            if not _are_of_a_run(files):
                 continue
-            if lean and any(_own_name(one) == _SPEC for one in found):
-                found = [one for one in found if _own_name(one) in (_SPEC, f"{_TEXTS}00000.json")]
+            if lean and any(_own_name(file) == _SPEC for file in files):
+                files = [file for file in files if _own_name(file) in (_SPEC, f"{_TEXTS}00000.json")]
             make_private(copy.path / folder)
-            _copy(objects, found, copy.path / folder)
+            _copy(objects, files, copy.path / folder)
     return copy.path
 
 
@@ -251,25 +251,25 @@ def _own_name(one: Found) -> str:
 
 
 def _are_of_a_run(found: Sequence[Found]) -> bool:
-    return any(_own_name(one) in _TOLD or _own_name(one).startswith(NUMBERS) for one in found)
+    return any(_own_name(file) in _TOLD or _own_name(file).startswith(NUMBERS) for file in found)
 
 
 def _readable(objects: Objects, folder: str = "") -> list[Found]:
     """Files of a run that may be read together, while others may be written."""
-    found = objects.under(folder)
-    if any(_own_name(one) == _SPEC for one in found):
+    files = objects.under(folder)
+    if any(_own_name(file) == _SPEC for file in files):
         # A list is not of one moment; all of the run is there since its spec is.
-        found = objects.under(folder)
-    here = {_own_name(one): one for one in found if not one.name.endswith((_LEASE, ".lock"))}
+        files = objects.under(folder)
+    here = {_own_name(file): file for file in files if not file.name.endswith((_LEASE, ".lock"))}
     if _SPEC in here:
         return list(here.values())
     parts = {name: match[1] for name in here if (match := _PART.fullmatch(name))}
     halves = list(parts.values())
-    return [one for name, one in here.items() if name not in parts or halves.count(parts[name]) > 1]
+    return [file for name, file in here.items() if name not in parts or halves.count(parts[name]) > 1]
 
 
 def _copy(objects: Objects, found: Sequence[Found], folder: Path) -> None:
-    when = {one.name: one.modified.timestamp() for one in found}
+    when = {file.name: file.modified.timestamp() for file in found}
 
     def write(name: str, content: bytes) -> None:
         path = folder / name.rpartition("/")[2]

@@ -89,21 +89,21 @@ _OF_QUANTITIES: Final = (
 
 def may_name_a_view(sql: str) -> bool:
     """Whether a query may name one of `views`, which take a moment to make."""
-    asked = sql.lower()
+    query = sql.lower()
     begin = (RESULTS, PIECES, QUANTITIES, *(_view_name(measure, "") for measure in registry.instruments()))
-    return any(name in asked for name in begin)
+    return any(name in query for name in begin)
 
 
 def views() -> dict[str, tuple[Column, ...]]:
     """Every view's columns, in order; those of a measure's own results come last."""
-    found = {RESULTS: (RUN, _MEASURE, _NUMBER, *_quantity_columns()), PIECES: _OF_PIECES, QUANTITIES: _OF_QUANTITIES}
+    columns = {RESULTS: (RUN, _MEASURE, _NUMBER, *_quantity_columns()), PIECES: _OF_PIECES, QUANTITIES: _OF_QUANTITIES}
     for measure in registry.instruments():
         kind = registry.instrument(measure).result
         if issubclass(kind, Record):
-            found[_view_name(measure, RESULTS)] = (RUN, _NUMBER, *_columns(kind))
+            columns[_view_name(measure, RESULTS)] = (RUN, _NUMBER, *_columns(kind))
             for field, part in part_fields(kind).items():
-                found[_view_name(measure, field)] = (RUN, _ITEM, _PLACE, *_columns(part))  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
-    return found
+                columns[_view_name(measure, field)] = (RUN, _ITEM, _PLACE, *_columns(part))  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
+    return columns
 
 
 def filled(runs: Sequence[Run], wanted: Mapping[str, Sequence[Column]]) -> tuple[dict[str, pa.Table], list[str]]:
@@ -121,7 +121,7 @@ def filled(runs: Sequence[Run], wanted: Mapping[str, Sequence[Column]]) -> tuple
                 rows[name].append(row)
         if QUANTITIES in rows:
             rows[QUANTITIES] += _quantities(run)
-    return {name: _table(wanted[name], made) for name, made in rows.items()}, problems
+    return {name: _table(wanted[name], view_rows) for name, view_rows in rows.items()}, problems
 
 
 def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
@@ -129,26 +129,29 @@ def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
 
     The latter have the names of both fields with a point between them, such as 'search.pieces'.
     """
-    found = {}
+    parts = {}
     hints = get_type_hints(kind)
     for field in fields(kind):
         hint = hints[field.name]
-        inner = next((one for one in get_args(hint) if isinstance(one, type) and issubclass(one, Record)), None)
+        inner = next(
+            (argument for argument in get_args(hint) if isinstance(argument, type) and issubclass(argument, Record)),
+            None,
+        )
         if inner is None:
             continue
         if get_origin(hint) is tuple:
-            found[field.name] = inner
+            parts[field.name] = inner
         elif get_origin(hint) is UnionType:
-            found |= {f"{field.name}.{name}": of for name, of in part_fields(inner).items()}
-    return found
+            parts |= {f"{field.name}.{name}": record_type for name, record_type in part_fields(inner).items()}
+    return parts
 
 
 def parts_of(result: Any, field: str) -> Sequence[Any]:
     """The records in a field of a result, as `part_fields` names it; none where the record around them is missing."""
-    found: Any = result
+    value: Any = result
     for name in field.split("."):
-        found = () if found is None else getattr(found, name)
-    return tuple(found)
+        value = () if value is None else getattr(value, name)
+    return tuple(value)
 
 
 def _view_name(measure: str, field: str) -> str:
@@ -158,22 +161,24 @@ def _view_name(measure: str, field: str) -> str:
 @cache
 def _columns(kind: Any) -> tuple[Column, ...]:
     try:
-        said = docstrings(kind)
+        descriptions = docstrings(kind)
     except OSError:
         # Another package's source need not be at hand.
-        said = {}
-    return tuple(Column(name, _STORED[of], said.get(name, "")) for name, of in scalar_fields(kind).items())
+        descriptions = {}
+    return tuple(
+        Column(name, _STORED[scalar], descriptions.get(name, "")) for name, scalar in scalar_fields(kind).items()
+    )
 
 
 def _quantity_columns() -> list[Column]:
     """The id, and each quantity of a case that some measure has."""
-    found = {"id": Column("id", "VARCHAR", "id of the case")}
+    columns = {"id": Column("id", "VARCHAR", "id of the case")}
     for measure in registry.instruments():
-        for one in registry.instrument(measure).result.quantities:
-            if isinstance(one, Quantity):
-                name = _column_name(one)
-                found.setdefault(name, Column(name, "DOUBLE", f"{one.unit}: {one.about}"))
-    return list(found.values())
+        for quantity in registry.instrument(measure).result.quantities:
+            if isinstance(quantity, Quantity):
+                name = _column_name(quantity)
+                columns.setdefault(name, Column(name, "DOUBLE", f"{quantity.unit}: {quantity.about}"))
+    return list(columns.values())
 
 
 def _column_name(quantity: Quantity) -> str:
@@ -187,9 +192,10 @@ def _rows(
     id_, measure = run.path.resolve().name, run.measure
     if RESULTS in wanted:
         values = {
-            _column_name(one): one.of(result)
-            for one in kind.quantities
-            if isinstance(one, Quantity) and not (one.lower_bound is not None and one.lower_bound.of(result))
+            _column_name(quantity): quantity.of(result)
+            for quantity in kind.quantities
+            if isinstance(quantity, Quantity)
+            and not (quantity.lower_bound is not None and quantity.lower_bound.of(result))
         }
         of_case = {"run": id_, "measure": measure, "number": number, "id": result.id, **values}
         yield RESULTS, tuple(of_case.get(column.name) for column in wanted[RESULTS])
@@ -207,24 +213,26 @@ def _rows(
 
 
 def _pieces(run: str, measure: str, kind: Any, result: Any) -> Iterator[tuple[Any, ...]]:
-    of = kind.pieces_at
-    if of is None:
+    pieces_at = kind.pieces_at
+    if pieces_at is None:
         return
-    for place, part in enumerate(getattr(result, of.field)):
-        told = {
+    for place, part in enumerate(getattr(result, pieces_at.field)):
+        row = {
             **{
-                column.name: getattr(part, of.prefix + column.name if column.name in _OF_NUMBER else column.name, None)
+                column.name: getattr(
+                    part, pieces_at.prefix + column.name if column.name in _OF_NUMBER else column.name, None
+                )
                 for column in _OF_PIECES
             },
             "run": run,
             "measure": measure,
             "item": result.id,
             "place": place,
-            "piece": getattr(part, of.name),
-            "kind": getattr(part, "kind", of.field),
-            "nats": getattr(part, of.nats),
+            "piece": getattr(part, pieces_at.name),
+            "kind": getattr(part, "kind", pieces_at.field),
+            "nats": getattr(part, pieces_at.nats),
         }
-        yield tuple(told[column.name] for column in _OF_PIECES)
+        yield tuple(row[column.name] for column in _OF_PIECES)
 
 
 def _quantities(run: Run) -> Iterator[tuple[Any, ...]]:

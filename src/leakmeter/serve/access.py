@@ -97,10 +97,14 @@ class Access:
     def spend(self, token: str) -> bool:
         """Whether a token was good; it is no more."""
         with self._lock:
-            found = [one for one in self._tokens if hmac.compare_digest(one.encode(), token.encode(errors="replace"))]
-            for one in found:
-                self._tokens.remove(one)
-        return bool(found)
+            matches = [
+                kept_token
+                for kept_token in self._tokens
+                if hmac.compare_digest(kept_token.encode(), token.encode(errors="replace"))
+            ]
+            for kept_token in matches:
+                self._tokens.remove(kept_token)
+        return bool(matches)
 
     def is_password(self, given: str) -> bool | None:
         """Whether it is the password; None where too many wrong ones were tried."""
@@ -142,19 +146,19 @@ class Access:
         return morsel.value
 
     def is_key(self, headers: Headers) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        scheme, _, sent_key = headers.get("authorization", "").partition(" ")
         return (
             self.key is not None
             and scheme.lower() == "bearer"
-            and hmac.compare_digest(self.key.encode(), given.strip().encode(errors="replace"))
+            and hmac.compare_digest(self.key.encode(), sent_key.strip().encode(errors="replace"))
         )
 
     def is_ours(self, host: str) -> bool:
         """Whether a Host header names this server."""
-        told = _HOST.fullmatch(host)
-        if told is None or int(told[2] or _HTTP) != self.port:
+        match = _HOST.fullmatch(host)
+        if match is None or int(match[2] or _HTTP) != self.port:
             return False
-        name = told[1].strip("[]").lower()
+        name = match[1].strip("[]").lower()
         if name in self._names:
             return True
         # Bound to all addresses: any address will do, and no other name, which might be made to point here.
@@ -211,9 +215,9 @@ class Guard:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                told = MutableHeaders(scope=message)
+                response_headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
-                    told.setdefault(name, value)
+                    response_headers.setdefault(name, value)
             await send(message)
 
         refused = self._refused(scope, headers)

@@ -60,8 +60,8 @@ async def sign_in(request: Request) -> Response:
         return refusal(404, "this server is opened by the link that it printed")
     if request.method == "GET":
         return show(request, "sign_in.html.j2", wrong="")
-    given = parse_qs((await request.body()).decode(errors="replace")).get("password", [""])[0]
-    good = access.is_password(given)
+    password = parse_qs((await request.body()).decode(errors="replace")).get("password", [""])[0]
+    good = access.is_password(password)
     if good:
         return access.signed_in(RedirectResponse("/", 303))
     why = "Too many tries: wait a minute." if good is None else "This is not the password."

@@ -17,25 +17,25 @@ from leakmeter.errors import DataError, UnknownNameError, UsageError
 async def json_object(request: Request) -> dict[str, Any]:
     """The body of a request, a JSON object of which every text is valid Unicode."""
     try:
-        given = json.loads(await request.body())
+        body = json.loads(await request.body())
         # JSON can write half of a surrogate pair, which no answer and no file can.
-        at = half_pair(json.dumps(given, ensure_ascii=False))
+        at = half_pair(json.dumps(body, ensure_ascii=False))
     except (ValueError, RecursionError):
         raise DataError("the body has to be a JSON object") from None
     if at is not None:
         raise DataError("the body has half of a surrogate pair, which is no valid Unicode")
-    if not isinstance(given, dict):
+    if not isinstance(body, dict):
         raise DataError("the body has to be a JSON object")
-    return given
+    return body
 
 
 def texts(given: Mapping[str, Any], *names: str, most: int) -> dict[str, str]:
     """Fields that are texts of at most so many characters; "" where one was not sent."""
-    found = {name: given.get(name, "") for name in names}
-    for name, value in found.items():
+    fields = {name: given.get(name, "") for name in names}
+    for name, value in fields.items():
         if not isinstance(value, str) or len(value) > most:
             raise UsageError(f"{name} has to be a text of {most:,} characters at most")
-    return found
+    return fields
 
 
 def choice(value: str, what: str, known: Collection[str], default: str | None) -> str | None:

@@ -95,12 +95,12 @@ class Bounded:
 
 def api_key() -> tuple[str, bool]:
     """The key of programs: that of the environment variable, or a new one; and whether it is new, and to be told."""
-    given = os.environ.get(KEY)
-    if given is None:
+    key = os.environ.get(KEY)
+    if key is None:
         return f"lm-{secrets.token_urlsafe(32)}", True
-    if len(given) < _LEAST_KEY or not given.isascii() or not given.isprintable() or " " in given:
+    if len(key) < _LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError(f"{KEY} has to hold a key of {_LEAST_KEY} characters or more, in ASCII and without spaces")
-    return given, False
+    return key, False
 
 
 def routes(bounded: Bounded) -> Sequence[BaseRoute]:
@@ -135,12 +135,12 @@ def _described(name: str) -> dict[str, Any]:
 async def _completions(request: Request, bounded: Bounded) -> Response:
     serving = serving_of(request)
     try:
-        asked = parsed(await request.body(), serving.models.names, bounded.max_tokens)
+        completion = parsed(await request.body(), serving.models.names, bounded.max_tokens)
     except FieldError as error:
         return refused(error.status, str(error), error.param, error.code)
-    envelope = Envelope(f"chatcmpl-{secrets.token_hex(16)}", asked.model)
+    envelope = Envelope(f"chatcmpl-{secrets.token_hex(16)}", completion.model)
     try:
-        job = serving.queue.submit(lambda job: _answered(serving, bounded, asked, envelope, job), envelope.id)
+        job = serving.queue.submit(lambda job: _answered(serving, bounded, completion, envelope, job), envelope.id)
     except BusyError as error:
         return refused(503, str(error), retry=True)
     gone = asyncio.create_task(_cancelled_when_gone(request, job))
@@ -158,8 +158,8 @@ async def _completions(request: Request, bounded: Bounded) -> Response:
             if event.name == "cancelled":
                 return Response(status_code=_GONE)
             is_charged = is_charged or event.name == "charged"
-            if is_charged and asked.is_streamed:
-                return StreamingResponse(_chunks(job, asked, envelope), media_type="text/event-stream")
+            if is_charged and completion.is_streamed:
+                return StreamingResponse(_chunks(job, completion, envelope), media_type="text/event-stream")
     finally:
         gone.cancel()
         await events.aclose()  # type: ignore[attr-defined]
@@ -182,22 +182,22 @@ async def _chunks(job: Job, asked: CompletionRequest, envelope: Envelope) -> Asy
             if event is None:
                 yield b": alive\n\n"
                 continue
-            told = event.data
-            if event.name in ("text", "finished") and told["index"] not in begun:
-                begun.add(told["index"])
-                yield envelope.chunk(told["index"], first=True)
+            payload = event.data
+            if event.name in ("text", "finished") and payload["index"] not in begun:
+                begun.add(payload["index"])
+                yield envelope.chunk(payload["index"], first=True)
             if event.name == "text":
-                yield envelope.chunk(told["index"], told["text"])
-            elif event.name == "finished" and told["index"] < asked.n - 1:
-                yield envelope.chunk(told["index"], reason=told["reason"])
+                yield envelope.chunk(payload["index"], payload["text"])
+            elif event.name == "finished" and payload["index"] < asked.n - 1:
+                yield envelope.chunk(payload["index"], reason=payload["reason"])
             elif event.name == "finished":
-                reason = told["reason"]
+                reason = payload["reason"]
             elif event.name == "failed":
                 yield data(error_of(500, _LOST))
             elif event.name == "done":
-                yield envelope.chunk(asked.n - 1, reason=reason, leakmeter=told["receipt"])
+                yield envelope.chunk(asked.n - 1, reason=reason, leakmeter=payload["receipt"])
                 if asked.wants_usage:
-                    yield envelope.usage_chunk(told["usage"])
+                    yield envelope.usage_chunk(payload["usage"])
         yield END
     finally:
         await events.aclose()  # type: ignore[attr-defined]
@@ -290,17 +290,17 @@ class _Drawing:
         trial = self._measure.trial(item)
         rows: list[Any] = []
         try:
-            asked = next(trial)
+            requests = next(trial)
             while True:
-                answers = yield asked
+                answers = yield requests
                 rows.append(answers[0].values[-1, 0])
                 ids = [int(row[0]) for row in rows]
                 if self._is_over(ids, item, is_last=len(ids) == self._measure.max_new_tokens):
                     return list(self._measure.readings(item.id, 0, np.stack(rows)))
-                asked = trial.send(answers)
+                requests = trial.send(answers)
         except StopIteration as end:
-            found: list[Measurement] = end.value
-            return found
+            measurements: list[Measurement] = end.value
+            return measurements
 
     def _is_over(self, ids: Sequence[int], item: ContextItem, *, is_last: bool) -> bool:
         has_ended = ids[-1] in item.stop_ids

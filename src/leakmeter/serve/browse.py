@@ -104,8 +104,8 @@ class Shelf:
 
     def known(self, name: str) -> Found | None:
         """What a run found, if it was asked for before and has not changed."""
-        state, found = self._found.get(name, (None, None))
-        return found if found is not None and state == _state(self.root / name) else None
+        state, result = self._found.get(name, (None, None))
+        return result if result is not None and state == _state(self.root / name) else None
 
     def found(self, name: str) -> Found:
         return _kept(self._found, name, _state(self.path(name)), lambda: _found(self.path(name)))
@@ -123,14 +123,14 @@ def _kept(held: OrderedDict[str, tuple[object, _T]], name: str, state: object, m
 
 def _state(path: Path) -> object:
     """Differs where a run has changed."""
-    told = []
+    stamps = []
     for name in ("spec.json", "begun.json"):
         try:
             there = (path / name).stat()
-            told.append((there.st_mtime_ns, there.st_ino, there.st_size))
+            stamps.append((there.st_mtime_ns, there.st_ino, there.st_size))
         except OSError:
-            told.append((0, 0, 0))
-    return (*told, 0 if (path / "spec.json").exists() else len(RunDirectory(path).parts))
+            stamps.append((0, 0, 0))
+    return (*stamps, 0 if (path / "spec.json").exists() else len(RunDirectory(path).parts))
 
 
 def _found(path: Path) -> Found:
@@ -142,26 +142,26 @@ def _found(path: Path) -> Found:
         unit = f" {first.unit}" if first.unit else ""
         interval = "" if first.interval is None else interval_text(first.interval)
         number = f"{name} {nats_text(first.value)}{interval}{unit}"
-    floors = [one for case in run.cases if (one := getattr(case, "noise_floor_nats", None)) is not None]
+    floors = [floor for case in run.cases if (floor := getattr(case, "noise_floor_nats", None)) is not None]
     return Found(number, f"{nats_text(max(floors))} nats" if floors else "", run.headline)
 
 
 def shelf_of(serving: Serving) -> Shelf:
-    made: Shelf = serving.extras.setdefault("shelf", Shelf(serving.runs))
-    return made
+    shelf: Shelf = serving.extras.setdefault("shelf", Shelf(serving.runs))
+    return shelf
 
 
 async def page(request: Request) -> Response:
     """The list of runs, filtered and sorted as the address says."""
-    asked, shelf = request.query_params, shelf_of(serving_of(request))
+    query, shelf = request.query_params, shelf_of(serving_of(request))
     every = await run_in_threadpool(shelf.entries)
-    text, measure, model = (asked.get(name, "")[:200] for name in ("text", "measure", "model"))
-    sort = asked.get("sort", "")
+    text, measure, model = (query.get(name, "")[:200] for name in ("text", "measure", "model"))
+    sort = query.get("sort", "")
     by, down = (sort.removeprefix("-"), sort.startswith("-")) if sort.removeprefix("-") in _KEYS else ("finished", True)
-    chosen = sorted((one for one in every if _meets(one, text, measure, model)), key=_KEYS[by], reverse=down)
+    chosen = sorted((entry for entry in every if _meets(entry, text, measure, model)), key=_KEYS[by], reverse=down)
     n_pages = max(1, -(-len(chosen) // ROWS))
-    given = asked.get("page", "1")
-    number = min(n_pages, max(1, int(given))) if given.isdecimal() and len(given) < 7 else 1
+    page_text = query.get("page", "1")
+    number = min(n_pages, max(1, int(page_text))) if page_text.isdecimal() and len(page_text) < 7 else 1
 
     def address(**changed: str) -> str:
         return "?" + urlencode({"text": text, "measure": measure, "model": model, "sort": sort, **changed})
@@ -169,7 +169,7 @@ async def page(request: Request) -> Response:
     return show(
         request,
         "runs.html.j2",
-        rows=[(one, shelf.known(one.name)) for one in chosen[(number - 1) * ROWS : number * ROWS]],
+        rows=[(entry, shelf.known(entry.name)) for entry in chosen[(number - 1) * ROWS : number * ROWS]],
         minute=catalogue.minute,
         columns=[(title, name == by, down, address(sort=_other(name, by, down=down))) for name, title in _COLUMNS],
         n_runs=len(every),
@@ -178,8 +178,8 @@ async def page(request: Request) -> Response:
         measure=measure,
         model=model,
         sort=sort,
-        measures=sorted({one.measure for one in every if one.measure}),
-        models=sorted({one.model for one in every if one.model}),
+        measures=sorted({entry.measure for entry in every if entry.measure}),
+        models=sorted({entry.model for entry in every if entry.model}),
         number=number,
         n_pages=n_pages,
         before=address(page=str(number - 1)),
@@ -198,9 +198,11 @@ def _other(name: str, by: str, *, down: bool) -> str:
 
 
 def _meets(one: Entry, text: str, measure: str, model: str) -> bool:
-    said = " ".join(filter(None, (one.name, one.given_name, one.data, one.unit, one.measure, one.model))).casefold()
+    entry_text = " ".join(
+        filter(None, (one.name, one.given_name, one.data, one.unit, one.measure, one.model))
+    ).casefold()
     return (
-        all(word in said for word in text.casefold().split())
+        all(word in entry_text for word in text.casefold().split())
         and measure in ("", one.measure)
         and model in ("", one.model)
     )
@@ -210,10 +212,10 @@ async def found(request: Request) -> Response:
     """What one run found, for the list."""
     shelf = shelf_of(serving_of(request))
     try:
-        told = await run_in_threadpool(shelf.found, request.path_params["run"])
+        result = await run_in_threadpool(shelf.found, request.path_params["run"])
     except LeakmeterError:
         return JSONResponse({"number": "cannot be read", "floor": "", "headline": ""})
-    return JSONResponse(asdict(told))
+    return JSONResponse(asdict(result))
 
 
 async def one(request: Request) -> Response:
@@ -222,7 +224,7 @@ async def one(request: Request) -> Response:
     path = shelf.path(name)
     entry = shelf.entry(name)
     others: list[Entry] = []
-    told: Found | None = None
+    result: Found | None = None
     facts: list[tuple[str, str]] = []
     problem = "The run is damaged; leakmeter runs verify says where."
     if entry.state != "damaged":
@@ -235,7 +237,7 @@ async def one(request: Request) -> Response:
         ]
         if entry.state == "complete" and not problem:
             try:
-                told = await run_in_threadpool(shelf.found, name)
+                result = await run_in_threadpool(shelf.found, name)
             except LeakmeterError as error:
                 problem = without_paths(str(error))
     started = measuring.started(serving, name)
@@ -243,7 +245,7 @@ async def one(request: Request) -> Response:
         request,
         "run.html.j2",
         run=entry,
-        found=told,
+        found=result,
         problem=problem,
         facts=facts,
         others=others,
@@ -258,10 +260,10 @@ async def one(request: Request) -> Response:
 def _summary(path: Path) -> tuple[list[tuple[str, str]], str]:
     """Facts of a run, and why there are not more."""
     try:
-        told = catalogue.summary(path)
+        summary = catalogue.summary(path)
     except LeakmeterError as error:
         return [], without_paths(str(error))
-    entry, cost = told.entry, told.cost
+    entry, cost = summary.entry, summary.cost
     facts = [
         ("Directory", entry.name),
         ("Measure", entry.measure or ""),
@@ -271,12 +273,12 @@ def _summary(path: Path) -> tuple[list[tuple[str, str]], str]:
         ("Cases", f"{entry.n_cases_finished or 0:,} of {entry.n_cases or 0:,}"),
         ("Finished", f"{catalogue.minute(entry)} UTC" if entry.finished else ""),
         ("Cost", f"{cost.seconds:,.1f} s; {cost.requests:,} prompts; {cost.tree_tokens:,} tokens run"),
-        ("Numbers", f"{told.n_measurements:,}"),
+        ("Numbers", f"{summary.n_measurements:,}"),
         ("leakmeter", entry.version or ""),
     ]
     for kind in ("parameters", "prompts"):
-        said = ", ".join(f"{key} {_plain(value)}" for key, value in getattr(told, kind).items() if value is not None)
-        facts.append((kind.capitalize(), said))
+        text = ", ".join(f"{key} {_plain(value)}" for key, value in getattr(summary, kind).items() if value is not None)
+        facts.append((kind.capitalize(), text))
     return [(name, value) for name, value in facts if value], ""
 
 
@@ -314,11 +316,11 @@ async def report(request: Request) -> Response:
 
 
 async def rename(request: Request) -> Response:
-    given = (await json_object(request)).get("name")
-    if not isinstance(given, str):
+    new_name = (await json_object(request)).get("name")
+    if not isinstance(new_name, str):
         raise UsageError("name has to be a text")
     path = shelf_of(serving_of(request)).path(request.path_params["run"])
-    name = checked_name(given.strip() or None)
+    name = checked_name(new_name.strip() or None)
     await run_in_threadpool(lambda: RunDirectory(path).rename(name))
     return JSONResponse({"name": name or path.name})
 
@@ -336,13 +338,13 @@ async def compare(request: Request) -> Response:
 
 def _compared(paths: Sequence[Path]) -> list[b.Block]:
     runs = [Run.read(path) for path in paths]
-    made = [one for one in report_of_runs(runs).blocks if not isinstance(one, b.Embedded)]
+    blocks = [block for block in report_of_runs(runs).blocks if not isinstance(block, b.Embedded)]
     if runs[0].measure != runs[1].measure:
-        made.append(b.Text("The runs are of two measures, whose numbers cannot be compared."))
-    elif not any(isinstance(one, b.Part) for one in made):
-        made.append(b.Text("The runs have no case in common: cases are paired by their ids."))
+        blocks.append(b.Text("The runs are of two measures, whose numbers cannot be compared."))
+    elif not any(isinstance(block, b.Part) for block in blocks):
+        blocks.append(b.Text("The runs have no case in common: cases are paired by their ids."))
     # The pages of the runs, to which the first table leads elsewhere, are not in this one.
-    return [_without_links(one) if isinstance(one, b.Table) else one for one in made]
+    return [_without_links(block) if isinstance(block, b.Table) else block for block in blocks]
 
 
 def _without_links(table: b.Table) -> b.Table:

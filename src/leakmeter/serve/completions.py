@@ -117,12 +117,14 @@ class CompletionRequest:
     def case(self) -> Case:
         """Documents as context; every message stays without it."""
         *before, (_, query) = self.messages
-        texts = [Document(f"document {number}", one.text) for number, one in enumerate(self.documents, 1)]
+        texts = [Document(f"document {number}", document.text) for number, document in enumerate(self.documents, 1)]
         if not before:
             return Case("request", tuple(texts), query)
         # Parts of a turn are written one behind the other, so that what is between them goes with the documents.
-        given = tuple(Document(one.name, f"{one.text}\n\n") for one in texts)
-        asking = Message("user", "query", (*given, Document("query", query)), tuple(range(len(given))), fixed=True)
+        documents = tuple(Document(document.name, f"{document.text}\n\n") for document in texts)
+        asking = Message(
+            "user", "query", (*documents, Document("query", query)), tuple(range(len(documents))), fixed=True
+        )
         turns = (
             Message(role, f"{role} {number}", (Document(f"{role} {number}", text),), fixed=True)
             for number, (role, text) in enumerate(before, 1)
@@ -142,7 +144,7 @@ class _Form(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, given: Any) -> Any:
-        return {name: one for name, one in given.items() if one is not None} if isinstance(given, dict) else given
+        return {name: value for name, value in given.items() if value is not None} if isinstance(given, dict) else given
 
 
 class _Part(_Form):
@@ -155,7 +157,9 @@ class _Turn(_Form):
     content: Annotated[Annotated[str, Tag(_AS_TEXT)] | Annotated[list[_Part], Tag(_AS_PARTS)], Discriminator(_kind)]
 
     def said(self) -> tuple[str, str]:
-        return self.role, self.content if isinstance(self.content, str) else "\n".join(one.text for one in self.content)
+        return self.role, self.content if isinstance(self.content, str) else "\n".join(
+            part.text for part in self.content
+        )
 
 
 class _Private(_Form):
@@ -193,8 +197,8 @@ class _Body(_Form):
 def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionRequest:
     """A request's body, checked: `FieldError` names the field that is refused, and why. `max_tokens` is for a request
     that does not say."""
-    given = {name: value for name, value in _object(body).items() if value is not None}
-    for name, value in list(given.items()):
+    fields = {name: value for name, value in _object(body).items() if value is not None}
+    for name, value in list(fields.items()):
         if name in _Body.model_fields:
             continue
         neutral = _WITHOUT_EFFECT.get(name, ())
@@ -202,46 +206,46 @@ def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionReq
             shown = visible(name[:_SHOWN])
             why = _WHY.get(name, f"{shown} is not supported here; leave it out")
             raise FieldError(shown, why, "unsupported_parameter" if name in _WHY else "unknown_parameter")
-        del given[name]
-    if "model" not in given:
+        del fields[name]
+    if "model" not in fields:
         raise FieldError("model", "model has to name a model of this server", "missing_required_parameter")
     try:
-        asked = _Body.model_validate(given)
+        request = _Body.model_validate(fields)
     except ValidationError as error:
         raise _refusal(error) from None
-    if asked.model not in models:
+    if request.model not in models:
         raise FieldError(
             "model", "this server has no such model; GET /v1/models lists those it has", "model_not_found", 404
         )
-    if asked.max_tokens is not None and asked.max_completion_tokens is not None:
+    if request.max_tokens is not None and request.max_completion_tokens is not None:
         raise FieldError("max_tokens", "give either max_tokens or max_completion_tokens")
-    if given.get("stream_options") and not asked.stream:
+    if fields.get("stream_options") and not request.stream:
         raise FieldError("stream_options", f"stream_options {_EXPECTED['stream_options']}")
-    messages = tuple(one.said() for one in asked.messages)
+    messages = tuple(one.said() for one in request.messages)
     role, text = messages[-1]
     if role != "user" or not text.strip():
         raise FieldError("messages", "the last message has to be the user's, with a text")
-    documents = (one if isinstance(one, _Private) else _Private(text=one) for one in asked.documents)
+    documents = (one if isinstance(one, _Private) else _Private(text=one) for one in request.documents)
     return CompletionRequest(
-        model=asked.model,
+        model=request.model,
         messages=messages,
         documents=tuple(GivenDocument(one.text, one.id) for one in documents),
-        n=asked.n,
-        max_tokens=asked.max_tokens or asked.max_completion_tokens or max_tokens,
-        temperature=asked.temperature,
-        stop=(asked.stop,) if isinstance(asked.stop, str) else tuple(asked.stop),
-        is_streamed=asked.stream,
-        wants_usage=asked.stream_options.include_usage,
+        n=request.n,
+        max_tokens=request.max_tokens or request.max_completion_tokens or max_tokens,
+        temperature=request.temperature,
+        stop=(request.stop,) if isinstance(request.stop, str) else tuple(request.stop),
+        is_streamed=request.stream,
+        wants_usage=request.stream_options.include_usage,
     )
 
 
 def _refusal(error: ValidationError) -> FieldError:
     """What is wrong first, without what was sent."""
     first = error.errors(include_url=False, include_input=False)[0]
-    field, *inner = [one for one in first["loc"] if one not in (_AS_TEXT, _AS_PARTS)]
+    field, *inner = [part for part in first["loc"] if part not in (_AS_TEXT, _AS_PARTS)]
     path = str(field)
-    for one in inner:
-        path += f"[{one}]" if isinstance(one, int) else f".{visible(one[:_SHOWN])}"
+    for part in inner:
+        path += f"[{part}]" if isinstance(part, int) else f".{visible(part[:_SHOWN])}"
     kind, limit = first["type"], first.get("ctx", {}).get("max_length")
     if kind == "too_long" and field != "stop":
         what = "messages" if field == "messages" else "texts"
@@ -256,21 +260,21 @@ def _refusal(error: ValidationError) -> FieldError:
 
 def _object(body: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
             raise FieldError(None, "the body gives a field twice")
-        return made
+        return fields
 
     def constant(name: str) -> Any:
         raise FieldError(None, f"the body has {name}, which is no JSON")
 
     try:
-        given = json.loads(body, object_pairs_hook=unique, parse_constant=constant)
+        value = json.loads(body, object_pairs_hook=unique, parse_constant=constant)
     except (ValueError, RecursionError):
         raise FieldError(None, "the body is no JSON") from None
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise FieldError(None, "the body has to be a JSON object")
-    return given
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,16 +287,16 @@ class Envelope:
 
     def whole(self, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, int], receipt: Any) -> dict[str, Any]:
         """A completion, of choices with `index`, `text` and `finish_reason`, and a public receipt."""
-        told = [
+        records = [
             {
-                "index": one["index"],
-                "message": {"role": "assistant", "content": one["text"], "refusal": None},
+                "index": choice["index"],
+                "message": {"role": "assistant", "content": choice["text"], "refusal": None},
                 "logprobs": None,
-                "finish_reason": one["finish_reason"],
+                "finish_reason": choice["finish_reason"],
             }
-            for one in choices
+            for choice in choices
         ]
-        return {**self._head("chat.completion"), "choices": told, "usage": usage, "leakmeter": receipt}
+        return {**self._head("chat.completion"), "choices": records, "usage": usage, "leakmeter": receipt}
 
     def chunk(
         self, index: int, text: str | None = None, reason: str | None = None, *, first: bool = False, **more: Any

@@ -36,8 +36,8 @@ async def page(request: Request) -> Response:
 async def run(request: Request) -> Response:
     """Examine a model; the events tell each check before it is made."""
     serving = serving_of(request)
-    given = await json_object(request)
-    name = given.get("model", "")
+    body = await json_object(request)
+    name = body.get("model", "")
     if not isinstance(name, str):
         raise UsageError("model has to be the name of one of the server's models")
     model = serving.models.checked(name[:200])

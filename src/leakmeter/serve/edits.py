@@ -52,10 +52,12 @@ def edited(prepared: Prepared, cut: Sequence[str], swap: Sequence[str]) -> Edit:
         raise UsageError("choose a piece to cut, or to put surrogates in")
     gone = [chars for name in cut for chars in spans[name]]
     changes = [Change(start, end, "") for start, end in merged(gone)]
-    said = merged(chars for name in swap for chars in spans[name])
-    changes += [one for one in _surrogates(prepared.context, said) if not _meets(one, changes)] if said else []
-    changes.sort(key=lambda one: one.start)
-    if not any(one.instead for one in changes) and swap:
+    places = merged(chars for name in swap for chars in spans[name])
+    changes += (
+        [change for change in _surrogates(prepared.context, places) if not _meets(change, changes)] if places else []
+    )
+    changes.sort(key=lambda change: change.start)
+    if not any(change.instead for change in changes) and swap:
         raise UsageError("no personal data were found in it that a surrogate could stand for; cut it instead")
     return Edit(prepared.context, _made(prepared.context, changes), tuple(changes))
 
@@ -65,7 +67,7 @@ def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: Decod
     before, and what is left's after."""
     left, whole = scale.nats_text(after.whole_nats), scale.nats_text(before_nats)
     floor = scale.nats_text(after.noise_floor_nats)
-    swapped = any(one.instead for one in edit.changes)
+    swapped = any(change.instead for change in edit.changes)
     what = "With surrogates in place, the context" if swapped else "What is left of the context"
     yield b.Headline(f"{what} influences the same answer by {left}\u00a0nats; as it was typed, by {whole}.")
     yield b.Text(
@@ -106,22 +108,22 @@ def _tokens(heading: str, case: InfluenceResult) -> b.ShadedText:
 
 def _diff(edit: Edit) -> Iterator[b.Segment]:
     cursor = 0
-    for one in edit.changes:
-        yield b.Segment(b.Untrusted(edit.context[cursor : one.start]))
-        yield b.Segment(b.Untrusted(edit.context[one.start : one.end]), struck=True)
-        if one.instead:
-            yield b.Segment(b.Untrusted(one.instead), nats=0.0, said="surrogate", values=(0,))
-        cursor = one.end
+    for change in edit.changes:
+        yield b.Segment(b.Untrusted(edit.context[cursor : change.start]))
+        yield b.Segment(b.Untrusted(edit.context[change.start : change.end]), struck=True)
+        if change.instead:
+            yield b.Segment(b.Untrusted(change.instead), nats=0.0, said="surrogate", values=(0,))
+        cursor = change.end
     yield b.Segment(b.Untrusted(edit.context[cursor:]))
 
 
 def _surrogates(context: str, within: Sequence[tuple[int, int]]) -> Iterator[Change]:
     """Surrogates of the values and people that are said in some places, there."""
     for entity in find(context, [(0, len(context))], region=_REGION):
-        said = [any(low <= start and end <= high for low, high in within) for start, end in entity.mentions]
-        if any(said):
-            made = surrogate_of(entity, context, region=_REGION, seed=_SEED, case_id="")
-            for (start, end), instead, here in zip(entity.mentions, made.mentions, said, strict=True):
+        are_within = [any(low <= start and end <= high for low, high in within) for start, end in entity.mentions]
+        if any(are_within):
+            surrogate = surrogate_of(entity, context, region=_REGION, seed=_SEED, case_id="")
+            for (start, end), instead, here in zip(entity.mentions, surrogate.mentions, are_within, strict=True):
                 if here:
                     yield Change(start, end, instead)
 
@@ -129,14 +131,14 @@ def _surrogates(context: str, within: Sequence[tuple[int, int]]) -> Iterator[Cha
 def _made(context: str, changes: Sequence[Change]) -> str:
     """The text with the changes: surrogates put in first, then what is cut taken out with the spaces before it."""
     text, cursor, gone = "", 0, []
-    for one in changes:
-        text += context[cursor : one.start]
-        if one.instead:
-            text += one.instead
+    for change in changes:
+        text += context[cursor : change.start]
+        if change.instead:
+            text += change.instead
         else:
-            gone.append((len(text), len(text) + one.end - one.start))
-            text += context[one.start : one.end]
-        cursor = one.end
+            gone.append((len(text), len(text) + change.end - change.start))
+            text += context[change.start : change.end]
+        cursor = change.end
     return without_characters(text + context[cursor:], gone)
 
 

@@ -92,8 +92,8 @@ class Reader:
         self._pages.move_to_end(key)
         while len(self._pages) > _PAGES:
             self._pages.popitem(last=False)
-        found: T = self._pages[key]
-        return found
+        kept_page: T = self._pages[key]
+        return kept_page
 
     def _present(self) -> Book | None:
         # Of a directory without a ledger not even the key of pseudonyms is made.
@@ -131,8 +131,8 @@ def _check_size(ledger: Ledger) -> None:
 
 
 def reader_of(serving: Serving) -> Reader:
-    made: Reader = serving.extras.setdefault("ledger", Reader(serving.ledger))
-    return made
+    reader: Reader = serving.extras.setdefault("ledger", Reader(serving.ledger))
+    return reader
 
 
 def address(kind: str, id_: str) -> str:
@@ -154,21 +154,21 @@ async def _page(
     serving = serving_of(request)
     problem, status = "", 200
     try:
-        found = await reader_of(serving).made(key, make)
+        content = await reader_of(serving).made(key, make)
     except NotFoundError as error:
         return refusal(404, str(error))
     except LeakmeterError as error:
-        problem, status, found = without_paths(str(error)), 400, (Markup(""), {})
+        problem, status, content = without_paths(str(error)), 400, (Markup(""), {})
     context: dict[str, Any] = {"blocks": "", "texts": "", "per": "", "budget": "", "pers": (), **more}
-    if found is not None:
-        context |= {"blocks": found[0], **found[1]}
+    if content is not None:
+        context |= {"blocks": content[0], **content[1]}
     page = show(
         request,
         "ledger.html.j2",
         title=title,
         views=_VIEWS,
         problem=problem,
-        is_there=found is not None,
+        is_there=content is not None,
         folder=str(serving.ledger),
         command=_command(serving),
         **context,
@@ -190,11 +190,14 @@ async def page(request: Request) -> Response:
 
 async def by(request: Request) -> Response:
     """One row for each document, subject, recipient or day."""
-    of = request.path_params["by"]
-    if of not in said.BY:
+    grouping = request.path_params["by"]
+    if grouping not in said.BY:
         return refusal(404, f"a ledger is shown by {', '.join(said.BY)}")
     return await _page(
-        request, f"Ledger by {of}", ("by", of), lambda book: (_shown([said.rows_table(book, of, _names(book))]), {})
+        request,
+        f"Ledger by {grouping}",
+        ("by", grouping),
+        lambda book: (_shown([said.rows_table(book, grouping, _names(book))]), {}),
     )
 
 
@@ -246,8 +249,8 @@ def _event(book: Book, id_: str) -> Mapping[str, Any]:
 
 async def report(request: Request) -> Response:
     """The page that `leakmeter ledger report` writes."""
-    found = await reader_of(serving_of(request)).made("report", lambda book: whole_report(said.page(book)))
-    return found or refusal(404, "there is no ledger; `leakmeter ledger add` makes one")
+    response = await reader_of(serving_of(request)).made("report", lambda book: whole_report(said.page(book)))
+    return response or refusal(404, "there is no ledger; `leakmeter ledger add` makes one")
 
 
 async def texts(request: Request) -> Response:
@@ -261,10 +264,10 @@ async def texts(request: Request) -> Response:
         return whole_report(said.heat_map(book, score))
 
     try:
-        found = await reader_of(serving_of(request)).made(("texts", id_), make)
+        response = await reader_of(serving_of(request)).made(("texts", id_), make)
     except NotFoundError as error:
         return refusal(404, str(error))
-    return found or refusal(404, "there is no ledger")
+    return response or refusal(404, "there is no ledger")
 
 
 async def checked(request: Request) -> Response:
@@ -276,12 +279,12 @@ async def checked(request: Request) -> Response:
         if not typed and not per:
             return Markup(""), {}
         limit = Budget(_number(typed), per or budgets.PER[1])
-        over, found = budgets.check(book, limit)
-        unknown = [one for one in budgets.unknown(book, limit) if one not in over]
+        over, check = budgets.check(book, limit)
+        unknown = [group for group in budgets.unknown(book, limit) if group not in over]
         blocks = [
-            b.Headline(found.explained, "good" if found.holds else "bad"),
+            b.Headline(check.explained, "good" if check.holds else "bad"),
             *said.over_blocks(book, over, unknown, _names(book), by_recipient=limit.by_recipient),
-            b.Text(found.about, "soft"),
+            b.Text(check.about, "soft"),
         ]
         return _shown(blocks), {}
 

@@ -131,7 +131,7 @@ async def page(request: Request) -> Response:
         models=models.names,
         units=UNITS,
         templates=TEMPLATES,
-        samples=[(name, one["title"]) for name, one in _samples().items()],
+        samples=[(name, example["title"]) for name, example in _samples().items()],
         limit=_DEFAULT_LIMIT,
         search=SEARCH,
         n_tokens=40,
@@ -139,8 +139,8 @@ async def page(request: Request) -> Response:
 
 
 async def sample(request: Request) -> Response:
-    one = _samples().get(request.path_params["name"])
-    return JSONResponse(one or {}, 200 if one else 404)
+    example = _samples().get(request.path_params["name"])
+    return JSONResponse(example or {}, 200 if example else 404)
 
 
 def _streamed(
@@ -150,9 +150,9 @@ def _streamed(
     where it goes on when the browser has gone."""
 
     async def handler(request: Request) -> Response:
-        serving, given = serving_of(request), await bodies.json_object(request)
-        typed = Typed.of(given, serving)
-        job = serving.queue.submit(lambda job: work(serving, typed, given, job), session_of(request))
+        serving, body = serving_of(request), await bodies.json_object(request)
+        typed = Typed.of(body, serving)
+        job = serving.queue.submit(lambda job: work(serving, typed, body, job), session_of(request))
         return StreamingResponse(job.stream(and_cancel=not to_the_end), media_type="text/event-stream")
 
     return handler
@@ -187,8 +187,8 @@ def _measure(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job)
     return {
         "response": typed.response,
         "drawn": drawn,
-        "found": html.fragment([one for one in order.found if isinstance(one, b.Headline | b.Text)]),
-        "advice": html.fragment([one for one in order.found if not isinstance(one, b.Headline | b.Text)]),
+        "found": html.fragment([block for block in order.found if isinstance(block, b.Headline | b.Text)]),
+        "advice": html.fragment([block for block in order.found if not isinstance(block, b.Headline | b.Text)]),
         "rest": html.fragment(order.rest, level=3),
         "pieces": [_piece(result_, number) for number in range(len(result_.pieces))],
         "tokens": [
@@ -220,20 +220,20 @@ def _key(typed: Typed, job: Job) -> tuple[str, ...]:
 
 def _prepared(serving: Serving, kept: KeptModel, measure: Measure, typed: Typed, job: Job) -> Prepared:
     """The case tokenised and cut; an answer that was drawn has the tokens that were drawn."""
-    found = serving.answers.get(_key(typed, job))
-    if found is None:
+    answer = serving.answers.get(_key(typed, job))
+    if answer is None:
         return prepared_case(kept, measure, typed.prompts, typed.case)
-    ids, _ = found
+    ids, _ = answer
     prepared = prepared_case(kept, measure, typed.prompts, replace(typed.case, response=None))
     return replace(prepared, item=replace(prepared.item, response=ids))
 
 
 def _was_drawn(serving: Serving, typed: Typed, job: Job) -> bool:
     """Whether the answer is what the model draws of exactly this."""
-    found = serving.answers.get(_key(typed, job))
-    if found is None:
+    answer = serving.answers.get(_key(typed, job))
+    if answer is None:
         return False
-    _, source = found
+    _, source = answer
     return _whole_of(replace(typed, response=None)) == _whole_of(source)
 
 
@@ -249,7 +249,7 @@ def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, t
     prepared = prepared_case(kept, measure, settings, replace(typed.case, response=None))
     part = measured(kept, measure, prepared, watch)
     (result,) = DecodeResult.from_run([part], asdict(measure))
-    ids = next(one.values for one in part[1] if one.statistic == RESPONSE)
+    ids = next(measurement.values for measurement in part[1] if measurement.statistic == RESPONSE)
     return result, tuple(ids.astype(int).tolist())
 
 
@@ -273,8 +273,8 @@ def _segments(prepared: Prepared) -> list[dict[str, Any]]:
         for span in prepared.item.spans
     ]
     return [
-        {"text": one.text, "pieces": [pieces[i].name for i in one.units]}
-        for one in wording.stretches(prepared.context, (), pieces)
+        {"text": stretch.text, "pieces": [pieces[i].name for i in stretch.units]}
+        for stretch in wording.stretches(prepared.context, (), pieces)
     ]
 
 
@@ -282,8 +282,12 @@ def _values(prepared: Prepared) -> list[dict[str, Any]]:
     """Values that the context says several times, which are cut with all their mentions."""
     values = [span for span in prepared.item.spans if span.kind == "value"]
     return [
-        {"name": one.name, "text": b.Untrusted(prepared.context[slice(*one.ranges[0])], 60).shown, "n": len(one.ranges)}
-        for one in values
+        {
+            "name": value.name,
+            "text": b.Untrusted(prepared.context[slice(*value.ranges[0])], 60).shown,
+            "n": len(value.ranges),
+        }
+        for value in values
     ]
 
 
@@ -368,7 +372,7 @@ def _keep(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) ->
 
 def _names(given: Mapping[str, Any], name: str) -> Sequence[str]:
     value = given.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
         raise UsageError(f"{name} has to be a list of names of pieces")
     return value
 

@@ -93,9 +93,9 @@ def progress(path: Path, begun: Started | None) -> Progress:
     n_done = len(run.parts)
     if run.is_complete:
         return Progress("complete", n_done, n_done)
-    of = run.read_begun().get("n_cases")
+    n_cases = run.read_begun().get("n_cases")
     measuring = begun is not None and not begun.job.is_over
-    return Progress("measuring" if measuring else "unfinished", n_done, of if isinstance(of, int) else None)
+    return Progress("measuring" if measuring else "unfinished", n_done, n_cases if isinstance(n_cases, int) else None)
 
 
 async def measure(request: Request) -> Response:

@@ -58,32 +58,32 @@ def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> dict[str, A
         *(("lambda", value, Decoding(context_weight=value)) for value in LAMBDAS),
         *(("epsilon", value, Decoding(bound_nats=value / 2.0)) for value in EPSILONS),
     ]
-    found: dict[str, Any] = {"lambda": [], "epsilon": [], "n_tokens": len(response), "at": at}
+    content: dict[str, Any] = {"lambda": [], "epsilon": [], "n_tokens": len(response), "at": at}
     for kind, value, decoding in settings:
         job.check()
         mixed = decoding.mix(full, bare)
-        found[kind].append(_shown(kept, kind, value, mixed.log_probs[0], bare[0], full[0], mixed))
-    found["before"] = kept.backend.tokenizer.decode(list(response[:at])) if at else ""
-    return found
+        content[kind].append(_shown(kept, kind, value, mixed.log_probs[0], bare[0], full[0], mixed))
+    content["before"] = kept.backend.tokenizer.decode(list(response[:at])) if at else ""
+    return content
 
 
 def _shown(kept: KeptModel, kind: str, value: float, mixed: Any, bare: Any, full: Any, mixture: Any) -> dict[str, Any]:
     order = np.argsort(-mixed, kind="stable")[:_TOKENS]
     weight, loss = float(mixture.weight[0]), float(mixture.max_loss[0])
     cost = f"the largest loss of a token is {scale.nats_text(loss)}\u00a0nats"
-    said = (
+    sentence = (
         f"λ = {value:g}: {cost}."
         if kind == "lambda"
         else f"ε = {value:g}: λ = {weight:.3g}; {cost}, and {scale.nats_text(2 * loss)} nats of ε are spent."
     )
-    return {"value": value, "said": said, "rows": [_row(kept, int(i), mixed[i], bare[i], full[i]) for i in order]}
+    return {"value": value, "said": sentence, "rows": [_row(kept, int(i), mixed[i], bare[i], full[i]) for i in order]}
 
 
 def _row(kept: KeptModel, token: int, mixed: float, bare: float, full: float) -> dict[str, Any]:
-    shares = [math.exp(float(one)) for one in (mixed, bare, full)]
+    shares = [math.exp(float(value)) for value in (mixed, bare, full)]
     return {
         "token": _shown_token(kept.backend.tokenizer.decode([token])),
-        "shares": [b.number_text(one, "share") for one in shares],
+        "shares": [b.number_text(value, "share") for value in shares],
         "width": round(100 * min(1.0, shares[0])),
     }
 

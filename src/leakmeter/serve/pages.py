@@ -37,7 +37,7 @@ def show(request: Request, template: str, **what: Any) -> Response:
 
 def whole_report(report: b.Report) -> Response:
     """The page of a report as it is written to a file, under the policy of its own style and script."""
-    framed = [one.report for one in b.walk(report.blocks) if isinstance(one, b.Embedded)]
+    framed = [embedded.report for embedded in b.walk(report.blocks) if isinstance(embedded, b.Embedded)]
     policy = f"{html.policy(report, framed)}; frame-ancestors 'none'"
     return HTMLResponse(html.page(report), headers={"content-security-policy": policy})
 
@@ -69,9 +69,9 @@ def environment() -> Environment:
 
     of_reports = html.environment()
     loaders = [FunctionLoader(_template), of_reports.loader or FunctionLoader(lambda name: None)]
-    made = of_reports.overlay(loader=ChoiceLoader(loaders), finalize=_plain)
-    made.filters = {**of_reports.filters, "shown": _shown}
-    return made
+    templates = of_reports.overlay(loader=ChoiceLoader(loaders), finalize=_plain)
+    templates.filters = {**of_reports.filters, "shown": _shown}
+    return templates
 
 
 def _plain(value: Any) -> Any:

@@ -150,7 +150,7 @@ class Queue:
     def jobs(self, owner: str) -> list[Job]:
         """Those of an owner that are done at the moment, or wait, in this order."""
         with self._changed:
-            return [one for one in (self._running, *self._waiting) if one is not None and one.owner == owner]
+            return [job for job in (self._running, *self._waiting) if job is not None and job.owner == owner]
 
     def submit(self, work: Work, owner: str) -> Job:
         """Have work done; it waits behind what was asked for before. `BusyError` where too much is waiting already, of
@@ -158,7 +158,7 @@ class Queue:
         job = Job(work, owner)
         with self._changed:
             self._drop_cancelled()
-            if sum(not one.is_cancelled for one in self.jobs(owner)) >= MOST_OF_ONE:
+            if sum(not earlier.is_cancelled for earlier in self.jobs(owner)) >= MOST_OF_ONE:
                 raise BusyError(f"{MOST_OF_ONE} of your measurements are under way; wait for one, or cancel it")
             if len(self._waiting) >= MOST_WAITING:
                 raise BusyError(f"{MOST_WAITING} measurements are waiting; try again later")
@@ -184,7 +184,7 @@ class Queue:
             job.tell("queued", ahead=number + (self._running is not None), length=len(self._waiting))
 
     def _drop_cancelled(self) -> None:
-        for job in [one for one in self._waiting if one.is_cancelled]:
+        for job in [waiting for waiting in self._waiting if waiting.is_cancelled]:
             self._waiting.remove(job)
             job.end("cancelled")
 

@@ -82,7 +82,7 @@ def cancellable(kept: KeptModel, job: Job) -> Iterator[None]:
     """Meanwhile a job that is cancelled ends before the next layer of a local model is run."""
     model = getattr(kept.backend, "model", None)
     modules = [] if model is None or not hasattr(model, "modules") else model.modules()
-    layers = [layer for one in modules if type(one).__name__ == "ModuleList" for layer in one]
+    layers = [layer for module in modules if type(module).__name__ == "ModuleList" for layer in module]
     hooks = [layer.register_forward_pre_hook(lambda *_: job.check()) for layer in layers]
     try:
         yield
@@ -119,16 +119,16 @@ class _Watched:
 def _by_rounds(trial: Trial[list[Measurement]], watch: Watch) -> Trial[list[Measurement]]:
     n_prompts = 0
     try:
-        asked = next(trial)
+        requests = next(trial)
         while True:
             watch.job.check()
-            answers = yield asked
-            n_prompts += sum(len(one.prompts) for one in asked if isinstance(one, Request))
+            answers = yield requests
+            n_prompts += sum(len(request.prompts) for request in requests if isinstance(request, Request))
             watch.on_round(n_prompts)
-            asked = trial.send(answers)
+            requests = trial.send(answers)
     except StopIteration as end:
-        found: list[Measurement] = end.value
-        return found
+        measurements: list[Measurement] = end.value
+        return measurements
 
 
 def _by_tokens(
@@ -137,37 +137,38 @@ def _by_tokens(
     """Each round draws a token: its row of the ledger is told."""
     rows: list[Any] = []
     try:
-        asked = next(trial)
+        requests = next(trial)
         while True:
             watch.job.check()
-            answers = yield asked
+            answers = yield requests
             if item.response is None:
                 rows.append(answers[0].values[-1, 0])
                 readings = list(measure.readings(item.id, 0, np.stack(rows)))
-                ids = next(one.values for one in readings if one.statistic == "token").astype(int).tolist()
-                told = response_texts(ids, kept.backend.tokenizer)
-                text = told["tokens"][-1]
+                ids = next(reading.values for reading in readings if reading.statistic == "token").astype(int).tolist()
+                texts = response_texts(ids, kept.backend.tokenizer)
+                text = texts["tokens"][-1]
                 # A character of several tokens is told with its last.
                 watch.on_token(
-                    "" if text.endswith("\ufffd") else text, {one.statistic: float(one.values[-1]) for one in readings}
+                    "" if text.endswith("\ufffd") else text,
+                    {reading.statistic: float(reading.values[-1]) for reading in readings},
                 )
-            asked = trial.send(answers)
+            requests = trial.send(answers)
     except StopIteration as end:
-        found: list[Measurement] = end.value
-        return found
+        measurements: list[Measurement] = end.value
+        return measurements
 
 
 def _by_pieces(trial: Trial[list[Measurement]], pieces: _Pieces, watch: Watch) -> Trial[list[Measurement]]:
     """Requests for many pieces go a few pieces at a time."""
     try:
-        asked: Sequence[Asked] = next(trial)
+        requests: Sequence[Asked] = next(trial)
         while True:
             watch.job.check()
-            answers = yield from pieces.answered(asked)
-            asked = trial.send(answers)
+            answers = yield from pieces.answered(requests)
+            requests = trial.send(answers)
     except StopIteration as end:
-        found: list[Measurement] = end.value
-        return found
+        measurements: list[Measurement] = end.value
+        return measurements
 
 
 @dataclass
@@ -188,8 +189,11 @@ class _Pieces:
     def _names(self, request: Request) -> list[str | None]:
         """The piece that each prompt goes without; None of other prompts."""
         cuts = self.item.cuts
-        made = {id(prompt): name for name, prompt in (cuts.made if isinstance(cuts, Lazily) else cuts).items()}
-        return [self._hidden.get(one.hidden) if one.hidden else made.get(id(one)) for one in request.prompts]
+        names = {id(prompt): name for name, prompt in (cuts.made if isinstance(cuts, Lazily) else cuts).items()}
+        return [
+            self._hidden.get(each_prompt.hidden) if each_prompt.hidden else names.get(id(each_prompt))
+            for each_prompt in request.prompts
+        ]
 
     def answered(self, asked: Sequence[Asked]) -> Trial[list[Scores]]:
         """Answers of a round; of one that is about pieces, in several."""
@@ -231,10 +235,10 @@ class _Pieces:
         for place, number in enumerate(numbers, 1):
             rows[number] = _row(answers[-1], place)
             name, is_hidden = names[number], bool(request.prompts[number].hidden)
-            known = self.found.hidden if is_hidden else self.found.cuts
-            if name is not None and name not in known and self.found.whole.values.size:
-                known[name] = rows[number]
-                self.watch.on_piece(name, self.found.nats(known, name), exact=not is_hidden)
+            piece_rows = self.found.hidden if is_hidden else self.found.cuts
+            if name is not None and name not in piece_rows and self.found.whole.values.size:
+                piece_rows[name] = rows[number]
+                self.watch.on_piece(name, self.found.nats(piece_rows, name), exact=not is_hidden)
         return answers
 
     def _screened(self, request: Request) -> Trial[None]:

@@ -78,7 +78,7 @@ def study_directory(
     check_outside_runs(out, "directory of runs")
     record = {
         "cells": [cell.record for cell in study.cells],
-        "records": [digest([study.kind.record(one) for one in of_cell]) for of_cell in records],
+        "records": [digest([study.kind.record(data_record) for data_record in of_cell]) for of_cell in records],
         "quality": asdict(study.quality),
         "size": study.size,
         "dtype": dtype,
@@ -204,8 +204,8 @@ def _model_files(model: str) -> list[str | None] | None:
     if model == "toy":
         return None
     try:
-        found = resolve(model, notify=lambda line: None, download=False)
+        resolved = resolve(model, notify=lambda line: None, download=False)
     except LeakmeterError:
         # Gone from this machine, its measurements stay what they are.
         return None
-    return [found.weights_sha256, found.settings_sha256]
+    return [resolved.weights_sha256, resolved.settings_sha256]

@@ -65,13 +65,13 @@ class Contexts(Kind):
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[Record]]:
-        known: dict[tuple[str, Choice], list[Record]] = {}
+        loaded: dict[tuple[str, Choice], list[Record]] = {}
         for cell in cells:
-            if (cell.dataset, cell.choice) not in known:
+            if (cell.dataset, cell.choice) not in loaded:
                 dataset, choice = named.find(cell.dataset), cell.choice
                 records = dataset.load(paths.get(cell.dataset), n=choice.n_records, seed=choice.choice_seed)
-                known[cell.dataset, choice] = records
-        return [known[cell.dataset, cell.choice] for cell in cells]
+                loaded[cell.dataset, choice] = records
+        return [loaded[cell.dataset, cell.choice] for cell in cells]
 
     @override
     def case(self, record: Record) -> Case:
@@ -118,25 +118,25 @@ def generations_page(study: Study, cells: Sequence[FinishedCell], about: Sequenc
         [(dataset, id_) for id_ in _ids([one for one in cells if one.cell.dataset == dataset])]
         for dataset in dict.fromkeys(one.cell.dataset for one in cells)
     ]
-    found = [one for one in chain.from_iterable(zip_longest(*by_dataset)) if one is not None]
-    shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in found[:MOST_RECORDS]]
-    return html.page(generations_report(shown, title=study.title, about=about, n_records=len(found)))
+    record_ids = [one for one in chain.from_iterable(zip_longest(*by_dataset)) if one is not None]
+    shown = [_of_record(study, cells, dataset, id_) for dataset, id_ in record_ids[:MOST_RECORDS]]
+    return html.page(generations_report(shown, title=study.title, about=about, n_records=len(record_ids)))
 
 
 def _ids(cells: Sequence[FinishedCell]) -> list[str]:
-    return list(dict.fromkeys(record.case.id for one in cells for record in one.records))
+    return list(dict.fromkeys(record.case.id for cell in cells for record in cell.records))
 
 
 def _of_record(study: Study, cells: Sequence[FinishedCell], dataset: str, id_: str) -> Generations:
-    found = [
-        (one, record, measured)
-        for one in cells
-        if one.cell.dataset == dataset
-        for record, measured in zip(one.records, one.measured, strict=True)
+    entries = [
+        (cell, record, measured)
+        for cell in cells
+        if cell.cell.dataset == dataset
+        for record, measured in zip(cell.records, cell.measured, strict=True)
         if record.case.id == id_
     ]
-    _, record, (texts, _) = found[0]
-    columns = [_column(study, one, record, texts, measurements) for one, record, (texts, measurements) in found]
+    _, record, (texts, _) = entries[0]
+    columns = [_column(study, cell, record, texts, measurements) for cell, record, (texts, measurements) in entries]
     return Generations(id_, dataset, texts["query"], record.reference, columns)
 
 
@@ -149,10 +149,10 @@ def _in_words(name: str, value: Any) -> str:
 def _column(
     study: Study, one: FinishedCell, record: Record, texts: JsonObject, measurements: Sequence[Measurement]
 ) -> Column:
-    said = {name: _in_words(name, value) for name, value in one.cell.factors.items() if name != "dataset"}
+    labels = {name: _in_words(name, value) for name, value in one.cell.factors.items() if name != "dataset"}
     # Without an axis all cells stand side by side.
-    name = said.pop(study.x) if study.x in said else ", ".join(said.values())
-    line = ", ".join(said.values()) if study.x in one.cell.factors else ""
+    name = labels.pop(study.x) if study.x in labels else ", ".join(labels.values())
+    line = ", ".join(labels.values()) if study.x in one.cell.factors else ""
     rule = Regurgitation()
     generations = [
         Generation(

@@ -53,10 +53,10 @@ def whole_context_nats(measurements: Sequence[Measurement]) -> float:
 
 def whole_by_token(measurements: Sequence[Measurement]) -> list[FloatArray]:
     """|log p̄(y_t | D) − log p̄(y_t | ∅)| of each response of a case, nats: one array (token,) a response."""
-    found = [np.abs(measurement.values) for measurement in measurements if measurement.statistic in _WHOLE]
-    if not found:
+    contrasts = [np.abs(measurement.values) for measurement in measurements if measurement.statistic in _WHOLE]
+    if not contrasts:
         raise UsageError("these measurements hold no contrast with the blank prompt; measure 'decode' or 'influence'")
-    return found
+    return contrasts
 
 
 def nats_by_piece(measurements: Sequence[Measurement]) -> list[float]:
@@ -79,10 +79,10 @@ def by_position(series: Sequence[Sequence[float] | FloatArray], *, seed: int) ->
     Used over responses (position t: Figure 2c) and over contexts (n-gram i: Figures 3 and 4). Late positions rest on
     few and on the longest, which `n` shows.
     """
-    longest = max((len(one) for one in series), default=0)
+    longest = max((len(values) for values in series), default=0)
     if not longest:
         raise UsageError("no measurements, so that there is no mean of them; give at least one record")
-    return [estimate([float(one[i]) for one in series if len(one) > i], seed=seed) for i in range(longest)]
+    return [estimate([float(values[i]) for values in series if len(values) > i], seed=seed) for i in range(longest)]
 
 
 def early_and_late(pieces: Sequence[Sequence[float]], *, seed: int) -> Mapping[str, Estimate]:
@@ -91,11 +91,11 @@ def early_and_late(pieces: Sequence[Sequence[float]], *, seed: int) -> Mapping[s
     The difference is taken within each context, so that its interval is that of a paired bootstrap. Contexts of a
     single n-gram have no halves and are left out; the middle one of an odd number belongs to neither.
     """
-    halved = [one for one in pieces if len(one) >= 2]
+    halved = [values for values in pieces if len(values) >= 2]
     if not halved:
         return {}
-    early = [stats.mean(one[: len(one) // 2]) for one in halved]
-    late = [stats.mean(one[-(len(one) // 2) :]) for one in halved]
+    early = [stats.mean(values[: len(values) // 2]) for values in halved]
+    late = [stats.mean(values[-(len(values) // 2) :]) for values in halved]
     return {
         "early": estimate(early, seed=seed),
         "late": estimate(late, seed=seed),

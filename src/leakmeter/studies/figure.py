@@ -52,10 +52,10 @@ def heading(name: str) -> str:
 
 def groups_of(rows: Sequence[Row], columns: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:
     """Rows by their values of some columns, in the order in which these come up."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault(tuple(row.get(name) for name in columns), []).append(row)
-    return found
+        groups.setdefault(tuple(row.get(name) for name in columns), []).append(row)
+    return groups
 
 
 def _panel(rows: Sequence[Row], x: str, lines: Sequence[str], y: str) -> b.Panel:
@@ -69,7 +69,7 @@ def _panel(rows: Sequence[Row], x: str, lines: Sequence[str], y: str) -> b.Panel
         shown = [row for row in of_group if row.get(y) is not None]
         aside = apart * (number - (len(groups) - 1) / 2) if len(shown) <= _MANY_POINTS else 0.0
         places = [aside + (names.index(row[x]) if is_text else row[x]) for row in shown]
-        name = ", ".join(f"{heading(of)} {value}" for of, value in zip(lines, group, strict=True))
+        name = ", ".join(f"{heading(column)} {value}" for column, value in zip(lines, group, strict=True))
         # A line would say that there is something between two names.
         series.append(intervals("scatter" if is_text else "line", shown, y, places, name, number))
     whole = not is_text and all(isinstance(row[x], int) for row in rows)

@@ -39,14 +39,14 @@ def forecasts(
 
     `predictor_of` raises a LeakmeterError where the model is not at hand.
     """
-    found = []
+    results = []
     for cell in cells:
         of_cell = records[cell.number]
         try:
-            found.append(_forecast(study, cell, of_cell, predictor_of(cell.model)))
+            results.append(_forecast(study, cell, of_cell, predictor_of(cell.model)))
         except LeakmeterError as error:
-            found.append(Forecast(cell, len(of_cell), None, None, str(error)))
-    return found
+            results.append(Forecast(cell, len(of_cell), None, None, str(error)))
+    return results
 
 
 def _forecast(study: Study, cell: Cell, records: Sequence[Any], predictor: Predictor) -> Forecast:
@@ -57,10 +57,10 @@ def _forecast(study: Study, cell: Cell, records: Sequence[Any], predictor: Predi
     parts = [predictor.predict(cell.measure, *prepared[i : i + size]) for i in range(0, len(prepared), size)]
     share = len(records) / len(cases)
     seconds = [predictor.seconds(part) for part in parts]
-    known = [one for one in seconds if one is not None]
+    known_seconds = [duration for duration in seconds if duration is not None]
     return Forecast(
         cell,
         len(records),
         share * sum(part.n_tokens_run for part in parts),
-        share * sum(known) if len(known) == len(seconds) else None,
+        share * sum(known_seconds) if len(known_seconds) == len(seconds) else None,
     )

@@ -106,7 +106,7 @@ def generations_report(records: Sequence[Generations], *, title: str, about: Seq
         raise UsageError("no record to show: a page of generations needs at least one")
     heads = list(dict.fromkeys((column.line, column.name) for record in records for column in record.columns))
     several = len({record.dataset for record in records}) > 1
-    told = [b.Text(b.Untrusted(line), "soft") for line in about if line]
+    texts = [b.Text(b.Untrusted(line), "soft") for line in about if line]
     return b.Report(
         "Generations side by side",
         "decode",
@@ -117,7 +117,7 @@ def generations_report(records: Sequence[Generations], *, title: str, about: Seq
         index_caption="Nats of each response; ¶ counts as a Repeat or ROUGE prompt by either reading",
         case=("record", "records"),
         scripted=False,
-        notes=[b.Part("Where this comes from", [*told, b.Facts(_MEANINGS)])],
+        notes=[b.Part("Where this comes from", [*texts, b.Facts(_MEANINGS)])],
         n_further=n_records - len(records),
         held_by="the cell files beside it hold all",
         guide_to="context",
@@ -154,19 +154,19 @@ def _cards(column: Column, widest: Column) -> Iterator[b.Part]:
     n = len(column.generations)
     n_words = len(words_of(column.context))
     is_cut = column.context != widest.context
-    given = (("Context", f"given the context’s first {n_words:,} words"),) if is_cut else ()
-    for number, one in enumerate(column.generations, 1):
+    context_facts = (("Context", f"given the context’s first {n_words:,} words"),) if is_cut else ()
+    for number, generation in enumerate(column.generations, 1):
         # What ended the response is a token that was paid for, and no word.
-        text = "".join(one.tokens)
-        said = one.text if text.startswith(one.text) else text
-        runs = copied(said, column.context)
-        passage = b.Passage(list(_segments(one, _lines(text, words_of(said), runs))))
+        text = "".join(generation.tokens)
+        plain_text = generation.text if text.startswith(generation.text) else text
+        runs = copied(plain_text, column.context)
+        passage = b.Passage(list(_segments(generation, _lines(text, words_of(plain_text), runs))))
         which = (f", response {number} of {n}",) if n > 1 else ()
         yield b.Part(
             (b.Untrusted(column.name), *which),
             [
                 b.ShadedText([passage], floor_nats=_ROUNDING_NATS, style="tokens"),
-                b.Facts([*_facts(one, runs), *given]),
+                b.Facts([*_facts(generation, runs), *context_facts]),
             ],
         )
 

@@ -159,33 +159,33 @@ def load_study(source: str, size: str = "laptop", changes: Mapping[str, Sequence
 
 
 def _table(file: JsonObject, name: str, where: str) -> JsonObject:
-    found = file.get(name, {})
-    if not isinstance(found, dict):
+    table = file.get(name, {})
+    if not isinstance(table, dict):
         raise DataError(f"{where}: [{name}] is no table of settings")
-    return dict(found)
+    return dict(table)
 
 
 def _study(name: str, file: JsonObject, size: str, settings: JsonObject) -> Study:
     measure, kind = registry.instrument(file["measure"]).measure, kind_of(file["measure"])
     of_measure, of_quality = field_types(measure), field_types(Quality) if kind.has_quality else {}
     counted = kind.counted or kind.records
-    known = {"model": "str", "dataset": "str", counted: "int", **kind.settings, **of_measure, **of_quality}
-    given = dict(settings)
-    single = _listed(given.pop("cells", [{}]), known, given)
-    factors = _factors_of(_replicated(given, kind.replicated), known, fixed=of_quality)
+    types = {"model": "str", "dataset": "str", counted: "int", **kind.settings, **of_measure, **of_quality}
+    remaining = dict(settings)
+    single = _listed(remaining.pop("cells", [{}]), types, remaining)
+    factors = _factors_of(_replicated(remaining, kind.replicated), types, fixed=of_quality)
     for setting in ("model", "dataset", counted):
         if setting not in {**factors, **single[0]}:
             raise UsageError(f"the study does not say '{setting}'; add it, or give --set {setting}=VALUE")
     x = file.get("x")
     if file["show"] == "factor" and x not in {**factors, **single[0]}:
         raise UsageError(f"the study's x is '{x}'; it has to be one of its settings")
-    quality = Quality(**{key: _meant(factors.pop(key)[0], known[key]) for key in of_quality if key in factors})
+    quality = Quality(**{key: _meant(factors.pop(key)[0], types[key]) for key in of_quality if key in factors})
     values = {**{name: [cell[name] for cell in single] for name in single[0]}, **factors}
-    varying = [name for name, of in values.items() if name == x or any(value != of[0] for value in of)]
+    varying = [name for name, options in values.items() if name == x or any(value != options[0] for value in options)]
     cells = []
     for number, (own, choice) in enumerate(itertools.product(single, itertools.product(*factors.values()))):
         shown = {**own, **dict(zip(factors, choice, strict=True))}
-        chosen = {setting: _meant(value, known[setting]) for setting, value in shown.items()}
+        chosen = {setting: _meant(value, types[setting]) for setting, value in shown.items()}
         shown["dataset"] = shown_dataset = kind.shown_dataset(chosen["dataset"])
         cells.append(
             Cell(
@@ -256,7 +256,7 @@ def _factors_of(given: JsonObject, known: Mapping[str, str], fixed: Collection[s
             raise UsageError(f"setting '{setting}' has no value; give at least one")
         if setting in fixed and len(values) > 1:
             raise UsageError(f"setting '{setting}' cannot be a factor; give one value")
-        factors[setting] = [_checked(setting, one, known[setting]) for one in values]
+        factors[setting] = [_checked(setting, level, known[setting]) for level in values]
     return factors
 
 
@@ -264,17 +264,17 @@ def _checked(setting: str, value: Any, annotation: str) -> Any:
     if _meant(value, annotation) is None:
         return value
     # 'float | None' is a float, and what is no number is text.
-    wanted = {"int": int, "float": float, "bool": bool}.get(annotation.split(" | ")[0], str)
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+    kind = {"int": int, "float": float, "bool": bool}.get(annotation.split(" | ")[0], str)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
         # 1 and 1.0 are one parameter, and have to give one run.
         if abs(value) <= sys.float_info.max:
             return float(value)
         raise UsageError(f"setting '{setting}' is a number of {len(str(abs(value))):,} digits; give a smaller one")
-    if wanted is str and isinstance(value, (int, float)) and not isinstance(value, bool):
+    if kind is str and isinstance(value, (int, float)) and not isinstance(value, bool):
         return str(value)
-    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-        raise UsageError(f"setting '{setting}' is {value!r}; it has to be {words[wanted]}")
+        raise UsageError(f"setting '{setting}' is {value!r}; it has to be {words[kind]}")
     return value
 
 

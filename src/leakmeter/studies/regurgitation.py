@@ -85,5 +85,5 @@ def counts(
     if not responses or len(responses) != len(contexts):
         raise UsageError(f"{len(responses)} responses and {len(contexts)} contexts; expected one or more of each")
     rule = thresholds or Regurgitation()
-    found = [rule.verdicts(response, context) for response, context in zip(responses, contexts, strict=True)]
-    return {name: counted([verdict[name] for verdict in found]) for name in COUNTS}
+    verdicts = [rule.verdicts(response, context) for response, context in zip(responses, contexts, strict=True)]
+    return {name: counted([verdict[name] for verdict in verdicts]) for name in COUNTS}

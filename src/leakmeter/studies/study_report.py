@@ -40,18 +40,18 @@ def study_report(
 ) -> b.Report:
     """Tables, and figures in their order as long as a page has room for them."""
     sections = list(read_markdown(markdown))
-    told = [line for section in sections for line in section["lines"]]
-    command = next((line.removeprefix(_COMMAND) for line in told if line.startswith(_COMMAND)), None)
+    lines = [line for section in sections for line in section["lines"]]
+    command = next((line.removeprefix(_COMMAND) for line in lines if line.startswith(_COMMAND)), None)
     parts = [b.Part(b.Untrusted(section["title"]), _blocks(section)) for section in sections[1:]]
-    made = b.Report(
+    report = b.Report(
         b.Untrusted(sections[0]["title"]) if sections and sections[0]["title"] else "A study",
         "study",
         notes=[b.Facts((("Directory", b.Untrusted(directory)),), heading="Study")],
         command=None if command is None else b.Command(b.Untrusted(command)),
     )
     first = [*_findings(sections[0]), *_blocks(sections[0])] if sections else []
-    made = replace(made, blocks=[*first, *parts])
-    left = room - len(html.page(made).encode(errors="replace"))
+    report = replace(report, blocks=[*first, *parts])
+    left = room - len(html.page(report).encode(errors="replace"))
     images: list[b.Block] = []
     for name, png in figures.items():
         left -= len(png) * 4 // 3 + 2 * len(name.encode(errors="replace")) + 200
@@ -61,15 +61,15 @@ def study_report(
     if n:
         do = "s do" if n > 1 else " does"
         images.append(b.Text(f"{n} further figure{do} not fit into this page; the directory holds all.", "soft"))
-    return replace(made, blocks=[*first, *images, *parts])
+    return replace(report, blocks=[*first, *images, *parts])
 
 
 def _findings(section: Mapping[str, Any]) -> Iterator[b.Block]:
     """What a study says it found; of one that says nothing, its largest and its smallest number with an interval."""
-    said = [line.removeprefix(FINDING) for line in section["lines"] if line.startswith(FINDING)]
-    if said:
-        yield b.Headline(b.Untrusted(said[0]))
-        yield from (b.Text(b.Untrusted(line)) for line in said[1:])
+    findings = [line.removeprefix(FINDING) for line in section["lines"] if line.startswith(FINDING)]
+    if findings:
+        yield b.Headline(b.Untrusted(findings[0]))
+        yield from (b.Text(b.Untrusted(line)) for line in findings[1:])
     elif (extremes := _extremes(section["heads"], section["rows"])) is not None:
         yield b.Headline(extremes)
 
@@ -79,19 +79,19 @@ def _extremes(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> b.Phrase |
     column = next((i for i in range(len(heads)) if any(_NUMBER.match(row[i]) for row in rows)), None)
     if column is None:
         return None
-    known = [(match, row) for row in rows if (match := _NUMBER.match(row[column])) is not None]
-    ranked = sorted(known, key=lambda one: _number(one[0], "mean"))
+    matched = [(match, row) for row in rows if (match := _NUMBER.match(row[column])) is not None]
+    ranked = sorted(matched, key=lambda pair: _number(pair[0], "mean"))
     (low, least), (high, most) = ranked[0], ranked[-1]
     what = heads[column]
     # A symbol stays what it is.
     what = what[:1].upper() + what[1:] if what[:1].isascii() else what
-    if len(known) == 1:
+    if len(matched) == 1:
         return b.Untrusted(f"{what}: {most[column]}.")
-    labels = [i for i in range(column) if len({row[i] for _, row in known}) > 1][:_LABELS]
+    labels = [i for i in range(column) if len({row[i] for _, row in matched}) > 1][:_LABELS]
 
     def named(row: Sequence[str]) -> str:
-        told = ", ".join(f"{heads[i]} {row[i]}" for i in labels)
-        return f"{row[column]} ({told})" if told else row[column]
+        labelled = ", ".join(f"{heads[i]} {row[i]}" for i in labels)
+        return f"{row[column]} ({labelled})" if labelled else row[column]
 
     overlap = _number(high, "low") <= _number(low, "high")
     order = " Their intervals overlap: the order may be chance." if overlap else ""

@@ -46,13 +46,13 @@ def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify:
             ]
         else:
             series = [nats_by_piece(measurements) for _, measurements in finished.measured]
-        found = by_position(series, seed=study.seed)
+        estimates = by_position(series, seed=study.seed)
         of_cell = [
             {**finished.cell.factors, study.show: i, **_place(finished, i), **columns("nats", at)}
-            for i, at in enumerate(found)
+            for i, at in enumerate(estimates)
         ]
         rows += of_cell
-        summary += of_cell if study.show == "position" else [_peak(study, finished, series, found)]
+        summary += of_cell if study.show == "position" else [_peak(study, finished, series, estimates)]
     return Tables(rows, summary)
 
 
@@ -68,8 +68,8 @@ def _peak(study: Study, finished: FinishedCell, series: list[Any], found: list[E
     peak = max(enough, key=lambda i: found[i].mean)
     row: Row = {**finished.cell.factors, "n": found[0].n, "pieces_median": float(np.median([len(s) for s in series]))}
     row |= {"peak_piece": peak, **columns("peak_nats", found[peak])}
-    for name, one in early_and_late(series, seed=study.seed).items():
-        row |= columns(f"{name}_nats", one)
+    for name, estimated in early_and_late(series, seed=study.seed).items():
+        row |= columns(f"{name}_nats", estimated)
     return row
 
 
@@ -119,7 +119,7 @@ def _first_of_line(study: Study, cells: Sequence[FinishedCell], finished: Finish
         others = {name: value for name, value in of.cell.factors.items() if name != study.x}
         return (others, [record.case.id for record in of.records])
 
-    return next(one for one in cells if line(one) == line(finished))
+    return next(cell for cell in cells if line(cell) == line(finished))
 
 
 def responses_of(finished: FinishedCell) -> tuple[list[str], list[str], list[str]]:
@@ -136,13 +136,13 @@ def responses_of(finished: FinishedCell) -> tuple[list[str], list[str], list[str
 def _scorers(
     study: Study, responses: list[str], contexts: list[str], references: list[str]
 ) -> Mapping[str, Callable[[], list[float]]]:
-    wanted: dict[str, Callable[[], list[float]]] = {}
+    scorers: dict[str, Callable[[], list[float]]] = {}
     bertscore, factkb, layer = study.quality.bertscore, study.quality.factkb, study.quality.layer
     if bertscore is not None:
-        wanted["bertscore_f1"] = lambda: quality.bertscore_f1(responses, references, bertscore, layer=layer)
+        scorers["bertscore_f1"] = lambda: quality.bertscore_f1(responses, references, bertscore, layer=layer)
     if factkb is not None:
-        wanted["factkb"] = lambda: quality.factkb(responses, contexts, factkb)
-    return wanted
+        scorers["factkb"] = lambda: quality.factkb(responses, contexts, factkb)
+    return scorers
 
 
 def columns(name: str, of: Estimate, *, quantiles: bool = False) -> Row:
@@ -157,7 +157,7 @@ def columns(name: str, of: Estimate, *, quantiles: bool = False) -> Row:
 
 def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> list[str]:
     """What a table says of where its numbers come from: command, seed, weights, n; no times, which differ."""
-    sizes = sorted({(one.cell.shown_dataset or one.cell.dataset, len(one.records)) for one in cells})
+    sizes = sorted({(cell.cell.shown_dataset or cell.cell.dataset, len(cell.records)) for cell in cells})
     records = f"{study.kind.records}: {', '.join(f'{n:,} of {dataset}' for dataset, n in sizes)}"
     seeds, intervals = study.kind.about(study)
     return [f"command: {command}", seeds, models_line(cells), records, intervals]
@@ -166,9 +166,9 @@ def provenance(study: Study, cells: Sequence[FinishedCell], command: str) -> lis
 def models_line(cells: Sequence[FinishedCell]) -> str:
     """The models of cells, and under which weights they were measured."""
     models = dict.fromkeys(
-        f"{one.model['name']} (weights {_short(one.model['weights_sha256'])}, {one.model['dtype']}, "
-        f"{one.model['device']})"
-        for one in cells
+        f"{cell.model['name']} (weights {_short(cell.model['weights_sha256'])}, {cell.model['dtype']}, "
+        f"{cell.model['device']})"
+        for cell in cells
     )
     return f"models: {'; '.join(models)}"
 
@@ -188,16 +188,18 @@ def over_seeds(study: Study, rows: Sequence[Row]) -> list[Row]:
         return []
     named = [name for name in study.cells[0].factors if name != seed]
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for one in rows:
-        words = [name for name, value in one.items() if isinstance(value, str)]
-        keys = [name for name in dict.fromkeys((*named, study.show, *words)) if name in one]
-        groups.setdefault(tuple((name, one[name]) for name in keys), []).append(one)
-    found = []
-    for group, of in groups.items():
-        for value in (name for name in of[0] if f"{name}_low" in of[0]):
-            each = np.array([one[value] for one in of if one.get(value) is not None], dtype=np.float64)
+    for seed_row in rows:
+        words = [name for name, value in seed_row.items() if isinstance(value, str)]
+        keys = [name for name in dict.fromkeys((*named, study.show, *words)) if name in seed_row]
+        groups.setdefault(tuple((name, seed_row[name]) for name in keys), []).append(seed_row)
+    summaries = []
+    for group, group_rows in groups.items():
+        for value in (name for name in group_rows[0] if f"{name}_low" in group_rows[0]):
+            each = np.array(
+                [seed_row[value] for seed_row in group_rows if seed_row.get(value) is not None], dtype=np.float64
+            )
             if each.size:
                 row: Row = {**dict(group), "value": value, "n_seeds": int(each.size), "mean": float(each.mean())}
                 row["mean_std"] = float(each.std(ddof=1)) if each.size > 1 else None
-                found.append({**row, "least": float(each.min()), "most": float(each.max())})
-    return found
+                summaries.append({**row, "least": float(each.min()), "most": float(each.max())})
+    return summaries
