@@ -242,16 +242,8 @@ def _guaranteed(guarantee: Guarantee, n_responses: int) -> b.Part:
         b.Column("RDP", "number"),
     )
     rows = [
-        b.Row(
-            (
-                name,
-                f"{composition.n_tokens} of ≤ {composition.n_tokens_max}",
-                composition.basic_nats,
-                composition.pld_nats,
-                composition.rdp_nats,
-            )
-        )
-        for name, composition in composed.items()
+        b.Row((name, f"{total.n_tokens} of ≤ {total.n_tokens_max}", total.basic_nats, total.pld_nats, total.rdp_nats))
+        for name, total in composed.items()
     ]
     delta = f"δ = {response.delta:g}".replace("e-0", "e-")
     caption = f"At most, nats; PLD: privacy loss distributions, RDP: Rényi divergences, both with {delta}"

@@ -196,7 +196,7 @@ def settings(case: PrivateGenerationResult | PublicTexts) -> dict[str, str]:
         if isinstance(rule, ClippedLogits)
         else rule.settings
     )
-    parameters = ", ".join(
+    options = ", ".join(
         f"{name.replace('_', ' ')} {f'{x:g}' if isinstance(x, float) else x}" for name, x in own.items()
     )
     return {
@@ -205,7 +205,7 @@ def settings(case: PrivateGenerationResult | PublicTexts) -> dict[str, str]:
         "Number type": case.dtype,
         "Prompt template": case.template,
         "Label": case.query or "none",
-        "Mechanism": f"{case.mechanism.name}{': ' if parameters else ''}{parameters}",
+        "Mechanism": f"{case.mechanism.name}{': ' if options else ''}{options}",
         "Exemplars of a batch": f"{case.subset_size:,}",
         "Samples of a batch": f"{case.n_samples:,}",
         "Tokens of a sample": f"{case.min_new_tokens:,} to {case.max_new_tokens:,}",

@@ -146,8 +146,8 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
     )
     rows = [
         b.Row((
-            _id(exemplar), b.Untrusted(exemplar.label or "", _LABEL), b.Untrusted(exemplar.text, 320), *_means(exemplar.answers)[::2],
-            exemplar.mean_nats, exemplar.max_nats, exemplar.worst_share,
+            _id(exemplar), b.Untrusted(exemplar.label or "", _LABEL), b.Untrusted(exemplar.text, 320),
+            *_means(exemplar.answers)[::2], exemplar.mean_nats, exemplar.max_nats, exemplar.worst_share,
         ))
         for exemplar in sorted(exemplars, key=lambda exemplar: -exemplar.answers.mean_nats)
     ]  # fmt: skip

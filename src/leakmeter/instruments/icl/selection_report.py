@@ -123,7 +123,8 @@ def _reporting(found: Selection) -> b.Table:
     rows = [
         ("ICLInf, nats", *(f"{nats_text(half.mean_nats)}{_interval(half.interval_nats)}" for half in halves),
          _loss_difference(found)),
-        ("largest loss, nats", *(nats_text(max(each.max_nats for each in half.exemplars or ())) for half in halves), ""),
+        ("largest loss, nats",
+         *(nats_text(max(each.max_nats for each in half.exemplars or ())) for half in halves), ""),
         ("accuracy", *map(_accuracy, halves), _points(found)),
         ("macro-F1", *(f"{half.macro_f1:.2f}" for half in halves), ""),
     ]  # fmt: skip

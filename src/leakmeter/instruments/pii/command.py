@@ -276,7 +276,7 @@ def tune(
         )
     result.soft_prompt.save(out)
     shutil.rmtree(state, ignore_errors=True)
-    outcome = _Tuned(
+    record = _Tuned(
         soft_prompt=str(out),
         model=backend.name,
         type=type,
@@ -291,16 +291,16 @@ def tune(
         validation_loss_before_nats_a_token=result.epochs[0].validation_loss,
     )
     if json:
-        output.print_json(outcome)
+        output.print_json(record)
         return
-    interval = interval_of_share(round(outcome.exact_match * len(others)), len(others))
+    interval = interval_of_share(round(record.exact_match * len(others)), len(others))
     output.print_text(
-        f"Epoch {outcome.best_epoch} of {outcome.epochs} ({outcome.ended}): of {len(others)} people it was not tuned on "
-        f"{share_text(outcome.exact_match, interval)} are said word for word; their values cost "
-        f"{outcome.validation_loss_before_nats_a_token:.2f} nats a token before, and "
-        f"{outcome.validation_loss_nats_a_token:.2f} now."
+        f"Epoch {record.best_epoch} of {record.epochs} ({record.ended}): of {len(others)} people it was not tuned on "
+        f"{share_text(record.exact_match, interval)} are said word for word; their values cost "
+        f"{record.validation_loss_before_nats_a_token:.2f} nats a token before, and "
+        f"{record.validation_loss_nats_a_token:.2f} now."
     )
-    if not outcome.exact_match and interval[1] > _RARE:
+    if not record.exact_match and interval[1] > _RARE:
         output.print_text(
             f"Too few people to tell that it says nobody's: {items_for_share(0.0, _RARE)} of whom it says none would "
             f"leave {_RARE:.0%} of others at most."

@@ -164,8 +164,9 @@ def _templates(case: PiiResult) -> b.Table:
     ]
     rows = [
         b.Row((
-            template.template, template.log_likelihood_nats, template.n_tokens, template.association_nats, template.rank,
-            words.p_cell(template.p_value), *([] if kept is None else [b.Untrusted(kept[number], _TEXT)]),
+            template.template, template.log_likelihood_nats, template.n_tokens, template.association_nats,
+            template.rank, words.p_cell(template.p_value),
+            *([] if kept is None else [b.Untrusted(kept[number], _TEXT)]),
         ))
         for number, template in enumerate(case.templates)
     ]  # fmt: skip

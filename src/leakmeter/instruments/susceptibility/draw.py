@@ -112,13 +112,13 @@ def _contexts(
 ) -> tuple[Context, ...]:
     others = list(islice((context for about, answer, context in shared if entity not in (about, answer)), n_shared))
     answers = _wrong_answers(relation, entity, seed, "mentioning")[:n_mentioning]
-    for available, n_wanted, what in (
+    for drawn, n_wanted, what in (
         (others, n_shared, "that do not name the entity asked about"),
         (answers, n_mentioning, "that say a wrong answer of the entity asked about"),
     ):
-        if len(available) < n_wanted:
+        if len(drawn) < n_wanted:
             raise UsageError(
-                f"relation '{relation.name}' has names for {len(available):,} contexts {what}, and {n_wanted:,} are asked "
+                f"relation '{relation.name}' has names for {len(drawn):,} contexts {what}, and {n_wanted:,} are asked "
                 "for; give fewer contexts, or more names"
             )
     mentioning = (

@@ -79,13 +79,13 @@ def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
 
     What stands before the vectors are the start tokens of the tokenizer given here.
     """
-    soft_prompt, width = _read(path), width_of(model)
-    if soft_prompt.width != width:
+    loaded, width = _read(path), width_of(model)
+    if loaded.width != width:
         raise DataError(
-            f"'{path}' holds vectors of width {soft_prompt.width}, tuned on '{soft_prompt.model}', and '{name_of(model)}' "
+            f"'{path}' holds vectors of width {loaded.width}, tuned on '{loaded.model}', and '{name_of(model)}' "
             f"takes width {width}; tune one on this model"
         )
-    return replace(soft_prompt, start_ids=HfTokenizer(tokenizer, model).start_ids)
+    return replace(loaded, start_ids=HfTokenizer(tokenizer, model).start_ids)
 
 
 def check_examples(model: Any, examples: Sequence[Example], length: int, start_ids: tuple[int, ...]) -> None:

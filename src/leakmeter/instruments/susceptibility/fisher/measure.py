@@ -145,13 +145,13 @@ class Fisher(Measure):
         pieces = (behind[0] if behind else item.prompt).pieces
         roles = [piece.role for piece in pieces]
         at = roles.index(CONTEXT if behind else QUERY)
-        slotted = Prompt((*pieces[:at], slot, *(piece for piece in pieces[at:] if piece.role != CONTEXT)))
-        if item.window is not None and len(slotted.ids) > item.window:
+        padded = Prompt((*pieces[:at], slot, *(piece for piece in pieces[at:] if piece.role != CONTEXT)))
+        if item.window is not None and len(padded.ids) > item.window:
             raise WindowError(
-                f"case '{item.id}' has {len(slotted.ids):,} tokens with a slot of {n_tokens:,}, and {item.window:,} fit "
+                f"case '{item.id}' has {len(padded.ids):,} tokens with a slot of {n_tokens:,}, and {item.window:,} fit "
                 "the model's window; give fewer slot-tokens"
             )
-        return slotted
+        return padded
 
     def _enough(self, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
         """Probes for every Σ to have the relative error asked for, by what the first ones say."""
