@@ -73,9 +73,9 @@ def decode(
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.runs.loading import tell
 
-    given, is_single = cases_given(data, context, query, None, messages, names, how)
+    loaded, is_single = cases_given(data, context, query, None, messages, names, how)
     seeded = measure.seeded()
-    check_guarantee(seeded, given.cases, delta)
+    check_guarantee(seeded, loaded.cases, delta)
     if measure.epsilon is not None and measure.seed is not None:
         tell(SEED_WARNING)
     model = model.in_precision(precision_for(seeded, model.given, model.dtype))
@@ -84,9 +84,9 @@ def decode(
     def results(parts: Iterable[Part]) -> Iterator[DecodeResult]:
         return DecodeResult.from_run(parts, asdict(seeded), delta=delta)
 
-    size = seeded.together if len(given.cases) > 1 else 1
-    found = measured(model, "decode", seeded, prompts, given, how, group_size=size, results=results)
-    return found[0] if is_single else found
+    size = seeded.together if len(loaded.cases) > 1 else 1
+    decoded = measured(model, "decode", seeded, prompts, loaded, how, group_size=size, results=results)
+    return decoded[0] if is_single else decoded
 
 
 @function(prompts=_PROMPTS, drawing=Some(Decode, without=("epsilon", "cid_lambda", "nonce"), raw=True))
@@ -162,11 +162,11 @@ def frontier(
         sweep = sweep.seeded(drawn_nonce())
         prepared = [Origin(record.case, settings, sweep.measures[0]).prepare(backend) for record in records]
         quality = Quality(bertscore, bertscore_layer)
-        told = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
-        told["device"] = device_of(backend)
+        model_facts = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
+        model_facts["device"] = device_of(backend)
         finished = []
         for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
             size = cell.measure.together
-            found = list(measure_cases(backend, cell.measure, prepared, None, Callbacks(), group_size=size))
-            finished.append(FinishedCell(cell, told, "", records, found))
+            parts = list(measure_cases(backend, cell.measure, prepared, None, Callbacks(), group_size=size))
+            finished.append(FinishedCell(cell, model_facts, "", records, parts))
         return frontier_of(sweep, finished, utilities_of(finished, quality, None, tell))

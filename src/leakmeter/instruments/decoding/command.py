@@ -72,8 +72,8 @@ def decode(
         raise UsageError("--public is for a response with a guarantee; give --epsilon")
     if public and run.dry_run:
         raise UsageError("--dry-run reveals the length of a context; remove it or --public")
-    given = read_cases(source or Source())
-    check_guarantee(measure, given.cases, delta)
+    loaded = read_cases(source or Source())
+    check_guarantee(measure, loaded.cases, delta)
     precision = precision_for(measure, run.model, run.dtype)
     if measure.epsilon is not None and measure.seed is not None:
         output.tell(SEED_WARNING)
@@ -87,13 +87,13 @@ def decode(
 
     with output.unnamed(public):
         run_cases(
-            given,
+            loaded,
             # Only the whole context is taken away.
             PromptSettings(unit="whole", template=template, truncate=truncate),
             seeded,
             "decode",
             replace(run, dtype=precision),
-            group_size=seeded.together if len(given.cases) > 1 else 1,
+            group_size=seeded.together if len(loaded.cases) > 1 else 1,
             results=results,
             accept=lambda backend: check_precision(seeded, backend.dtype),
             inputs=[source],

@@ -141,9 +141,9 @@ class Frontier(Record):
 
 
 def frontier_of(sweep: Sweep, cells: Sequence[FinishedCell], scores: Scores) -> Frontier:
-    leakage = np.stack([_whole_nats(one) for one in cells], axis=1)  # (case, setting)
+    leakage = np.stack([_whole_nats(finished) for finished in cells], axis=1)  # (case, setting)
     leaks = Evidence(leakage, resampled_means(leakage, seed=BOOTSTRAP_SEED))
-    rows = [_row(sweep, one, value) for one, value in zip(cells, sweep.values, strict=True)]
+    rows = [_row(sweep, finished, value) for finished, value in zip(cells, sweep.values, strict=True)]
     choices: dict[str, FrontierChoice] = {}
     for name, of_settings in scores.items():
         utility = np.stack(list(of_settings), axis=1)
@@ -188,25 +188,25 @@ def utilities_of(
 
     Scores of an encoder are kept in `directory`; `notify` is told in one line of a utility that is left out, and why.
     """
-    triples = [responses_of(one) for one in cells]
+    triples = [responses_of(finished) for finished in cells]
     scores: dict[str, list[FloatArray]] = {
         ROUGE: [
-            _by_case(one, quality.rouge_l_f1(responses, references))
-            for one, (responses, _, references) in zip(cells, triples, strict=True)
+            _by_case(finished, quality.rouge_l_f1(responses, references))
+            for finished, (responses, _, references) in zip(cells, triples, strict=True)
         ]
     }
     if wanted.bertscore is None:
         return scores
     try:
-        found = []
-        for one, (responses, _, references) in zip(cells, triples, strict=True):
-            values = _bertscore(one, responses, references, wanted, directory)
-            found.append(_by_case(one, values))
+        bertscores = []
+        for finished, (responses, _, references) in zip(cells, triples, strict=True):
+            values = _bertscore(finished, responses, references, wanted, directory)
+            bertscores.append(_by_case(finished, values))
     except LeakmeterError as error:
         # The leakage and ROUGE-L are worth having without it.
         notify(f"{BERTSCORE} is left out: {error}")
     else:
-        scores[BERTSCORE] = found
+        scores[BERTSCORE] = bertscores
     return scores
 
 

@@ -125,8 +125,8 @@ def frontier(
         truncate=truncate or loaded.max_context_tokens is not None,
         max_context_tokens=loaded.max_context_tokens,
     )
-    asked = run or RunOptions()
-    run = replace(asked, dtype=precision_for(sweep.measures[0], asked.model, asked.dtype))
+    options = run or RunOptions()
+    run = replace(options, dtype=precision_for(sweep.measures[0], options.model, options.dtype))
     if run.dry_run:
         _predict(sweep, loaded.records, settings, run)
         return
@@ -145,7 +145,7 @@ def frontier(
         "--template": template,
         "--truncate": truncate or None,
     }
-    words |= {f"--{name}": getattr(asked, name) for name in ("model", "dtype", "device", "memory")}
+    words |= {f"--{name}": getattr(options, name) for name in ("model", "dtype", "device", "memory")}
     _run(sweep, loaded.records, settings, Quality(bertscore, bertscore_layer), run, _command(sweep, words))
 
 
@@ -182,8 +182,8 @@ def _run(
                     check_precision(seeded.measures[0], backend.dtype)
                 finished = measure_cell(study, cell, records, directory, backend, progress, command)
             done.append(finished)
-            said = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {time.perf_counter() - started:.0f} s"
-            output.tell(f"setting {len(done)} of {len(study.cells)}: {said}")
+            setting = f"{SYMBOLS[sweep.kind]} = {sweep.values[cell.number]:g}: {time.perf_counter() - started:.0f} s"
+            output.tell(f"setting {len(done)} of {len(study.cells)}: {setting}")
     _write(seeded, done, quality, directory, command, run)
 
 
@@ -205,30 +205,30 @@ def _write(
             finished, lambda measurements: [float(values.sum()) for values in whole_by_token(measurements)]
         )
         write(directory / f"{finished.cell.stem}.csv", text)
-    found = frontier_of(sweep, cells, utilities_of(cells, quality, directory, output.tell))
+    result = frontier_of(sweep, cells, utilities_of(cells, quality, directory, output.tell))
     seed = "secret" if sweep.kind == EPSILON else str(sweep.measures[0].seed)
-    about = [f"command: {command}", f"seed: {seed}", models_line(cells), f"cases: {found.n_cases:,}"]
-    if found.n_truncated:
-        about.append(f"contexts cut to fit: {found.n_truncated:,}")
+    about = [f"command: {command}", f"seed: {seed}", models_line(cells), f"cases: {result.n_cases:,}"]
+    if result.n_truncated:
+        about.append(f"contexts cut to fit: {result.n_truncated:,}")
     about.append("intervals: 95 %, bootstrap over cases; knee: its share of 2,000 resamples")
     title = f"Leakage and utility over {SYMBOLS[sweep.kind]}"
-    rows = found.settings
+    rows = result.settings
     write(directory / "table.csv", to_csv(rows))
-    write(directory / "table.md", to_markdown(title, [found.recommendation, *about], rows))
-    write(directory / "frontier.json", found.to_json())
+    write(directory / "table.md", to_markdown(title, [result.recommendation, *about], rows))
+    write(directory / "frontier.json", result.to_json())
     try:
-        found.save_figure(directory / "figure", footer="; ".join(about))
+        result.save_figure(directory / "figure", footer="; ".join(about))
     except UsageError as error:
         output.tell(str(error))
     if run.json:
-        output.print_json(found)
+        output.print_json(result)
     else:
-        output.console().print(console.view(found.report()))
+        output.console().print(console.view(result.report()))
     output.tell(f"frontier: {directory}")
     if run.html is not None:
         from leakmeter.report import html
 
-        output.save_page(run.html, html.page(report(found, command=command)))
+        output.save_page(run.html, html.page(report(result, command=command)))
         output.tell_page(run.html, public=False)
 
 
@@ -258,24 +258,24 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     predictor = run.load_predictor()
     measure = sweep.seeded().measures[0]
     prepared = [settings.prepare(record.case, predictor.backend, measure) for record in records]
-    one = predicted_cases(predictor, measure, prepared, group_size=measure.together)
+    prediction = predicted_cases(predictor, measure, prepared, group_size=measure.together)
     n_settings = len(sweep.values)
-    n_tokens = n_settings * one.tree_tokens
-    seconds = None if one.seconds is None else n_settings * one.seconds
+    n_tokens = n_settings * prediction.tree_tokens
+    seconds = None if prediction.seconds is None else n_settings * prediction.seconds
     if run.json:
         output.print_json(
             {
-                **{name: getattr(one, name) for name in ("model", "dtype", "device", "at_most")},
+                **{name: getattr(prediction, name) for name in ("model", "dtype", "device", "at_most")},
                 "n_settings": n_settings,
                 "n_cases": len(prepared),
                 "tree_tokens": n_tokens,
                 "seconds": seconds,
-                "setting": {name: getattr(one, name) for name in ("tree_tokens", "seconds")},
+                "setting": {name: getattr(prediction, name) for name in ("tree_tokens", "seconds")},
             }
         )
         return
     console = output.console()
-    console.print(Text(f"{one.model} ({one.dtype}, {one.device}); nothing was run", style="bold"))
+    console.print(Text(f"{prediction.model} ({prediction.dtype}, {prediction.device}); nothing was run", style="bold"))
     time_told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
     console.print(f"{n_settings} settings, {len(prepared):,} cases: at most {n_tokens:,} tokens, {time_told}")
     console.print("A setting that was measured before costs nothing.")

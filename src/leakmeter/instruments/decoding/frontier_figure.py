@@ -44,8 +44,8 @@ def _series(told: Frontier, utility: str) -> Iterator[b.Series]:
         yield b.Series("line", ys, xs, name="chord between the ends", faded=True)
         share = share_text(rows[knee][f"{utility}_knee_share"])
         what = "knee" if choice.settled else "unsettled knee"
-        said = f"{what}: {SYMBOLS[kind]} = {values[knee]:g}, in {share} of resamples"
-        yield _points(told, utility, [knee], "rings", "knee", 1, said)
+        label = f"{what}: {SYMBOLS[kind]} = {values[knee]:g}, in {share} of resamples"
+        yield _points(told, utility, [knee], "rings", "knee", 1, label)
 
 
 def _points(

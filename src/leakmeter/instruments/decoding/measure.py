@@ -88,9 +88,9 @@ class Decode(Measure):
             (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
             (self.nonce is None or self.nonce >= 0, "nonce", self.nonce, "0 or more"),
         )
-        for good, name, given, expected in checks:
+        for good, name, value, expected in checks:
             if not good:
-                raise UsageError(f"{name} is {given}; it has to be {expected}")
+                raise UsageError(f"{name} is {value}; it has to be {expected}")
         if self.epsilon is None and self.lambda_max != 1.0:
             raise UsageError("lambda-max is for a bound; give epsilon too, or cid-lambda instead")
         if self.epsilon is not None and self.cid_lambda != 1.0:
@@ -124,10 +124,10 @@ class Decode(Measure):
     @override
     def record(self) -> dict[str, Any]:
         """Without a bound nothing is said of a nonce, as in runs that were made before there were any."""
-        told = super(Decode, self).record()
+        parameters = super(Decode, self).record()
         if self.epsilon is None and self.nonce is None:
-            del told["nonce"]
-        return told
+            del parameters["nonce"]
+        return parameters
 
     @override
     def check(self, item: ContextItem) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _spent(case: DecodeResult) -> float | None:
     if case.guarantee is None:
         return None
-    nats = most(nats for one in case.responses for nats in one.ledger.per_token.spent_nats or ())
+    nats = most(nats for response in case.responses for nats in response.ledger.per_token.spent_nats or ())
     return None if nats is None else nats / case.guarantee.epsilon_nats
 
 

@@ -28,8 +28,8 @@ class Evidence:
     @property
     def means(self) -> FloatArray:
         """Of each setting over the cases, (setting,)."""
-        found: FloatArray = self.values.mean(axis=0)
-        return found
+        averages: FloatArray = self.values.mean(axis=0)
+        return averages
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +109,16 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
     share = choice.shares.of_setting[choice.ship]
     ship = names[choice.ship]
     others = sorted(
-        ((one, name) for one, name in zip(choice.shares.of_setting, names, strict=True) if name != ship and one > 0.0),
+        (
+            (fraction, name)
+            for fraction, name in zip(choice.shares.of_setting, names, strict=True)
+            if name != ship and fraction > 0.0
+        ),
         key=lambda pair: -pair[0],
     )
     if choice.shares.none:
         others.append((choice.shares.none, "none"))
-    beside = "; ".join(f"{name}: {share_text(one)}" for one, name in others[:3])
+    beside = "; ".join(f"{name}: {share_text(fraction)}" for fraction, name in others[:3])
     sure = f"the knee in {share_text(share)} of resamples of {n_cases} cases{f' ({beside})' if beside else ''}"
     lead = f"ship {ship}, {sure}"
     if not choice.is_settled:
@@ -124,10 +128,10 @@ def sentence(choice: Choice, utility: str, kind: str, rows: Sequence[Row], n_cas
 
 
 def _leaks(row: Row, name: str) -> str:
-    said = f"{name} leaks {row['nats']:.2f} nats a response{_interval(row['nats_low'], row['nats_high'], '.2f')}"
+    leakage = f"{name} leaks {row['nats']:.2f} nats a response{_interval(row['nats_low'], row['nats_high'], '.2f')}"
     if "guaranteed_nats_most" in row:
-        said += f", where at most {row['guaranteed_nats_most']:g} were guaranteed"
-    return said
+        leakage += f", where at most {row['guaranteed_nats_most']:g} were guaranteed"
+    return leakage
 
 
 def _cost(rows: Sequence[Row], number: int, utility: str) -> str:

@@ -76,11 +76,11 @@ def public_report(cases: Sequence[PublicResult]) -> b.Report:
     several = len(cases) > 1
     most = max(case.guarantee.response.basic_nats for case in cases)
     n = f"{len(cases):,} responses leaks"
-    said = f"Guaranteed: each of {n} at most {nats_text(most)}\u00a0nats between any two contexts."
+    headline = f"Guaranteed: each of {n} at most {nats_text(most)}\u00a0nats between any two contexts."
     return b.Report(
         "Responses with a guarantee" if several else "A response with a guarantee",
         "decode",
-        [b.Headline(said)] if several else [],
+        [b.Headline(headline)] if several else [],
         lead="A language model was given some context, which is not shown here, and a query. Each token of the "
         "response was drawn from a mixture of what the model says with the context and without it, with as much of "
         "the context as kept every token of the vocabulary within a bound. What is on this page is the response, the "
@@ -108,15 +108,15 @@ def _check(cases: Sequence[object]) -> None:
 def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
     values = [case.ledger.whole_nats for case in cases]
     bounds = [case.guarantee.response.basic_nats for case in cases if case.guarantee is not None]
-    given = sum(not case.response.sampled for case in cases)
-    who = "For the scoring model, " if given else ""
+    n_given = sum(not case.response.sampled for case in cases)
+    who = "For the scoring model, " if n_given else ""
     bound = f"; at most {nats_text(max(bounds))} were guaranteed of any" if len(bounds) == len(cases) else ""
     yield b.Headline(
         f"{scope(cases)}{who}{len(cases):,} responses leak {mean_text(values)} of their contexts on average, and one "
         f"{nats_text(max(values))}\u00a0nats{bound}."
     )
-    if given:
-        yield b.Text(f"{given:,} of the responses were given, not drawn: another model’s numbers would differ.")
+    if n_given:
+        yield b.Text(f"{n_given:,} of the responses were given, not drawn: another model’s numbers would differ.")
 
 
 def _cells(case: DecodeResult) -> tuple[b.Cell, ...]:
@@ -142,19 +142,19 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
         yield b.Warning(
             f"{case.truncated_tokens} tokens of the context did not fit the model's window and were left out."
         )
-    for number, one in enumerate(responses, 1):
+    for number, decoded in enumerate(responses, 1):
         which = f" {number} of {len(responses)}" if len(responses) > 1 else ""
-        given = "" if one.response.sampled else ", given"
+        given_text = "" if decoded.response.sampled else ", given"
         yield b.ShadedText(
-            [b.Passage(_segments(one))],
-            f"Response{which}{given}, shaded by what each token leaks, nats",
+            [b.Passage(_segments(decoded))],
+            f"Response{which}{given_text}, shaded by what each token leaks, nats",
             floor_said_nats=0.0 if number == len(responses) else None,
             style="tokens",
         )
         if number > 1:
-            yield b.Text(_told(one))
-        yield from _bars(one)
-        yield b.Details("Every token in numbers", [_numbers(one.response.tokens, _columns(one))])
+            yield b.Text(_told(decoded))
+        yield from _bars(decoded)
+        yield b.Details("Every token in numbers", [_numbers(decoded.response.tokens, _columns(decoded))])
     if case.guarantee is not None:
         yield _guaranteed(case.guarantee, len(responses))
     texts = [b.Text(b.Untrusted(case.context), "prose", heading="Context")]
@@ -165,8 +165,8 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
 
 
 def _told(one: DecodedResponse) -> str:
-    said = words.headline(one)
-    return f"{said[0].upper()}{said[1:]}."
+    sentence = words.headline(one)
+    return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def _segments(one: DecodedResponse) -> list[b.Segment]:
@@ -189,17 +189,17 @@ def _columns(one: DecodedResponse) -> dict[str, Sequence[float]]:
 def _bars(one: DecodedResponse) -> Iterator[b.Chart]:
     """What each token spent and its λ, with the limits that neither may exceed; without a bound what each told."""
     columns, guarantee = _columns(one), one.guarantee
-    said: list[b.Phrase] = []
+    captions: list[b.Phrase] = []
     for number, token in enumerate(one.response.tokens, 1):
         numbers = ", ".join(f"{name} {nats_text(xs[number - 1])}" for name, xs in columns.items())
-        said.append((f"{number}. ", _shown(token), f": {numbers}"))
+        captions.append((f"{number}. ", _shown(token), f": {numbers}"))
     if guarantee is None:
-        yield _bars_of(columns["leaked"], said, "Nats leaked by each token", b.Axis("leaked", "nats"))
+        yield _bars_of(columns["leaked"], captions, "Nats leaked by each token", b.Axis("leaked", "nats"))
         return
     bound = b.Guide(guarantee.epsilon_nats, f"guaranteed at most {nats_text(guarantee.epsilon_nats)}")
     largest = b.Guide(guarantee.lambda_max, f"at most {guarantee.lambda_max:g}")
-    yield _bars_of(columns["spent ε"], said, "ε spent by each token, nats", b.Axis("spent ε", "nats"), bound)
-    yield _bars_of(columns["λ"], said, "λ of each token", b.Axis("λ"), largest)
+    yield _bars_of(columns["spent ε"], captions, "ε spent by each token, nats", b.Axis("spent ε", "nats"), bound)
+    yield _bars_of(columns["λ"], captions, "λ of each token", b.Axis("λ"), largest)
 
 
 def _bars_of(
@@ -242,33 +242,33 @@ def _guaranteed(guarantee: Guarantee, n_responses: int) -> b.Part:
         b.Column("RDP", "number"),
     )
     rows = [
-        b.Row((name, f"{one.n_tokens} of ≤ {one.n_tokens_max}", one.basic_nats, one.pld_nats, one.rdp_nats))
-        for name, one in composed.items()
+        b.Row((name, f"{total.n_tokens} of ≤ {total.n_tokens_max}", total.basic_nats, total.pld_nats, total.rdp_nats))
+        for name, total in composed.items()
     ]
     delta = f"δ = {response.delta:g}".replace("e-0", "e-")
     caption = f"At most, nats; PLD: privacy loss distributions, RDP: Rényi divergences, both with {delta}"
     blocks: list[b.Block] = [b.Table(columns, rows, caption), b.Text(words.COUNTED, "soft")]
     if guarantee.note:
         blocks.append(b.Text(guarantee.note, "soft"))
-    said = (*words.meaning(guarantee, n_responses), words.CONDITIONS)
-    return b.Part("What is guaranteed", [*blocks, *map(b.Text, said)])
+    sentences = (*words.meaning(guarantee, n_responses), words.CONDITIONS)
+    return b.Part("What is guaranteed", [*blocks, *map(b.Text, sentences)])
 
 
 # ---- public ---------------------------------------------------------------------------------------------------------
 def _public(case: PublicResult) -> Iterator[b.Block]:
     responses = case.responses
     yield b.Headline(f"Guaranteed: {words.bound(case.guarantee)}.")
-    for number, one in enumerate(responses, 1):
+    for number, response in enumerate(responses, 1):
         which = f" {number} of {len(responses)}" if len(responses) > 1 else ""
         # No shades: they would tell of the context.
-        yield b.Text(b.Untrusted("".join(one.tokens)), "prose", heading=f"Response{which}")
+        yield b.Text(b.Untrusted("".join(response.tokens)), "prose", heading=f"Response{which}")
         if number > 1:
-            yield b.Text(f"Guaranteed: {words.bound(one.guarantee)}.")
+            yield b.Text(f"Guaranteed: {words.bound(response.guarantee)}.")
     yield _guaranteed(case.guarantee, len(responses))
-    for number, one in enumerate(responses, 1):
+    for number, response in enumerate(responses, 1):
         which = f" of response {number}" if len(responses) > 1 else ""
-        columns = {"guaranteed ε": one.bound_nats, "log p without context": one.bare_log_prob_nats}
-        yield _numbers(one.tokens, columns, f"Each token{which}, nats")
+        columns = {"guaranteed ε": response.bound_nats, "log p without context": response.bare_log_prob_nats}
+        yield _numbers(response.tokens, columns, f"Each token{which}, nats")
     yield b.Details("Settings", b.facts_of(words.settings(case)))
 
 

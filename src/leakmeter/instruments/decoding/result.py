@@ -232,7 +232,12 @@ class DecodeResult(Result):
             UsageError: δ is not between 0 and 1.
         """
         kept = list(parts)
-        lengths = [len(one.values) for _, measurements in kept for one in measurements if one.statistic == "token"]
+        lengths = [
+            len(measurement.values)
+            for _, measurements in kept
+            for measurement in measurements
+            if measurement.statistic == "token"
+        ]
         for texts, measurements in kept:
             yield cls._of(texts, measurements, params, lengths, delta, composed_nats)
 

@@ -75,9 +75,9 @@ def sweep_of(lambdas: Sequence[float] | None, epsilons: Sequence[float] | None, 
     if (lambdas is None) == (epsilons is None):
         what = "lambda and epsilon do not go together" if lambdas is not None else "nothing to sweep"
         raise UsageError(f"{what}; give one of lambda and epsilon, with values or without")
-    kind, given = (LAMBDA, lambdas) if lambdas is not None else (EPSILON, epsilons)
+    kind, swept = (LAMBDA, lambdas) if lambdas is not None else (EPSILON, epsilons)
     # Adding 0 makes −0 a 0.
-    values = sorted({float(value) + 0.0 for value in given or DEFAULTS[kind]})
+    values = sorted({float(value) + 0.0 for value in swept or DEFAULTS[kind]})
     others: Row = {name: value for name, value in (drawing or {}).items() if name not in DEFAULTS}
     measures = tuple(Decode(**{**others, kind: value}) for value in values)
     for measure in measures:
@@ -94,7 +94,7 @@ def sweep_directory(
     Of records the cases count; references determine no response.
     """
     check_outside_runs(out, "directory of runs")
-    told = {
+    identity = {
         "kind": sweep.kind,
         "decoding": {name: value for name, value in sweep.measures[0].record().items() if name != sweep.kind},
         "model": model,
@@ -103,7 +103,7 @@ def sweep_directory(
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return out / f"frontier-{digest(told)[:16]}"
+    return out / f"frontier-{digest(identity)[:16]}"
 
 
 def study_of(sweep: Sweep, model: str, settings: PromptSettings, n_records: int, quality: Quality) -> Study:

@@ -73,12 +73,12 @@ def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
 def headline(one: DecodedResponse) -> str:
     ledger, guarantee = one.ledger, one.guarantee
     who = "the response" if one.response.sampled else "for the scoring model, this given response"
-    told = f"{who} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
+    sentence = f"{who} leaks {nats_text(ledger.whole_nats)}\u00a0nats of the context"
     if guarantee is None or ledger.per_token.spent_nats is None:
-        return f"{told} (per token at most {nats_text(max(ledger.per_token.loss_nats))})"
+        return f"{sentence} (per token at most {nats_text(max(ledger.per_token.loss_nats))})"
     spent = nats_text(max(ledger.per_token.spent_nats))
     whole = f"{nats_text(ledger.spent_nats)} of {nats_text(guarantee.response.basic_nats)}"
-    return f"{told}; spent {whole} guaranteed (per token at most {spent} of {nats_text(guarantee.epsilon_nats)})"
+    return f"{sentence}; spent {whole} guaranteed (per token at most {spent} of {nats_text(guarantee.epsilon_nats)})"
 
 
 def bound(guarantee: Guarantee) -> str:
@@ -113,7 +113,7 @@ def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
 
 
 def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
-    told = {
+    facts = {
         "Model": case.model,
         "Weights (SHA-256)": case.weights_sha256 or "not recorded",
         "Number type": case.dtype,
@@ -122,5 +122,5 @@ def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
     }
     if case.guarantee is not None:
         epsilon, largest = case.guarantee.epsilon_nats, case.guarantee.lambda_max
-        return told | {"ε a token": f"{epsilon:g} nats", "Largest λ": f"{largest:g}"}
-    return told | {"Decoding λ": f"{case.cid_lambda:g}"} if isinstance(case, DecodeResult) else told
+        return facts | {"ε a token": f"{epsilon:g} nats", "Largest λ": f"{largest:g}"}
+    return facts | {"Decoding λ": f"{case.cid_lambda:g}"} if isinstance(case, DecodeResult) else facts

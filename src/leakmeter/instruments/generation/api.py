@@ -97,8 +97,8 @@ def audit(
     from leakmeter.runs.nonce import kept_nonce
 
     # None stands for the default, but of a template.
-    told = {**measure, **settings, "temperature": temperature}
-    given = {name: one for name, one in told.items() if one is not None or name == "template"}
+    options = {**measure, **settings, "temperature": temperature}
+    set_options = {name: value for name, value in options.items() if value is not None or name == "template"}
     if mechanism is not None and how.out is not None:
         raise UsageError("a run cannot keep a mechanism of your own; give either out or mechanism")
     model = model.in_precision(precision_for(model.given, model.dtype))
@@ -110,7 +110,7 @@ def audit(
         epsilon=epsilon,
         samples=samples,
         mechanism=mechanism,
-        **given,
+        **set_options,
     )
     if audited.measure.seed is not None:
         tell(SEED_WARNING)

@@ -61,8 +61,8 @@ def audit_of(
     choices = {name: choices[name] for name in ("epsilon", "temperature", "mechanism") if name in choices}
     chosen = [name for name, value in choices.items() if value is not None]
     if len(chosen) != 1:
-        said = f"{' and '.join(chosen)} are given together" if chosen else "nothing sets the guarantee"
-        raise UsageError(f"{said}; give one of {', '.join(choices)}")
+        problem = f"{' and '.join(chosen)} are given together" if chosen else "nothing sets the guarantee"
+        raise UsageError(f"{problem}; give one of {', '.join(choices)}")
     taken = examples()
     settings, measure = GenerationSettings(**wording), PrivateGeneration(**given)
     size = len(taken) if subset_size is None else subset_size
@@ -109,7 +109,7 @@ def precision_for(model: Any, dtype: str | None) -> str | None:
 def audit_directory(audited: Audited, model: str, out: Path, **machine: str | None) -> Path:
     """Where the nonce of an audit, whose measure has none, is kept under `out`; it need not be there."""
     check_outside_runs(out, "directory of runs")
-    told = {
+    identity = {
         "measure": asdict(audited.measure),
         "settings": asdict(audited.settings),
         "cases": [asdict(case) for case in audited.cases],
@@ -117,4 +117,4 @@ def audit_directory(audited: Audited, model: str, out: Path, **machine: str | No
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return out / f"audit-{digest(told)[:16]}"
+    return out / f"audit-{digest(identity)[:16]}"

@@ -69,34 +69,34 @@ class Calibration(Record):
 def calibrated(wanted: Wanted) -> Calibration:
     """The free setting that has the wanted guarantee, from the two others."""
     free, name = wanted.free, wanted.free.replace("-", "_")
-    given = {other: getattr(wanted, other) for other in ("clip", "subset_size", "temperature")}
-    if given.pop(name) is not None:
+    fixed = {other: getattr(wanted, other) for other in ("clip", "subset_size", "temperature")}
+    if fixed.pop(name) is not None:
         raise UsageError(f"--{free} is what --free {free} looks for; leave it out")
-    missing = [f"--{other.replace('_', '-')}" for other, value in given.items() if value is None]
+    missing = [f"--{other.replace('_', '-')}" for other, value in fixed.items() if value is None]
     if missing:
         raise UsageError(f"--free {free} needs {' and '.join(missing)}; give a value")
-    start = Aggregation(**given, **{name: 2}, normalise_by=wanted.normalise_by)
+    start = Aggregation(**fixed, **{name: 2}, normalise_by=wanted.normalise_by)
     counts = {"samples": wanted.samples, "max-new-tokens": wanted.max_new_tokens}
-    for other, number in {"epsilon": wanted.epsilon, **given, **counts}.items():
+    for other, number in {"epsilon": wanted.epsilon, **fixed, **counts}.items():
         least = 1 if other in counts else 1.0 / _MOST
         if not least <= number <= _MOST:
             raise UsageError(f"{other.replace('_', '-')} is {number:g}; it has to be from {least:g} to {_MOST:g}")
     n_tokens = wanted.samples * wanted.max_new_tokens
     target = Target(wanted.epsilon, wanted.delta, n_tokens, wanted.adjacency)
-    found = search.calibrate(start, free, target)
-    if isinstance(found, search.Unreachable):
-        raise UsageError(str(found))
+    outcome = search.calibrate(start, free, target)
+    if isinstance(outcome, search.Unreachable):
+        raise UsageError(str(outcome))
     return Calibration(
-        **asdict(found.aggregation),
+        **asdict(outcome.aggregation),
         free=free,
-        value=getattr(found.aggregation, name),
+        value=getattr(outcome.aggregation, name),
         target_epsilon=wanted.epsilon,
         adjacency=wanted.adjacency,
         delta=wanted.delta,
         samples=wanted.samples,
         max_new_tokens=wanted.max_new_tokens,
         n_tokens=n_tokens,
-        guarantees={kind: _guarantee(found.aggregation.sensitivity(kind), target) for kind in _NEIGHBOURS},
+        guarantees={kind: _guarantee(outcome.aggregation.sensitivity(kind), target) for kind in _NEIGHBOURS},
     )
 
 
@@ -158,8 +158,16 @@ def _table(told: Calibration) -> b.Table:
     return b.Table(
         (b.Column("Bound where one exemplar is"), *(b.Column(words, "number") for words in _NEIGHBOURS.values())),
         [
-            b.Row((said, *(f"{one[name]:.0f}" if name == "order" else rounded(one[name], 3, up=True) for one in both)))
-            for said, name in rows.items()
+            b.Row(
+                (
+                    label,
+                    *(
+                        f"{bounds[name]:.0f}" if name == "order" else rounded(bounds[name], 3, up=True)
+                        for bounds in both
+                    ),
+                )
+            )
+            for label, name in rows.items()
         ],
     )
 

@@ -74,9 +74,9 @@ def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
             continue
         points = _drawable((row.order, getattr(row, f"{what}_nats")) for row in case.by_order)
         if points:
-            said = [f"order {words.order_text(x)}: {name} {nats_text(y)} nats" for x, y in points]
+            captions = [f"order {words.order_text(x)}: {name} {nats_text(y)} nats" for x, y in points]
             xs, ys = zip(*points, strict=True)
-            series.append(drawn("line", ys, xs, name=name, said=said))
+            series.append(drawn("line", ys, xs, name=name, said=captions))
     return b.Panel(
         b.Axis("order α", scale="log", ticks=_ticks(case)),
         b.Axis("Rényi divergence", "nats", scale="log"),
@@ -100,8 +100,8 @@ def _panel_of_exemplars(case: PrivateGenerationResult, title: b.Phrase) -> b.Pan
     """Each exemplar at each finite order; above the diagonal the guarantee is broken."""
     points = _drawable(
         (row.bound_nats, nats)
-        for one in case.exemplars
-        for row, nats in zip(case.by_order, one.by_order_nats, strict=True)
+        for exemplar in case.exemplars
+        for row, nats in zip(case.by_order, exemplar.by_order_nats, strict=True)
         if row.order < math.inf
     )
     xs, ys = [x for x, _ in points], [y for _, y in points]

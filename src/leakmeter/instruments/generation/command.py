@@ -147,16 +147,16 @@ def run(
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.runs.nonce import kept_nonce
 
-    told = merged(config, asked or Options())
+    chosen = merged(config, asked or Options())
     options = run or _RunOptions()
-    options = replace(options, model=told.model or DEFAULT_MODEL, dtype=precision_for(told.model, options.dtype))
+    options = replace(options, model=chosen.model or DEFAULT_MODEL, dtype=precision_for(chosen.model, options.dtype))
     if public and options.dry_run:
         raise UsageError("--dry-run reveals the length of the exemplars; remove it or --public")
     own = ("model", "exemplars", "column", "task")
-    given = {name: value for name, value in told.given.items() if name not in own}
-    audited = audit_of(lambda: _examples(told), **given)
+    audit_options = {name: value for name, value in chosen.given.items() if name not in own}
+    audited = audit_of(lambda: _examples(chosen), **audit_options)
     measure = audited.measure
-    if told.seed is not None:
+    if chosen.seed is not None:
         output.tell(SEED_WARNING)
 
     def settled() -> tuple[PrivateGeneration, Path]:
@@ -166,21 +166,21 @@ def run(
         measure = replace(audited.measure, nonce=kept_nonce(directory))
         return measure, directory
 
-    found: list[PrivateGenerationResult] = []
+    collected: list[PrivateGenerationResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
         from leakmeter.instruments.generation.result import PrivateGenerationResult
 
         for result in PrivateGenerationResult.from_run(parts, asdict(measure)):
-            found.append(result)
+            collected.append(result)
             if not public:
                 yield result
         if public:
-            if not all(result.holds for result in found):
+            if not all(result.holds for result in collected):
                 # A mechanism that does what it guarantees never gets here, so that this tells nothing of exemplars.
                 output.tell("leakmeter: a measurement exceeds its bound; nothing of this may be published")
                 sys.exit(_BROKEN)
-            yield from (result.public for result in found)
+            yield from (result.public for result in collected)
 
     with output.unnamed(public):
         run_cases(
@@ -191,12 +191,12 @@ def run(
             options,
             results=results,
             accept=lambda backend: check_precision(backend.dtype),
-            settle=settled if told.seed is None else None,
-            inputs=[config, told],
+            settle=settled if chosen.seed is None else None,
+            inputs=[config, chosen],
             public=public,
         )
-    if found:
-        _judge(found, json=options.json and not public)
+    if collected:
+        _judge(collected, json=options.json and not public)
 
 
 @Parameter(name="*", negative="")
@@ -240,14 +240,14 @@ def calibrate(*, wanted: Wanted, json: Flag = False) -> None:
     """
     from leakmeter.instruments.generation.calibration import calibrated, report
 
-    told = calibrated(wanted)
+    calibration = calibrated(wanted)
     if json:
-        output.print_json(told)
+        output.print_json(calibration)
         return
 
     from leakmeter.report import console
 
-    output.console().print(console.view(report(told)))
+    output.console().print(console.view(report(calibration)))
 
 
 def _judge(found: Sequence[PrivateGenerationResult], *, json: bool) -> None:
@@ -258,13 +258,13 @@ def _judge(found: Sequence[PrivateGenerationResult], *, json: bool) -> None:
 
     if json:
         output.print_json({"summary": Summary.of(found)})
-    broken = [(result, one) for result in found for one in result.verdict.failures]
+    broken = [(result, failure) for result in found for failure in result.verdict.failures]
     if broken:
         # Where all tokens together tell too much, one of them does, but for rounding.
-        result, one = next((of for of in broken if of[1].token is not None), broken[0])
+        result, failure = next((pair for pair in broken if pair[1].token is not None), broken[0])
         where = f"{result.id}, " if len(found) > 1 else ""
         more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""
-        output.tell(f"leakmeter: a measurement exceeds its bound: {where}exemplar {plain(compared(one))}{more}")
+        output.tell(f"leakmeter: a measurement exceeds its bound: {where}exemplar {plain(compared(failure))}{more}")
         sys.exit(_BROKEN)
 
 
@@ -281,25 +281,25 @@ def _examples(told: Options) -> list[Example]:
     if told.task is not None:
         if told.column is not None:
             raise UsageError("column is for texts without a task, which says itself how they are read; leave it out")
-        known = tasks.load_task(str(_sample(f"{SAMPLE}.toml")) if told.task == SAMPLE else told.task)
-        return with_label(known.load(path, "train"), known.task, told.label)
+        task_data = tasks.load_task(str(_sample(f"{SAMPLE}.toml")) if told.task == SAMPLE else told.task)
+        return with_label(task_data.load(path, "train"), task_data.task, told.label)
     column = told.column or ("body" if told.exemplars == SAMPLE else "text")
     texts = TaskData(Task("texts", "", ((column, column),), "", ()), (((column.lower(),),),), ())
-    return [replace(one, label=told.label) for one in texts.load(path, "train", labelled=False)]
+    return [replace(example, label=told.label) for example in texts.load(path, "train", labelled=False)]
 
 
 # ---- the configuration ----------------------------------------------------------------------------------------------
 def merged(config: Path | None, options: Options) -> Options:
     """The file's keys, where no option is given that wins; the sample's without either file or exemplars."""
     if config is None:
-        found = _read(_sample("audit.toml")) if options.exemplars is None else {}
+        settings = _read(_sample("audit.toml")) if options.exemplars is None else {}
     else:
-        found = _read(config)
-        found |= {name: _beside(config, found[name]) for name in _PATHS if name in found}
+        settings = _read(config)
+        settings |= {name: _beside(config, settings[name]) for name in _PATHS if name in settings}
     # One of the two sets the guarantee, and the option does where there is one.
     if options.epsilon is not None or options.temperature is not None:
-        found = {name: value for name, value in found.items() if name not in ("epsilon", "temperature")}
-    return replace(options, **{name: value for name, value in found.items() if name not in options.given})
+        settings = {name: value for name, value in settings.items() if name not in ("epsilon", "temperature")}
+    return replace(options, **{name: value for name, value in settings.items() if name not in options.given})
 
 
 def _sample(name: str) -> Path:
@@ -308,13 +308,13 @@ def _sample(name: str) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     where = f"configuration '{path}'"
-    told = parsed_toml(read_text(path, "configuration"), where)
+    table = parsed_toml(read_text(path, "configuration"), where)
     hints = get_type_hints(Options)
     kinds: dict[str, type] = {
         field.name: next((kind for kind in (int, float) if kind in get_args(hints[field.name])), str)
         for field in fields(Options)
     }
-    for name, value in told.items():
+    for name, value in table.items():
         if name not in kinds:
             raise UnknownNameError(f"key of {where}", name, kinds)
         kind = kinds[name]
@@ -324,7 +324,7 @@ def _read(path: Path) -> dict[str, Any]:
             text = repr(value)
             shown = text if len(text) <= 40 else f"{text[:40]}…"
             raise UsageError(f"{where}: '{name}' is {shown}; it has to be {_KINDS[kind]}")
-    return {name: float(value) if kinds[name] is float else value for name, value in told.items()}
+    return {name: float(value) if kinds[name] is float else value for name, value in table.items()}
 
 
 def _beside(config: Path, given: str) -> str:

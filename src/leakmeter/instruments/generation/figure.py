@@ -33,8 +33,8 @@ def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, 
     label = _NAMES.get(x, heading(x))
     axis = b.Axis(label, names=[b.Untrusted(name) for name in names]) if is_text else b.Axis(label, scale="log")
     panels = [
-        b.Panel(axis, b.Axis(y, scale="log"), list(_series(rows, x, lines, columns, names)), title=said)
-        for columns, said, y in (
+        b.Panel(axis, b.Axis(y, scale="log"), list(_series(rows, x, lines, columns, names)), title=panel_title)
+        for columns, panel_title, y in (
             (_RENYI, "Rényi against Rényi: order α*, same tokens, same neighbours", "Rényi divergence, nats"),
             (_PAPER, "The paper’s convention: no verdict", "ε"),
         )

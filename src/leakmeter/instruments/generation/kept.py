@@ -34,7 +34,9 @@ class KeptBatch(KeptCase):
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
         names = self.span_names
         promised, limits = (
-            next((one.values for one in measurements if one.statistic == statistic), np.empty(0))
+            next(
+                (measurement.values for measurement in measurements if measurement.statistic == statistic), np.empty(0)
+            )
             for statistic in (_PROMISED_ORDER, _PROMISED_RDP)
         )
         orders = {f"{RENYI}{order:g}" for order in promised}
@@ -54,12 +56,12 @@ class KeptBatch(KeptCase):
         yield from self.of_tokens("order", pieces=names, unit=WEIGHT)
         yield from self.of_tokens("verbatim", pieces=names, unit=WEIGHT, below=MOST)
         yield from self.of_tokens(MAX_DIVERGENCE, pieces=names)
-        measured = {one.statistic for one in measurements if one.statistic.startswith(RENYI)}
+        measured = {measurement.statistic for measurement in measurements if measurement.statistic.startswith(RENYI)}
         for statistic in measured | {f"{RENYI}{order:g}" for order in (*SPREAD, best)}:
             if statistic not in orders:
                 raise FieldError("statistic", "is a divergence of an order without a bound")
             yield from self.of_tokens(statistic, pieces=names)
-        known = {*promised.tolist(), float("inf")}
-        for one in measurements:
-            if one.statistic == "order" and not known.issuperset(one.values.tolist()):
+        all_orders = {*promised.tolist(), float("inf")}
+        for measurement in measurements:
+            if measurement.statistic == "order" and not all_orders.issuperset(measurement.values.tolist()):
                 raise FieldError("value of order", "is an order without a bound")

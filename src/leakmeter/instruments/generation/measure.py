@@ -104,9 +104,9 @@ class PrivateGeneration(Measure):
             (self.seed is None or self.seed >= 0, "seed", self.seed, "0 or more"),
             (self.nonce is None or self.nonce >= 0, "nonce", self.nonce, "0 or more"),
         )
-        for good, name, given, expected in checks:
+        for good, name, value, expected in checks:
             if not good:
-                raise UsageError(f"{name} is {given}; it has to be {expected}")
+                raise UsageError(f"{name} is {value}; it has to be {expected}")
         check_delta(self.delta)
         if self.nonce is not None and self.seed is not None:
             raise UsageError("a nonce stands in the place of a seed; give one of them")
@@ -126,10 +126,10 @@ class PrivateGeneration(Measure):
         """
         own = Aggregation(self.clip, n_exemplars, self.temperature, self.normalise_by)
         target = calibrate.Target(epsilon, self.delta, self.sequences * self.max_new_tokens)
-        found = calibrate.calibrate(own, "temperature", target)
-        if isinstance(found, calibrate.Unreachable):
-            raise UsageError(str(found))
-        return replace(self, temperature=found.aggregation.temperature)
+        outcome = calibrate.calibrate(own, "temperature", target)
+        if isinstance(outcome, calibrate.Unreachable):
+            raise UsageError(str(outcome))
+        return replace(self, temperature=outcome.aggregation.temperature)
 
     @property
     @override
@@ -261,5 +261,5 @@ def _verbatim(item: ContextItem, response: list[int]) -> FloatArray:
         [token for piece in item.alone[span.name].pieces if piece.role == CONTEXT for token in piece.ids]
         for span in item.spans
     ]
-    *runs, known = shared_runs(response, [*texts, item.blank.ids.tolist()])
-    return np.where(runs > known, runs, 0).astype(np.float64)
+    *runs, blank_runs = shared_runs(response, [*texts, item.blank.ids.tolist()])
+    return np.where(runs > blank_runs, runs, 0).astype(np.float64)

@@ -60,16 +60,16 @@ def batches_of(
     together is the weakest of one. Without a label all that have none are taken. `parts` are the cases of each batch,
     which draw some of its samples each.
     """
-    for name, given in (("subset-size", size), ("batches", 1 if most is None else most)):
-        if given < 1:
-            raise UsageError(f"{name} is {given}; it has to be 1 or more")
+    for name, value in (("subset-size", size), ("batches", 1 if most is None else most)):
+        if value < 1:
+            raise UsageError(f"{name} is {value}; it has to be 1 or more")
     taken = [example for example in examples if example.label == label]
     n_batches = min(len(taken) // size, len(taken) if most is None else most)
     if n_batches < (most or 1):
         which = "exemplars" if label is None else f"exemplars with label '{label}'"
-        asked = f"{size:,}" if most in (None, 1) else f"{most} times {size:,}"
+        amount = f"{size:,}" if most in (None, 1) else f"{most} times {size:,}"
         raise UsageError(
-            f"{asked} {which} are asked for and there are {len(taken):,}; give more of them, or a smaller subset-size"
+            f"{amount} {which} are asked for and there are {len(taken):,}; give more of them, or a smaller subset-size"
         )
     return [
         ExemplarCase(

@@ -76,7 +76,7 @@ def public_report(publics: Sequence[PublicTexts]) -> b.Report:
     """What may be published: the texts, their guarantee, and how they were made; nothing that was measured."""
     if not publics:
         raise UsageError("nothing may be published: there is no batch")
-    weakest = max((public.guarantee for public in publics), key=lambda told: told.epsilon)
+    weakest = max((public.guarantee for public in publics), key=lambda guarantee: guarantee.epsilon)
     texts = [text for public in publics for text in public.texts]
     averaged = (
         "Each example was given to the model alone; at every token the clipped logits of all of them were averaged, so "
@@ -107,12 +107,12 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
     holds = summary.holds
     yield b.Headline(words.verdict(cases), "good" if holds else "bad")
     failures = [
-        (*((b.Untrusted(case.id, 40), ": ") if several else ()), "Exemplar ", *words.compared(one), ".")
+        (*((b.Untrusted(case.id, 40), ": ") if several else ()), "Exemplar ", *words.compared(failure), ".")
         for case in cases
-        for one in case.verdict.failures
+        for failure in case.verdict.failures
     ]
-    for one in failures[:_FAILURES]:
-        yield b.Text(one)
+    for failure in failures[:_FAILURES]:
+        yield b.Text(failure)
     if len(failures) > _FAILURES:
         yield b.Text(f"And {len(failures) - _FAILURES:,} more.")
     if not failures:
@@ -218,15 +218,15 @@ def _exemplars(case: PrivateGenerationResult) -> b.Table:
     )
     rows = [
         b.Row((
-            one.rank,
-            words.exemplar(case, one.name),
-            one.measured_nats,
-            one.ratio,
-            one.worst_token.ratio,
-            one.copied_tokens,
-            b.Untrusted(one.text, 160),
+            exemplar.rank,
+            words.exemplar(case, exemplar.name),
+            exemplar.measured_nats,
+            exemplar.ratio,
+            exemplar.worst_token.ratio,
+            exemplar.copied_tokens,
+            b.Untrusted(exemplar.text, 160),
         ))
-        for one in sorted(case.exemplars, key=lambda one: one.rank)
+        for exemplar in sorted(case.exemplars, key=lambda exemplar: exemplar.rank)
     ]  # fmt: skip
     caption = f"Who paid most, at order {words.order_text(case.bounds.order)}; shares: of the bound; copied: tokens"
     return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=_SHOWN, open_on_pages=_OPEN)
@@ -234,12 +234,12 @@ def _exemplars(case: PrivateGenerationResult) -> b.Table:
 
 def _tokens(case: PrivateGenerationResult) -> b.Table:
     """Those that used most of their bound, the worst first."""
-    found = [
+    tokens = [
         (share, i, t)
         for i, sample in enumerate(case.samples)
         for t, share in enumerate(sample.per_token.share_of_bound)
     ]
-    worst = sorted(found, key=lambda one: (-one[0], *one[1:]))[:_TOKENS]
+    worst = sorted(tokens, key=lambda token: (-token[0], *token[1:]))[:_TOKENS]
     columns = (
         b.Column("Sample", "count"),
         b.Column("Token", "count"),
@@ -275,7 +275,7 @@ def _convention(case: PrivateGenerationResult) -> Iterator[b.Block]:
             b.Column(""),
             b.Column("Of guaranteed", "share", bar=True, digits=_SHARE_DIGITS, on="pages"),
         ),
-        [b.Row((value, said, value / guaranteed if 0.0 < guaranteed < math.inf else None)) for said, value in rows],
+        [b.Row((value, label, value / guaranteed if 0.0 < guaranteed < math.inf else None)) for label, value in rows],
         caption="The paper’s convention, which is no verdict",
     )
     yield b.Text(words.CONVENTION, "soft")

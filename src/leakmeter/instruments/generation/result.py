@@ -365,7 +365,7 @@ class PrivateGenerationResult(Result):
             ),
             verdict=Verdict(
                 holds=numbers.found.holds,
-                failures=tuple(numbers.compared(one) for one in numbers.found.failures),
+                failures=tuple(numbers.compared(failure) for failure in numbers.found.failures),
                 worst_token=numbers.worst_token(range(len(numbers.names))),
             ),
             by_order=tuple(numbers.at_order(k) for k in range(len(numbers.orders))),
@@ -387,7 +387,7 @@ class PrivateGenerationResult(Result):
     @property
     def texts(self) -> tuple[str, ...]:
         """What was drawn."""
-        return tuple(one.text for one in self.samples)
+        return tuple(sample.text for sample in self.samples)
 
     @property
     def holds(self) -> bool:
@@ -417,7 +417,7 @@ class PrivateGenerationResult(Result):
         frame = frame_of(Exemplar, self.exemplars)
         for k, row in enumerate(self.by_order):
             name = "max_divergence" if row.order == math.inf else f"renyi_{row.order:g}"
-            frame[f"{name}_nats"] = [one.by_order_nats[k] for one in self.exemplars]
+            frame[f"{name}_nats"] = [exemplar.by_order_nats[k] for exemplar in self.exemplars]
         return frame
 
     @classmethod
@@ -470,7 +470,7 @@ class Summary(Record):
         if not results:
             raise UsageError("there are no batches to sum up; give at least one")
         guarantees = [one.bounds.guarantee for one in results]
-        known = [one for one in guarantees if one is not None]
+        guaranteed = [one for one in guarantees if one is not None]
         failures = [
             BatchComparison(batch=result.id, **asdict(one)) for result in results for one in result.verdict.failures
         ]
@@ -479,7 +479,7 @@ class Summary(Record):
         return cls(
             n_batches=len(results),
             n_texts=sum(len(result.samples) for result in results),
-            guarantee=max(known, key=lambda one: one.epsilon) if len(known) == len(results) else None,
+            guarantee=max(guaranteed, key=lambda one: one.epsilon) if len(guaranteed) == len(results) else None,
             holds=not failures,
             failures=tuple(failures),
             most=max(rows, key=lambda row: row.ratio),
@@ -563,10 +563,10 @@ class _Numbers:
         start = sum(self.lengths[:number])
         rows = slice(start, start + self.lengths[number])
         losses, shares = self.losses[rows, :, self.at], self.shares[rows]
-        told, bare = self.texts["responses"][number], self.series[number, "", "bare_log_prob"]
+        response, bare = self.texts["responses"][number], self.series[number, "", "bare_log_prob"]
         return Sample(
-            text=told["text"],
-            tokens=tuple(told["tokens"]),
+            text=response["text"],
+            tokens=tuple(response["tokens"]),
             token_ids=self.ids(number),
             per_token=PerToken(
                 log_prob_nats=tuple(self.series[number, "", "log_prob"].tolist()),
@@ -617,8 +617,8 @@ class _Numbers:
         )
 
     def paper_convention(self) -> PaperConvention:
-        made = verdict.paper_figure(_one(self.found.sum_of_maxima[self.at]), self.whole.order, self.whole.delta)
-        return PaperConvention(**asdict(made), guaranteed_epsilon=self.whole.epsilon)
+        figure = verdict.paper_figure(_one(self.found.sum_of_maxima[self.at]), self.whole.order, self.whole.delta)
+        return PaperConvention(**asdict(figure), guaranteed_epsilon=self.whole.epsilon)
 
     def exemplars(self) -> Iterator[Exemplar]:
         totals = self.found.per_exemplar[:, self.at]
@@ -645,19 +645,19 @@ class _Numbers:
         runs = [np.stack([self.series[i, name, "verbatim"] for name in self.names]) for i in numbers]
         ids = [self.ids(i) for i in numbers]
         distinct = {n: text_quality.distinct(ids, n) for n in (1, 2, 3)}
-        n_copied = sum(int((of.max(axis=0) >= VERBATIM).sum()) for of in runs)
+        n_copied = sum(int((sample_runs.max(axis=0) >= VERBATIM).sum()) for sample_runs in runs)
         copies = (
             Copy(
                 sample=i,
                 start=start,
                 end=end,
-                longest_run_tokens=int(of[k, start:end].max()),
+                longest_run_tokens=int(sample_runs[k, start:end].max()),
                 text="".join(self.texts["responses"][i]["tokens"][start:end]),
                 exemplar=name,
             )
-            for i, of in zip(numbers, runs, strict=True)
+            for i, sample_runs in zip(numbers, runs, strict=True)
             for k, name in enumerate(self.names)
-            for start, end in text_quality.stretches(of[k].tolist(), VERBATIM)
+            for start, end in text_quality.stretches(sample_runs[k].tolist(), VERBATIM)
         )
         bare = np.concatenate([self.series[i, "", "bare_log_prob"] for i in numbers])
         return TextQuality(
@@ -665,7 +665,7 @@ class _Numbers:
             **{f"distinct_{n}": None if math.isnan(share) else share for n, share in distinct.items()},
             verbatim_from_tokens=VERBATIM,
             verbatim_share=n_copied / sum(self.lengths),
-            longest_verbatim_tokens=int(max(of.max() for of in runs)),
+            longest_verbatim_tokens=int(max(sample_runs.max() for sample_runs in runs)),
             verbatim=tuple(copies),
         )
 
@@ -687,8 +687,8 @@ def _cost(costs: Sequence[ResultCost]) -> ResultCost:
     if len(costs) == 1:
         return costs[0]
     every = [asdict(cost) for cost in costs]
-    values = {name: [one[name] for one in every] for name in every[0] if name != "scored_together"}
-    return replace(costs[0], **{name: _total(of) for name, of in values.items()})
+    values = {name: [record[name] for record in every] for name in every[0] if name != "scored_together"}
+    return replace(costs[0], **{name: _total(numbers) for name, numbers in values.items()})
 
 
 def _total(values: Sequence[Any]) -> Any:
@@ -697,8 +697,8 @@ def _total(values: Sequence[Any]) -> Any:
 
 def _mechanism(params: Params) -> ClippedLogits | OwnMechanism:
     if params["mechanism"] is None:
-        told = {name: params[name] for name in ("clip", "temperature", "normalise_by")}
-        return ClippedLogits(name=CLIPPED_LOGITS, **told)
+        options = {name: params[name] for name in ("clip", "temperature", "normalise_by")}
+        return ClippedLogits(name=CLIPPED_LOGITS, **options)
     settings = dict(params["mechanism"])
     return OwnMechanism(name=str(settings.pop("name", "")), settings=settings)
 

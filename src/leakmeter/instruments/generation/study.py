@@ -110,8 +110,8 @@ class PrivateTexts(Kind):
         """
         if not isinstance(measure, PrivateGeneration):
             raise TypeError(f"a {type(measure).__name__} generates no private texts")
-        made = _aggregation(given)
-        return replace(measure, clip=made.clip, temperature=made.temperature, seed=given.get("seed"))
+        aggregation = _aggregation(given)
+        return replace(measure, clip=aggregation.clip, temperature=aggregation.temperature, seed=given.get("seed"))
 
     @override
     def datasets(self) -> list[str]:
@@ -161,9 +161,9 @@ class PrivateTexts(Kind):
         rows: list[Row] = []
         shown: list[Row] = []
         for finished in cells:
-            found, choice = cases_of(finished), _batches_of(finished.cell)
-            for case in found:
-                which = {**finished.cell.factors, **({"batch": case.id} if len(found) > 1 else {})}
+            cases, choice = cases_of(finished), _batches_of(finished.cell)
+            for case in cases:
+                which = {**finished.cell.factors, **({"batch": case.id} if len(cases) > 1 else {})}
                 row = row_of(case, choice.free.replace("-", "_"), choice.target_epsilon)
                 rows.append({**which, **row})
                 shown.append({**which, **_shown(row)})
@@ -186,30 +186,32 @@ class PrivateTexts(Kind):
     @override
     def about(self, study: Study) -> tuple[str, str]:
         seeds = dict.fromkeys((_batches_of(cell).choice_seed, self.seed(cell)) for cell in study.cells)
-        told = ", ".join(f"{'the first' if of is None else of} and {seed}" for of, seed in seeds)
+        listed = ", ".join(
+            f"{'the first' if choice_seed is None else choice_seed} and {seed}" for choice_seed, seed in seeds
+        )
         none = "intervals: none, one set of texts of each setting; what the paper printed is of 50 sequences each"
-        return f"seeds of exemplars and draws: {told}", none
+        return f"seeds of exemplars and draws: {listed}", none
 
 
 def _aggregation(given: Given) -> Aggregation:
     """Clip, subset size and temperature, the free one so that the target is kept."""
-    made = Aggregation(
+    aggregation = Aggregation(
         given.get("clip", _DEFAULTS.clip),
         given.get("subset_size", _SUBSET_SIZE),
         given.get("temperature", _DEFAULTS.temperature),
         given.get("normalise_by", _DEFAULTS.normalise_by),
     )
     if "target_epsilon" not in given:
-        return made
+        return aggregation
     free = given.get("free", "temperature")
     if free not in get_args(Free):
         raise UnknownNameError("free", free, get_args(Free))
     n_tokens = given.get("sequences", _DEFAULTS.sequences) * given.get("max_new_tokens", _DEFAULTS.max_new_tokens)
     target = Target(given["target_epsilon"], given.get("delta", _DEFAULTS.delta), n_tokens)
-    found = _calibrated(made, free, target)
-    if isinstance(found, Unreachable):
-        raise UsageError(str(found))
-    return found.aggregation
+    outcome = _calibrated(aggregation, free, target)
+    if isinstance(outcome, Unreachable):
+        raise UsageError(str(outcome))
+    return outcome.aggregation
 
 
 # Every cell of a study asks for its target several times.

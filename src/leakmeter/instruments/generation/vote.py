@@ -71,13 +71,13 @@ class LeaveOneOutVote(NextToken):
             # A rule meets a smaller vocabulary instead of logits of −inf, which a clip would lift.
             out = xp.any(ids[:, None] == xp.asarray(list(self.masked), device=where)[None, :], axis=-1)
             logits, ids = logits[:, ~out], ids[~out]
-        log_probs, found = measured(self.mechanism, logits, self.limits, self.orders)
+        log_probs, screening = measured(self.mechanism, logits, self.limits, self.orders)
         at = self._drawn(log_probs) if self.token is None else xp.nonzero(ids == self.token)[0]
         shared = xp.stack([xp.astype(xp.take(ids, at), xp.float64), xp.take(log_probs, at)], axis=-1)
-        told = xp.concat([found.ratio[:, None], found.order[:, None], found.losses], axis=-1)
+        columns = xp.concat([screening.ratio[:, None], screening.order[:, None], screening.losses], axis=-1)
         if self.mechanism.public_first:
-            told = xp.concat([xp.zeros_like(told[:1, :]), told], axis=0)
-        entries = xp.concat([xp.broadcast_to(shared, (told.shape[0], 2)), told], axis=-1)
+            columns = xp.concat([xp.zeros_like(columns[:1, :]), columns], axis=0)
+        entries = xp.concat([xp.broadcast_to(shared, (columns.shape[0], 2)), columns], axis=-1)
         return entries[:, None, :]
 
     def _drawn(self, log_probs: Any) -> Any:
@@ -108,13 +108,13 @@ def measured(
     in_p, in_q = ~(log_p == -xp.inf)[None, :], ~(log_q == -xp.inf)
     zero = xp.zeros_like(log_q)
     tilts = xp.where(in_p & in_q, log_p[None, :], zero) - xp.where(in_p & in_q, log_q, zero)
-    found = screened(log_p, tilts, rdp.ORDERS, limits, orders)
+    screening = screened(log_p, tilts, rdp.ORDERS, limits, orders)
     parted = xp.any(in_p != in_q, axis=-1)
-    infinite = xp.full_like(found.ratio, xp.inf)
+    infinite = xp.full_like(screening.ratio, xp.inf)
     return log_p, Screened(
-        xp.where(parted[:, None], infinite[:, None], found.losses),
-        xp.where(parted, infinite, found.ratio),
-        xp.where(parted, xp.full_like(found.order, float(rdp.ORDERS[0])), found.order),
+        xp.where(parted[:, None], infinite[:, None], screening.losses),
+        xp.where(parted, infinite, screening.ratio),
+        xp.where(parted, xp.full_like(screening.order, float(rdp.ORDERS[0])), screening.order),
     )
 
 

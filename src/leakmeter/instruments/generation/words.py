@@ -87,7 +87,11 @@ def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]
     met = [KEPT if all(case.holds for case in cases) else BROKEN]
     met += [UNGUARANTEED] if any(case.bounds.guarantee is None for case in cases) else []
     qualities = [case.text_quality for case in cases]
-    met += [COPIED] if any(one.longest_verbatim_tokens >= one.verbatim_from_tokens for one in qualities) else []
+    met += (
+        [COPIED]
+        if any(case_quality.longest_verbatim_tokens >= case_quality.verbatim_from_tokens for case_quality in qualities)
+        else []
+    )
     return met + ([NOISE] if any(noise(case) is not None for case in cases) else [])
 
 
@@ -104,7 +108,7 @@ def compared(one: Comparison) -> tuple[str | Untrusted, ...]:
 
 def measured(cases: Sequence[PrivateGenerationResult]) -> Phrase:
     """One sentence: the largest sum over tokens of an exemplar, at the order of the guaranteed ε."""
-    case, row = max(((case, case.at_guarantee) for case in cases), key=lambda of: of[1].ratio)
+    case, row = max(((case, case.at_guarantee) for case in cases), key=lambda pair: pair[1].ratio)
     batch = () if len(cases) == 1 else (" of ", Untrusted(case.id, 40))
     return (
         f"All tokens together leak {nats_text(row.measured_nats)}\u00a0nats of exemplar ",
@@ -129,11 +133,11 @@ def guarantee(told: Guarantee | None) -> str:
 
 def convention(case: PrivateGenerationResult) -> list[tuple[str, float]]:
     """ε in the paper's convention beside that of a mechanism that tells nothing, and the guarantee."""
-    told = case.paper_convention
+    figures = case.paper_convention
     return [
-        ("measured, in the paper’s convention", told.epsilon),
-        ("the same for a mechanism that leaks nothing", told.zero_leak_epsilon),
-        ("guaranteed", told.guaranteed_epsilon),
+        ("measured, in the paper’s convention", figures.epsilon),
+        ("the same for a mechanism that leaks nothing", figures.zero_leak_epsilon),
+        ("guaranteed", figures.guaranteed_epsilon),
     ]
 
 
@@ -161,8 +165,8 @@ def noise(case: PrivateGenerationResult) -> str | None:
     """That a text is mostly noise, where its settings leave no more; None where they do, or are not known."""
     if not isinstance(case.mechanism, ClippedLogits):
         return None
-    said, is_noise = sharpness(case.mechanism.clip, case.mechanism.temperature)
-    return said if is_noise else None
+    sentence, is_noise = sharpness(case.mechanism.clip, case.mechanism.temperature)
+    return sentence if is_noise else None
 
 
 def sharpness(clip: float, temperature: float) -> tuple[str, bool]:
@@ -170,10 +174,10 @@ def sharpness(clip: float, temperature: float) -> tuple[str, bool]:
     share = most_likely(clip, temperature, _VOCABULARY)
     least = _percent(share) if share > 1e-4 else "less than 0.01 %"
     most = "nearly all probability" if share > 0.995 else f"{least} at most"
-    said = f"Of a vocabulary of {_VOCABULARY:,}, a token on which all exemplars agree gets {most}."
+    sentence = f"Of a vocabulary of {_VOCABULARY:,}, a token on which all exemplars agree gets {most}."
     if share >= _MOSTLY_NOISE:
-        return said, False
-    return f"{said} Most of what is drawn is noise then; more exemplars or fewer tokens would sharpen it.", True
+        return sentence, False
+    return f"{sentence} Most of what is drawn is noise then; more exemplars or fewer tokens would sharpen it.", True
 
 
 def most_likely(clip: float, temperature: float, n_vocab: int) -> float:
@@ -192,14 +196,16 @@ def settings(case: PrivateGenerationResult | PublicTexts) -> dict[str, str]:
         if isinstance(rule, ClippedLogits)
         else rule.settings
     )
-    told = ", ".join(f"{name.replace('_', ' ')} {f'{x:g}' if isinstance(x, float) else x}" for name, x in own.items())
+    options = ", ".join(
+        f"{name.replace('_', ' ')} {f'{x:g}' if isinstance(x, float) else x}" for name, x in own.items()
+    )
     return {
         "Model": case.model,
         "Weights (SHA-256)": case.weights_sha256 or "not recorded",
         "Number type": case.dtype,
         "Prompt template": case.template,
         "Label": case.query or "none",
-        "Mechanism": f"{case.mechanism.name}{': ' if told else ''}{told}",
+        "Mechanism": f"{case.mechanism.name}{': ' if options else ''}{options}",
         "Exemplars of a batch": f"{case.subset_size:,}",
         "Samples of a batch": f"{case.n_samples:,}",
         "Tokens of a sample": f"{case.min_new_tokens:,} to {case.max_new_tokens:,}",
@@ -209,7 +215,7 @@ def settings(case: PrivateGenerationResult | PublicTexts) -> dict[str, str]:
 
 def exemplar(case: PrivateGenerationResult, name: str) -> tuple[str | Untrusted, ...]:
     """An exemplar by its id in the data, or its place in the batch where it has none."""
-    return _named(name, next((one.id for one in case.exemplars if one.name == name), None))
+    return _named(name, next((candidate.id for candidate in case.exemplars if candidate.name == name), None))
 
 
 def _named(name: str, id_: str | None) -> tuple[str | Untrusted, ...]:

@@ -96,15 +96,15 @@ def icl(
     _check_one(exemplars, pool)
     if exemplars is not None and shots is not None:
         raise UsageError("shots is for exemplars that are drawn, and exemplars gives all of them; leave one out")
-    given = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
-    asked = choose_queries(_queries(given, data), max_queries, seed)
+    sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
+    queries = choose_queries(_queries(sources, data), max_queries, seed)
     if exemplars is not None:
-        cases, size = fixed_cases(given.examples(exemplars, "train", "exemplars"), asked), FIXED_TOGETHER
+        cases, size = fixed_cases(sources.examples(exemplars, "train", "exemplars"), queries), FIXED_TOGETHER
     else:
-        drawn_from = given.examples(pool, "train", "a pool")
-        cases = draw_cases(drawn_from, asked, shots=4 if shots is None else shots, seed=seed)
+        drawn_from = sources.examples(pool, "train", "a pool")
+        cases = draw_cases(drawn_from, queries, shots=4 if shots is None else shots, seed=seed)
         size = REDRAWN_TOGETHER
-    prompts = ExemplarSettings(task=given.task.task, **settings)
+    prompts = ExemplarSettings(task=sources.task.task, **settings)
     loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
     return measured(model, "icl", measure, prompts, loaded, how, group_size=size)
 
@@ -259,32 +259,32 @@ def icl_select(
 
     if data is None:
         raise UsageError("there are no queries; give some as data, the parameter behind the model")
-    given = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
+    sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
     scope = scope_of(
-        given.examples(exemplars, "train", "exemplars"),
-        None if pool is None else given.examples(pool, "train", "a pool"),
-        choose_queries(given.examples(data, "test", "queries"), max_queries, seed),
+        sources.examples(exemplars, "train", "exemplars"),
+        None if pool is None else sources.examples(pool, "train", "a pool"),
+        choose_queries(sources.examples(data, "test", "queries"), max_queries, seed),
         moves=list(moves),
         max_steps=max_steps,
         n_candidates=candidates,
         seed=seed,
     )
-    prompts = ExemplarSettings(task=given.task.task, **settings)
+    prompts = ExemplarSettings(task=sources.task.task, **settings)
     with model.lock, TemporaryDirectory() if how.out is None else nullcontext(how.out) as out:
         machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
         directory = selection.selection_directory(scope, prompts, measure, model.name, Path(out), **machine)
         watch = progress if how.progress else lambda backend, n_cases: nullcontext(Callbacks())
         lists = selection.Lists(model.backend, measure, prompts, directory, watch, None)
         longest = lists.longest(scope.exemplars, scope.queries)
-        found = search(
-            scope, lambda one: lists.measured(one, scope.choosing), fits=lambda one: lists.fits(one, longest)
+        outcome = search(
+            scope, lambda list_: lists.measured(list_, scope.choosing), fits=lambda list_: lists.fits(list_, longest)
         )
-        before, after = (lists.measured(found.lists[i], scope.reporting) for i in (0, -1))
-        chosen = selection.selection_of(lists, scope, found, before, after)
+        before, after = (lists.measured(outcome.lists[i], scope.reporting) for i in (0, -1))
+        chosen = selection.selection_of(lists, scope, outcome, before, after)
         if how.out is not None:
             write(directory / "selection.json", to_json(chosen))
             write(directory / "table.md", markdown.text(report(chosen)))
-            write(directory / "exemplars.jsonl", selection.exemplars_jsonl(found.lists[-1], prompts.task))
+            write(directory / "exemplars.jsonl", selection.exemplars_jsonl(outcome.lists[-1], prompts.task))
     return chosen
 
 

@@ -78,25 +78,25 @@ def icl(
     if exemplars is not None and (pool is not None or shots is not None):
         option = "--pool" if shots is None else "--shots"
         raise UsageError(f"{option} is for exemplars that are drawn, and --exemplars gives all of them; leave one out")
-    given = Given(told, exemplars=exemplars, pool=pool, queries=data)
-    queries = given.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
+    sources = Given(told, exemplars=exemplars, pool=pool, queries=data)
+    queries = sources.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
     chosen = choose_queries(queries, max_queries, seed)
     if exemplars is None:
         instead = "examples to draw from with --pool FILE, or all with --exemplars FILE"
-        examples = given.examples(pool, "train", instead)
+        examples = sources.examples(pool, "train", instead)
         cases = draw_cases(examples, chosen, shots=4 if shots is None else shots, seed=seed)
     else:
-        cases = fixed_cases(given.examples(exemplars, "train", ""), chosen)
-    found: list[IclResult] = []
+        cases = fixed_cases(sources.examples(exemplars, "train", ""), chosen)
+    collected: list[IclResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[IclResult]:
         for result in IclResult.from_run(parts, asdict(measure)):
-            found.append(result)
+            collected.append(result)
             yield result
 
     run_cases(
         LoadedCases(tuple(cases), skip_bad=skip_bad),
-        ExemplarSettings(given.task.task, template),
+        ExemplarSettings(sources.task.task, template),
         measure,
         "icl",
         run,
@@ -104,5 +104,5 @@ def icl(
         results=results,
         inputs=[told.task, data, pool, exemplars],
     )
-    if run.json and found:
-        output.print_json({"summary": summary(found)})
+    if run.json and collected:
+        output.print_json({"summary": summary(collected)})

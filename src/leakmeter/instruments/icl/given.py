@@ -114,7 +114,7 @@ class Given:
         """The examples of one of the sources; of None, those published with the task, or `instead` is advised."""
         how: dict[str, Any] = {"labelled": labelled, "answered": answered, "mapping": self._mapping}
         if source is not None:
-            return self.task.examples(next(rows for one, rows in self._rows if one is source), **how)
+            return self.task.examples(next(rows for own_source, rows in self._rows if own_source is source), **how)
         if self._is_sample:
             return self.task.load(str(sample("csv")), split, **how)
         if self.task.hub is None:
@@ -142,8 +142,8 @@ def response_cases(
         raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
     ((column, _),) = task.fields
     mapping = mapping_of(map, ("id", column, task.label_column))
-    asked = free_examples(task, queries, needs_output=False, mapping=mapping)
-    chosen = choose_queries(asked, max_queries, seed) if max_queries is not None else asked
+    all_queries = free_examples(task, queries, needs_output=False, mapping=mapping)
+    chosen = choose_queries(all_queries, max_queries, seed) if max_queries is not None else all_queries
     if exemplars is not None:
         return fixed_cases(free_examples(task, exemplars, needs_output=True, mapping=mapping), chosen)
     examples = free_examples(task, pool, needs_output=True, mapping=mapping)

@@ -48,6 +48,9 @@ class KeptQuery(KeptCase):
             yield Series(
                 statistic, (1,), names, TOKEN_ID if is_token else NATS, is_vocabulary, MOST if is_token else None
             )
-        for one in measurements:
-            if one.unit == TOKEN_ID and not {f"{value:.0f}" for value in one.values} <= self.words.keys():
-                raise FieldError(f"value of {one.statistic}", "is of a token that has no words")
+        for measurement in measurements:
+            if (
+                measurement.unit == TOKEN_ID
+                and not {f"{value:.0f}" for value in measurement.values} <= self.words.keys()
+            ):
+                raise FieldError(f"value of {measurement.statistic}", "is of a token that has no words")

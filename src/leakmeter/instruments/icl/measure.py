@@ -77,9 +77,9 @@ class Icl(Measure):
             ("calibration", Calibration),
             ("calibration_baseline", Baseline),
         ):
-            given = getattr(self, name)
-            if given not in get_args(kinds) and not (name == "calibration" and given is None):
-                raise UnknownNameError(name.replace("_", " "), str(given), get_args(kinds))
+            value = getattr(self, name)
+            if value not in get_args(kinds) and not (name == "calibration" and value is None):
+                raise UnknownNameError(name.replace("_", " "), str(value), get_args(kinds))
         epsilon = self.calibration_epsilon
         positive = (np.isfinite(epsilon) and epsilon > 0, "calibration-epsilon", epsilon, "above 0")
         for good, name, number, expected in (logspace.checked_temperature(self.temperature), positive):
@@ -106,9 +106,11 @@ class Icl(Measure):
         label_scores = self._label_scores(scores[: len(labels)])
         entries = [one.values[1:, 0] for one in scores[len(labels) : len(labels) + len(vocabulary)]]
         if is_known:
-            found = list(self._of_labels(item, answers, label_scores, None))
-            known = self._contrast_noise(item)
-            return found + [one for of in entries for one in _of_vocabulary(item, of, (known, known))]
+            label_measurements = list(self._of_labels(item, answers, label_scores, None))
+            noise = self._contrast_noise(item)
+            return label_measurements + [
+                one for entry in entries for one in _of_vocabulary(item, entry, (noise, noise))
+            ]
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
         labels = self._requests(answers, few)
         tokens = [tuple(int(token) for token in one[:, ::3].ravel()) for one in entries]
@@ -157,7 +159,7 @@ class Icl(Measure):
         """log p of each label, not yet renormalised, nats: (prompt, label)."""
         if self.label_scoring == "first-token":
             return scores[0].values[:, 0]
-        return np.stack([one.values.sum(axis=1) for one in scores], axis=-1)
+        return np.stack([score.values.sum(axis=1) for score in scores], axis=-1)
 
     def _distributions(self, item: ExemplarItem, n_sets: int, scores: FloatArray) -> FloatArray:
         """log A of each exemplar set, nats: (set, label)."""

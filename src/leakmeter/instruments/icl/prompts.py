@@ -50,10 +50,10 @@ class ExemplarSettings(PlainSettings):
             raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedExemplars:
-        made = prepare_exemplars(case, backend.tokenizer, self, window=backend.window)
+        prepared = prepare_exemplars(case, backend.tokenizer, self, window=backend.window)
         # Labels that the measure cannot tell apart are refused before anything is written.
-        measure.check(made.item)
-        return made
+        measure.check(prepared.item)
+        return prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ def prepare_exemplars(
         ),
     )
     documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
-    asked = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
-    return PreparedExemplars(item, SEPARATOR.join(shown), documents, asked, template, EXEMPLAR, 0)
+    query_text = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
+    return PreparedExemplars(item, SEPARATOR.join(shown), documents, query_text, template, EXEMPLAR, 0)
 
 
 def check_ids(case: ExemplarCase) -> None:
@@ -125,8 +125,8 @@ def check_ids(case: ExemplarCase) -> None:
 
 def _check_texts(case: ExemplarCase, task: Task) -> None:
     if len(task.words) < 2:
-        given = ", ".join(map(repr, task.words)) or "none"
-        raise UsageError(f"task '{task.name}' leaves no choice, its labels being {given}; give it two or more")
+        label_list = ", ".join(map(repr, task.words)) or "none"
+        raise UsageError(f"task '{task.name}' leaves no choice, its labels being {label_list}; give it two or more")
     if not case.exemplars:
         raise UsageError(f"case '{case.id}' has no exemplars; there is nothing whose influence could be measured")
     check_ids(case)

@@ -41,17 +41,17 @@ def report(
     if not results:
         raise UsageError("no query to show: a report needs at least one, as `leakmeter icl --json` prints them")
     several = len(results) > 1
-    asked = f"{len(results):,} queries" if several else "a query"
-    by_loss = sorted(results, key=lambda one: (-one.answer_nats, -one.loss_nats)) if several else []
+    queries = f"{len(results):,} queries" if several else "a query"
+    by_loss = sorted(results, key=lambda result: (-result.answer_nats, -result.loss_nats)) if several else []
     blocks = _of_all(results, summary(results)) if several else _of_one(results[0])
     return b.Report(
         title=f"Influence of the exemplars on {'these answers' if several else 'this answer'}",
         measure="icl",
         blocks=list(blocks),
-        lead=f"A language model chose a label for {asked}, each behind a few labelled exemplars. Exemplars were "
+        lead=f"A language model chose a label for {queries}, each behind a few labelled exemplars. Exemplars were "
         "removed one at a time, and the probabilities of the answers were compared, in nats.",
         caveat=words.CAVEAT,
-        sections=[_section(one) for one in by_loss],
+        sections=[_section(result) for result in by_loss],
         index_caption="Queries, those whose answers reveal most first; nats",
         index_first=_QUERIES_IN_A_TERMINAL,
         index=(
@@ -76,8 +76,8 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
     yield b.Headline(words.verdict(result))
     yield b.Text(words.posterior(result))
     yield b.Text(words.worst_case_of_one(result))
-    if (told := words.vocabulary([result])) is not None:
-        yield b.Text(told)
+    if (text := words.vocabulary([result])) is not None:
+        yield b.Text(text)
     yield advice.of_exemplars(total, len(result.labels))
     yield from _warnings([result])
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)))
@@ -93,8 +93,8 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
 
 def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
     yield b.Headline(words.headline(total))
-    told = (words.whose(total, results[0].model), words.worst_case(total, results))
-    for text in (*told, words.vocabulary(results), words.accuracy(total)):
+    sentences = (words.whose(total, results[0].model), words.worst_case(total, results))
+    for text in (*sentences, words.vocabulary(results), words.accuracy(total)):
         if text is not None:
             yield b.Text(text)
     yield advice.of_exemplars(total, len(results[0].labels))
@@ -128,7 +128,7 @@ def _mean_columns(heading: str, *, bar: bool = False) -> tuple[b.Column, ...]:
 def _positions(positions: Sequence[Position]) -> b.Table:
     return b.Table(
         (b.Column("Position", "count"), *_mean_columns("Mean", bar=True)),
-        [b.Row((one.position, *_means(one))) for one in positions],
+        [b.Row((position.position, *_means(position))) for position in positions],
         caption="Positions: worst case of the exemplar there",
         first=len(positions),
     )
@@ -146,10 +146,10 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
     )
     rows = [
         b.Row((
-            _id(one), b.Untrusted(one.label or "", _LABEL), b.Untrusted(one.text, 320), *_means(one.answers)[::2],
-            one.mean_nats, one.max_nats, one.worst_share,
+            _id(exemplar), b.Untrusted(exemplar.label or "", _LABEL), b.Untrusted(exemplar.text, 320),
+            *_means(exemplar.answers)[::2], exemplar.mean_nats, exemplar.max_nats, exemplar.worst_share,
         ))
-        for one in sorted(exemplars, key=lambda one: -one.answers.mean_nats)
+        for exemplar in sorted(exemplars, key=lambda exemplar: -exemplar.answers.mean_nats)
     ]  # fmt: skip
     caption = "Exemplars, the same for all queries, by what the answers reveal of them on average"
     return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=len(rows))
@@ -257,13 +257,18 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
     )
     floor = result.answer_noise_floor_nats
     rows = []
-    for one in sorted(result.exemplars, key=lambda one: -one.answer_nats):
-        label = () if among_many else (b.Untrusted(one.label or "", _LABEL),)
-        text = b.Untrusted(one.text, 108 if among_many else 130)
-        moved: tuple[b.Cell, ...] = (one.answer_nats, _posterior(one), one.loss_nats, words.changed(one, _LABEL))
+    for exemplar in sorted(result.exemplars, key=lambda exemplar: -exemplar.answer_nats):
+        label = () if among_many else (b.Untrusted(exemplar.label or "", _LABEL),)
+        text = b.Untrusted(exemplar.text, 108 if among_many else 130)
+        moved: tuple[b.Cell, ...] = (
+            exemplar.answer_nats,
+            _posterior(exemplar),
+            exemplar.loss_nats,
+            words.changed(exemplar, _LABEL),
+        )
         if among_many:
             moved = moved[::2]
-        rows.append(b.Row((_id(one), *label, text, *moved), quiet=one.answer_below_noise_floor))
+        rows.append(b.Row((_id(exemplar), *label, text, *moved), quiet=exemplar.answer_below_noise_floor))
     return b.Table(
         columns,
         rows,
@@ -278,36 +283,40 @@ def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
 def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
     """Worst case by exemplar, or its position; what answers reveal of each exemplar where all queries have the same."""
     about = f"Means over {len(results):,} queries with 95 % bootstrap intervals" if len(results) > 1 else ""
-    places = [one for one in total.positions if math.isfinite(one.mean_nats)]
+    places = [exemplar for exemplar in total.positions if math.isfinite(exemplar.mean_nats)]
     if places:
         # Exemplars that all queries have go by the ids that they have in the tables.
-        ids = {one.position: _id(one) for one in total.exemplars or ()}
-        names: list[b.Phrase] = [ids.get(one.position, str(one.position)) for one in places]
+        ids = {exemplar.position: _id(exemplar) for exemplar in total.exemplars or ()}
+        names: list[b.Phrase] = [ids.get(exemplar.position, str(exemplar.position)) for exemplar in places]
         kind = "" if ids else "position "
-        said: list[b.Phrase] = [
-            (kind, *b.parts(name), f": {words.mean_text(one)}\u00a0nats")
-            for name, one in zip(names, places, strict=True)
+        captions: list[b.Phrase] = [
+            (kind, *b.parts(name), f": {words.mean_text(exemplar)}\u00a0nats")
+            for name, exemplar in zip(names, places, strict=True)
         ]
         on_pages = len(results) > 1 and len(places) > 1 and len(places) == len(total.positions)
         x = b.Axis("exemplar, first to last in the prompt" if ids else "position of the exemplar", names=names)
         yield b.Chart(
             "positions",
             f"Worst case by {'exemplar, in the order of the prompt' if ids else 'the position of the exemplar'}",
-            (b.Panel(x, b.Axis("worst case", "nats"), (_series("bar", places, said),)),),
+            (b.Panel(x, b.Axis("worst case", "nats"), (_series("bar", places, captions),)),),
             footer=about,
             panel_inches=(max(4.8, 1.2 + 0.34 * len(places)), 3.6),
             on="everywhere" if on_pages else "files",
         )
-    finite = [one for one in total.exemplars or () if math.isfinite(one.answers.mean_nats)]
-    shown = sorted(finite, key=lambda one: -one.answers.mean_nats)[:_EXEMPLARS_DRAWN]
+    finite = [exemplar for exemplar in total.exemplars or () if math.isfinite(exemplar.answers.mean_nats)]
+    shown = sorted(finite, key=lambda exemplar: -exemplar.answers.mean_nats)[:_EXEMPLARS_DRAWN]
     if shown:
-        y = b.Axis("", names=[(b.Untrusted(one.id, 12), ": ", b.Untrusted(one.text, 42)) for one in shown])
+        y = b.Axis(
+            "", names=[(b.Untrusted(exemplar.id, 12), ": ", b.Untrusted(exemplar.text, 42)) for exemplar in shown]
+        )
         yield b.Chart(
             "exemplars",
             "What the answers reveal of each exemplar, most first",
             (
                 b.Panel(
-                    b.Axis("revealed by the answers", "nats"), y, (_series("rows", [one.answers for one in shown]),)
+                    b.Axis("revealed by the answers", "nats"),
+                    y,
+                    (_series("rows", [exemplar.answers for exemplar in shown]),),
                 ),
             ),
             footer=about,
@@ -317,6 +326,6 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
 
 
 def _series(draws: b.Draws, shown: Sequence[Losses], said: Sequence[b.Phrase] = ()) -> b.Series:
-    ends = [one.interval_nats or (one.mean_nats, one.mean_nats) for one in shown]
+    ends = [losses.interval_nats or (losses.mean_nats, losses.mean_nats) for losses in shown]
     low, high = ([end[i] for end in ends] for i in (0, 1))
-    return b.Series(draws, [one.mean_nats for one in shown], low=low, high=high, said=said)
+    return b.Series(draws, [losses.mean_nats for losses in shown], low=low, high=high, said=said)

@@ -45,7 +45,7 @@ def free_examples(
 ) -> list[Example]:
     """Inputs with their outputs as labels; of queries, an output is the response that was given."""
     ((column, _),), output = task.fields, task.label_column
-    found: list[Example] = []
+    examples: list[Example] = []
     needed = (column, output) if needs_output else (column,)
     alone = None if needs_output else column
     for id_, fields, where in read_examples(data, None, mapping=mapping, needed=needed, text_field=alone):
@@ -55,10 +55,10 @@ def free_examples(
                 raise DataError(f"{missing_column(fields, [repr(name)], where)}; {hint}")
             if not checked_text(fields[name], name, where).strip():
                 raise DataError(f"{where}: '{name}' is empty")
-        given = fields.get(output)
-        text = None if given is None else checked_text(given, output, where)
-        found.append(Example(id_, (str(fields[column]),), text if text and text.strip() else None))
-    return found
+        raw_output = fields.get(output)
+        text = None if raw_output is None else checked_text(raw_output, output, where)
+        examples.append(Example(id_, (str(fields[column]),), text if text and text.strip() else None))
+    return examples
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,11 @@ def _check_texts(case: ExemplarCase) -> None:
     texts: Sequence[tuple[str, str]] = [
         ("query", case.query.texts[0]),
         ("response", case.query.label or ""),
-        *((f"exemplar '{one.id}'", text) for one in case.exemplars for text in (*one.texts, one.label or "")),
+        *(
+            (f"exemplar '{exemplar.id}'", text)
+            for exemplar in case.exemplars
+            for text in (*exemplar.texts, exemplar.label or "")
+        ),
     ]
     for what, text in texts:
         if not text.strip() and what != "response":

@@ -162,7 +162,7 @@ class IclResult(Result):
     def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
         """The results of a run's queries, each as soon as its part is there."""
         for texts, measurements in parts:
-            series = {(one.statistic, one.piece): one.values for one in measurements}
+            series = {(measurement.statistic, measurement.piece): measurement.values for measurement in measurements}
             floor = float(series["noise" if params["space"] == "labels" else "farthest_noise", ""][0])
             labels = tuple(texts["labels"])
             answered = int(series["answer" if ("answer", "") in series else "prediction", ""][0])
@@ -207,13 +207,13 @@ class IclResult(Result):
         return self._called(self.answer_exemplar)
 
     def _called(self, id_: str) -> Exemplar:
-        return next(one for one in self.exemplars if one.id == id_)
+        return next(exemplar for exemplar in self.exemplars if exemplar.id == id_)
 
     def to_frame(self) -> pd.DataFrame:
         """One row an exemplar, with the fields of `Exemplar` that are numbers or texts, and the nats of each label."""
         frame = frame_of(Exemplar, self.exemplars)
         for number, label in enumerate(self.labels):
-            frame[f"signed_nats: {label}"] = [one.signed_nats[number] for one in self.exemplars]
+            frame[f"signed_nats: {label}"] = [exemplar.signed_nats[number] for exemplar in self.exemplars]
         return frame
 
     @classmethod
@@ -239,14 +239,14 @@ def _exemplars(
         for span, of_labels, label, vocabulary in zip(spans, by_label, worst, vocabularies, strict=True)
     ]
     order = sorted(range(len(spans)), key=lambda i: -abs(signed_nats[i]))
-    made = []
+    exemplars = []
     for i, span in enumerate(spans):
         ((start, end),) = span["ranges"]
         text = texts["context"][start:end]
         at_answer = float(by_label[i][answered])
         of_answer = posterior_of(at_answer, noise_nats=answer_floor)
         of_worst = posterior_of(signed_nats[i], noise_nats=floor)
-        made.append(
+        exemplars.append(
             Exemplar(
                 id=ids[span["name"]],
                 position=i + 1,
@@ -271,7 +271,7 @@ def _exemplars(
                 repeats=tuple(ids[name] for name in span["repeats"]),
             )
         )
-    return tuple(made)
+    return tuple(exemplars)
 
 
 def _vocabulary(name: str, series: Series, texts: Texts) -> Vocabulary | None:

@@ -59,13 +59,13 @@ class MeasuredList(Record):
     @classmethod
     def of(cls, exemplars: Exemplars, results: Sequence[IclResult], move: Move | None = None) -> Self:
         """A list with the results of the choosing queries behind it."""
-        losses = [one.loss_nats for one in results]
+        losses = [result.loss_nats for result in results]
         return cls(
             move=move,
             exemplars=tuple(example.id for example in exemplars),
             loss_nats=stats.mean(losses),
             largest_nats=max(losses),
-            accuracy=stats.mean([bool(one.is_right) for one in results]),
+            accuracy=stats.mean([bool(result.is_right) for result in results]),
         )
 
 
@@ -153,12 +153,14 @@ def search(
             if move.kind not in best or one.loss_nats < best[move.kind][0].loss_nats:
                 best[move.kind] = one, exemplars, _noise(results)
         before, taken = path[-1], None
-        lowest = min(best.values(), key=lambda found: found[0].loss_nats, default=None)
+        lowest = min(best.values(), key=lambda candidate: candidate[0].loss_nats, default=None)
         if lowest is not None and lowest[0].loss_nats < before.loss_nats - floor:
             taken, exemplars, floor = lowest
             lists.append(exemplars)
             path.append(taken)
-        rounds.append(Round(best=tuple(found[0] for found in best.values()), n_lists=n_lists, n_too_long=n_too_long))
+        rounds.append(
+            Round(best=tuple(candidate[0] for candidate in best.values()), n_lists=n_lists, n_too_long=n_too_long)
+        )
         on_round(before, taken, rounds[-1])
     return Search(tuple(lists), tuple(path), tuple(rounds))
 
@@ -178,15 +180,15 @@ def moves_from(exemplars: Exemplars, kinds: Sequence[str], pool: Exemplars) -> I
         elif kind == "drop" and n > 1:
             yield from ((Move(kind, (exemplars[i].id,)), (*exemplars[:i], *exemplars[i + 1 :])) for i in range(n))
         elif kind == "replace":
-            for i, one in product(range(n), new):
-                yield Move(kind, (exemplars[i].id,), one.id), (*exemplars[:i], one, *exemplars[i + 1 :])
+            for i, newcomer in product(range(n), new):
+                yield Move(kind, (exemplars[i].id,), newcomer.id), (*exemplars[:i], newcomer, *exemplars[i + 1 :])
         elif kind == "add":
-            yield from ((Move(kind, (), one.id), (*exemplars, one)) for one in new)
+            yield from ((Move(kind, (), newcomer.id), (*exemplars, newcomer)) for newcomer in new)
 
 
 def _noise(results: Sequence[IclResult]) -> float:
     """How far other ways to compute the same may move ICLInf, nats."""
-    return stats.mean([one.noise_floor_nats for one in results])
+    return stats.mean([result.noise_floor_nats for result in results])
 
 
 # ---- what is searched -----------------------------------------------------------------------------------------------
@@ -205,10 +207,10 @@ def scope_of(
         raise UsageError(f"max-steps is {max_steps}; it has to be 1 or more")
     kinds = _checked_moves(moves, has_pool=pool is not None)
     start = tuple(exemplars)
-    known = () if pool is None else candidates(pool, start, queries, n=n_candidates, seed=seed)
-    if not any(moves_from(start, kinds, known)):
+    chosen = () if pool is None else candidates(pool, start, queries, n=n_candidates, seed=seed)
+    if not any(moves_from(start, kinds, chosen)):
         raise UsageError(f"one exemplar leaves nothing to {' or '.join(kinds)}; give more of them, or a pool")
-    return Scope(start, known, kinds, *halves(queries, seed), max_steps, seed)
+    return Scope(start, chosen, kinds, *halves(queries, seed), max_steps, seed)
 
 
 def halves(queries: Sequence[Example], seed: int) -> tuple[tuple[Example, ...], tuple[Example, ...]]:

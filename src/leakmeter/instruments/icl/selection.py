@@ -185,7 +185,7 @@ def selection_directory(
 ) -> Path:
     """The directory of a selection under `out`, which need not be there; named by a scope's texts and seed."""
     check_outside_runs(out, "directory of runs")
-    told = {
+    identity = {
         "exemplars": [asdict(example) for example in scope.exemplars],
         "queries": [asdict(query) for query in scope.queries],
         "settings": asdict(settings),
@@ -195,7 +195,7 @@ def selection_directory(
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return out / f"icl-select-{digest(told)[:16]}"
+    return out / f"icl-select-{digest(identity)[:16]}"
 
 
 def selection_of(
@@ -248,7 +248,8 @@ def exemplars_jsonl(exemplars: Exemplars, task: Task) -> str:
     """A list of exemplars as a file of them, in order, which is read as such again."""
     columns = [name for name, _ in task.fields]
     rows = (
-        {"id": one.id, **dict(zip(columns, one.texts, strict=True)), task.label_column: one.label} for one in exemplars
+        {"id": exemplar.id, **dict(zip(columns, exemplar.texts, strict=True)), task.label_column: exemplar.label}
+        for exemplar in exemplars
     )
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
@@ -274,10 +275,10 @@ def predicted_selection(
     for case in fixed_cases(scope.exemplars, scope.queries):
         settings.prepare(case, predictor.backend, measure)
     # The longest last: the later one stands, the more lists without another hold it.
-    known = (*scope.exemplars, *scope.pool)
-    (case,) = fixed_cases(known, scope.queries[:1])
+    examples = (*scope.exemplars, *scope.pool)
+    (case,) = fixed_cases(examples, scope.queries[:1])
     spans = prepare_exemplars(case, tokenizer, settings, window=None).item.spans
-    ascending = [known[number] for number in sorted(range(len(known)), key=lambda number: spans[number].n_tokens)]
+    ascending = [examples[number] for number in sorted(range(len(examples)), key=lambda number: spans[number].n_tokens)]
     rounds = list(_rounds(scope))
     longest = [ascending[-n_exemplars:] for _, n_exemplars in rounds]
     lists = [

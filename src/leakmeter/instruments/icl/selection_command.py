@@ -100,22 +100,22 @@ def icl_select(
     command = command_line(sys.argv[1:])
     lists = selection.Lists(backend, measure, settings, directory, progress, command)
     longest = lists.longest(scope.exemplars, scope.queries)
-    found = search(
+    outcome = search(
         scope,
         lambda list_: lists.measured(list_, scope.choosing),
         fits=lambda list_: lists.fits(list_, longest),
         on_round=_Rounds().tell,
     )
-    before, after = (lists.measured(found.lists[i], scope.reporting) for i in (0, -1))
-    chosen = selection.selection_of(lists, scope, found, before, after)
-    made = report(chosen, command=command)
+    before, after = (lists.measured(outcome.lists[i], scope.reporting) for i in (0, -1))
+    chosen = selection.selection_of(lists, scope, outcome, before, after)
+    document = report(chosen, command=command)
     write(directory / "selection.json", to_json(chosen))
-    write(directory / "table.md", markdown.text(made))
-    write(directory / "exemplars.jsonl", selection.exemplars_jsonl(found.lists[-1], settings.task))
+    write(directory / "table.md", markdown.text(document))
+    write(directory / "exemplars.jsonl", selection.exemplars_jsonl(outcome.lists[-1], settings.task))
     if run.json:
         output.print_json(chosen)
     else:
-        output.console().print(console.view(made))
+        output.console().print(console.view(document))
     output.tell(f"selection: {directory}")
 
 
@@ -145,6 +145,6 @@ def _print(predicted: PredictedSelection) -> None:
     lists = f"at most {predicted.n_lists:,} lists of exemplars by {predicted.n_choosing:,} queries"
     console.print(f"{lists}, 2 of them by {predicted.n_reporting:,} others")
     seconds = predicted.seconds
-    told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
-    console.print(f"at most {predicted.tree_tokens:,} tokens, {told}")
+    duration = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
+    console.print(f"at most {predicted.tree_tokens:,} tokens, {duration}")
     console.print("The search ends where no move lowers ICLInf; a list that was measured before costs nothing.")

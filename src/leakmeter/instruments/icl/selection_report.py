@@ -50,12 +50,12 @@ def sentences(found: Selection) -> list[str]:
     n = found.n_reporting
     before, after = found.before, found.after
     if found.verdict == "unchanged":
-        said = [
+        lines = [
             f"The exemplars stay as they are: on the {found.n_choosing} queries that choose, no move lowers ICLInf "
             "by more than the noise floor."
         ]
     elif found.verdict == "too few":
-        said = [f"Nothing can be concluded from {n} of {n + found.n_choosing} queries; give 12 or more."]
+        lines = [f"Nothing can be concluded from {n} of {n + found.n_choosing} queries; give 12 or more."]
     else:
         is_lower = found.verdict == "lower"
         lead = "The new exemplars leak less" if is_lower else "It is not shown that the new exemplars leak less"
@@ -63,15 +63,15 @@ def sentences(found: Selection) -> list[str]:
         lead += f"it was {nats_text(before.mean_nats)}"
         if found.loss_difference_nats is not None:
             lead += f", a difference of {_loss_difference(found)}"
-        said = [
+        lines = [
             f"{lead} (Wilcoxon p = {found.wilcoxon_p:.2g}).",
             f"Accuracy is {_share(after.accuracy)} where it was {_share(before.accuracy)}, a difference of "
             f"{_points(found)} points.",
         ]
-    n_too_long = sum(one.n_too_long for one in found.rounds)
+    n_too_long = sum(search_round.n_too_long for search_round in found.rounds)
     if n_too_long:
-        said.append(f"{n_too_long} lists were passed over: behind them a query would not fit the model's window.")
-    return said
+        lines.append(f"{n_too_long} lists were passed over: behind them a query would not fit the model's window.")
+    return lines
 
 
 def round_line(number: int, before: MeasuredList, taken: MeasuredList | None, n_lists: int) -> str:
@@ -86,13 +86,13 @@ def round_line(number: int, before: MeasuredList, taken: MeasuredList | None, n_
 # ---- tables ---------------------------------------------------------------------------------------------------------
 def _lists(found: Selection) -> Iterator[b.Table]:
     first, steps = found.rounds[0], found.steps
-    rows = [b.Row(_cells(one)) for one in (steps[0], *first.best)]
+    rows = [b.Row(_cells(measured_list)) for measured_list in (steps[0], *first.best)]
     caption = f"One move: the best of each kind, of {first.n_lists} lists, by the queries that choose"
     columns = (b.Column("Move"), b.Column("ICLInf", "nats"), b.Column("Largest", "nats"), b.Column("Accuracy", "share"))
     yield b.Table(columns, rows, caption, first=len(rows))
     if len(steps) > 1:
         ended = f"{found.max_steps} at most" if found.ended == "max steps" else "until none lowers ICLInf"
-        rows = [b.Row((one.step, *_cells(one))) for one in steps]
+        rows = [b.Row((measured_list.step, *_cells(measured_list))) for measured_list in steps]
         caption = f"Steps taken, {ended}; by the queries that choose"
         yield b.Table((b.Column("Step", "count"), *columns), rows, caption, first=len(rows))
 
@@ -121,11 +121,12 @@ def _reporting(found: Selection) -> b.Table:
     """What the queries say that chose none, in words: numbers of several kinds stand below each other."""
     halves = (found.before, found.after)
     rows = [
-        ("ICLInf, nats", *(f"{nats_text(one.mean_nats)}{_interval(one.interval_nats)}" for one in halves),
+        ("ICLInf, nats", *(f"{nats_text(half.mean_nats)}{_interval(half.interval_nats)}" for half in halves),
          _loss_difference(found)),
-        ("largest loss, nats", *(nats_text(max(each.max_nats for each in one.exemplars or ())) for one in halves), ""),
+        ("largest loss, nats",
+         *(nats_text(max(each.max_nats for each in half.exemplars or ())) for half in halves), ""),
         ("accuracy", *map(_accuracy, halves), _points(found)),
-        ("macro-F1", *(f"{one.macro_f1:.2f}" for one in halves), ""),
+        ("macro-F1", *(f"{half.macro_f1:.2f}" for half in halves), ""),
     ]  # fmt: skip
     columns = (b.Column("Measured"), *(b.Column(name, "number") for name in ("Before", "After", "Difference")))
     return b.Table(columns, [b.Row(row) for row in rows], f"The other {found.n_reporting} queries")
@@ -133,17 +134,19 @@ def _reporting(found: Selection) -> b.Table:
 
 def _exemplars(found: Selection) -> b.Table:
     """Those of the new list in order, then those that go."""
-    before, after = ({one.id: one for one in half.exemplars or ()} for half in (found.before, found.after))
+    before, after = (
+        {exemplar.id: exemplar for exemplar in half.exemplars or ()} for half in (found.before, found.after)
+    )
     rows = []
     for id_ in (*after, *(id_ for id_ in before if id_ not in after)):
         was, now = before.get(id_), after.get(id_)
-        one = after.get(id_) or before[id_]
+        exemplar = after.get(id_) or before[id_]
         rows.append(
             b.Row((
                 *("" if half is None else half.position for half in (was, now)),
                 b.Untrusted(id_, _ID_CHARACTERS),
-                b.Untrusted(one.label or "", _ID_CHARACTERS),
-                b.Untrusted(_beginning(one.text)),
+                b.Untrusted(exemplar.label or "", _ID_CHARACTERS),
+                b.Untrusted(_beginning(exemplar.text)),
                 *("" if half is None else half.mean_nats for half in (was, now)),
             ))
         )  # fmt: skip

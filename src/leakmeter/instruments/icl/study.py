@@ -95,13 +95,13 @@ class Exemplars(Kind):
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ExemplarCase]]:
         """The queries of each cell with their exemplars: the same for cells that differ in what is done with them."""
-        known: dict[str, tuple[list[Example], list[Example]]] = {}
+        splits: dict[str, tuple[list[Example], list[Example]]] = {}
         for name in dict.fromkeys(cell.dataset for cell in cells):
             task = tasks.load_task(name)
-            known[name] = (task.load(paths.get(name + _TRAIN), "train"), task.load(paths.get(name), "test"))
+            splits[name] = (task.load(paths.get(name + _TRAIN), "train"), task.load(paths.get(name), "test"))
         drawn: dict[tuple[str, Draw], list[ExemplarCase]] = {}
         for cell in cells:
-            draw, (pool, queries) = _draw_of(cell), known[cell.dataset]
+            draw, (pool, queries) = _draw_of(cell), splits[cell.dataset]
             if (cell.dataset, draw) not in drawn:
                 chosen = choose_queries(queries, draw.n_records, draw.choice_seed)
                 drawn[cell.dataset, draw] = draw_cases(pool, chosen, shots=draw.shots, seed=draw.draw_seed)
@@ -129,18 +129,18 @@ class Exemplars(Kind):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        found = [list(_results(one)) for one in cells]
+        by_cell = [list(_results(finished)) for finished in cells]
         rows: list[Row] = []
-        for one, results in zip(cells, found, strict=True):
-            told = summary(results, seed=study.seed)
+        for finished, results in zip(cells, by_cell, strict=True):
+            total = summary(results, seed=study.seed)
             if study.show == "factor":
-                rows.append({**one.cell.factors, **_row(told)})
+                rows.append({**finished.cell.factors, **_row(total)})
             else:
                 rows += [
-                    {**one.cell.factors, POSITION: at.position, "n": at.n, **_mean("position_nats", at)}
-                    for at in told.positions
+                    {**finished.cell.factors, POSITION: at.position, "n": at.n, **_mean("position_nats", at)}
+                    for at in total.positions
                 ]
-        groups = _lines(study, cells, found) if study.show == "factor" else _positions(cells, found)
+        groups = _lines(study, cells, by_cell) if study.show == "factor" else _positions(cells, by_cell)
         return Tables(rows, rows, compared(study.x or POSITION, groups, seed=study.seed), _COMPARED_BY)
 
     @override
@@ -156,7 +156,9 @@ class Exemplars(Kind):
     @override
     def about(self, study: Study) -> tuple[str, str]:
         draws = dict.fromkeys((_draw_of(cell).choice_seed, _draw_of(cell).draw_seed) for cell in study.cells)
-        chosen = ", ".join(f"{'the first' if of is None else of} and {seed}" for of, seed in draws)
+        chosen = ", ".join(
+            f"{'the first' if choice_seed is None else choice_seed} and {seed}" for choice_seed, seed in draws
+        )
         return f"seeds of queries and exemplars: {chosen}", "intervals: 95 %, bootstrap over queries (accuracy: Wilson)"
 
 
@@ -217,9 +219,9 @@ def _positions(
     cells: Sequence[FinishedCell], found: Sequence[Sequence[IclResult]]
 ) -> Iterable[tuple[Row, Sequence[Level]]]:
     """The positions of each cell: its queries have as many exemplars each."""
-    for one, results in zip(cells, found, strict=True):
+    for finished, results in zip(cells, found, strict=True):
         by_position = zip(*([exemplar.loss_nats for exemplar in each.exemplars] for each in results), strict=True)
-        yield dict(one.cell.factors), list(enumerate(by_position, 1))
+        yield dict(finished.cell.factors), list(enumerate(by_position, 1))
 
 
 def _lines(
@@ -227,11 +229,13 @@ def _lines(
 ) -> Iterable[tuple[Row, Sequence[Level]]]:
     """Cells that differ in x alone and have the same queries."""
     lines: list[tuple[Row, list[str], list[Level]]] = []
-    for one, results in zip(cells, found, strict=True):
-        others = dict(one.cell.factors)
+    for finished, results in zip(cells, found, strict=True):
+        others = dict(finished.cell.factors)
         level = (others.pop(str(study.x)), [each.loss_nats for each in results])
         ids = [each.id for each in results]
-        line = next((levels for known, of_known, levels in lines if (known, of_known) == (others, ids)), None)
+        line = next(
+            (levels for line_factors, of_known, levels in lines if (line_factors, of_known) == (others, ids)), None
+        )
         if line is None:
             lines.append((others, ids, [level]))
         else:

@@ -125,30 +125,30 @@ def summary(results: Sequence[IclResult], *, seed: int = 0) -> Summary:
     if not results:
         raise UsageError("there are no queries to sum up; give at least one")
     labels = results[0].labels
-    for one in results:
-        if one.labels != labels:
-            raise UsageError(f"case '{one.id}' has other labels than case '{results[0].id}'; sum them up apart")
-    losses = [one.loss_nats for one in results]
+    for result in results:
+        if result.labels != labels:
+            raise UsageError(f"case '{result.id}' has other labels than case '{results[0].id}'; sum them up apart")
+    losses = [result.loss_nats for result in results]
     quantiles = stats.quantiles(losses, _LEVELS) if np.isfinite(losses).all() else [None] * len(_LEVELS)
-    known = [one for one in results if one.gold is not None]
-    n_right = sum(bool(one.is_right) for one in known)
-    f1 = [value for label in labels if (value := _f1(known, label)) is not None]
+    labelled = [result for result in results if result.gold is not None]
+    n_right = sum(bool(result.is_right) for result in labelled)
+    f1 = [value for label in labels if (value := _f1(labelled, label)) is not None]
     return Summary.of(
         losses,
         seed,
         n=len(results),
-        answers=_answers(results, [one.answer_nats for one in results], seed),
+        answers=_answers(results, [result.answer_nats for result in results], seed),
         quantiles_nats={f"{level:g}": value for level, value in zip(_LEVELS, quantiles, strict=True)},
-        share_below_noise_floor=sum(one.loss_nats <= one.noise_floor_nats for one in results) / len(results),
-        n_with_label=len(known),
-        accuracy=n_right / len(known) if known else None,
-        accuracy_interval=stats.interval_of_share(n_right, len(known)) if known else None,
-        macro_f1=stats.mean(f1) if known else None,
+        share_below_noise_floor=sum(result.loss_nats <= result.noise_floor_nats for result in results) / len(results),
+        n_with_label=len(labelled),
+        accuracy=n_right / len(labelled) if labelled else None,
+        accuracy_interval=stats.interval_of_share(n_right, len(labelled)) if labelled else None,
+        macro_f1=stats.mean(f1) if labelled else None,
         positions=tuple(_positions(results, seed)),
-        labels=tuple(_label(results, known, number, seed) for number in range(len(labels))),
+        labels=tuple(_label(results, labelled, number, seed) for number in range(len(labels))),
         exemplars=_exemplars(results, seed),
-        median_tree_tokens=float(np.median([one.cost.tree_tokens for one in results])),
-        median_naive_tokens=float(np.median([one.cost.naive_tokens for one in results])),
+        median_tree_tokens=float(np.median([result.cost.tree_tokens for result in results])),
+        median_naive_tokens=float(np.median([result.cost.naive_tokens for result in results])),
     )
 
 
@@ -156,25 +156,25 @@ def _answers(results: Sequence[IclResult], nats: Sequence[float], seed: int) -> 
     return AnswerLosses.of(
         nats,
         seed,
-        n_given=sum(one.answer_given for one in results),
+        n_given=sum(result.answer_given for result in results),
         max_nats=max(nats),
         share_below_noise_floor=stats.mean(
-            [of <= one.answer_noise_floor_nats for one, of in zip(results, nats, strict=True)]
+            [loss <= result.answer_noise_floor_nats for result, loss in zip(results, nats, strict=True)]
         ),
     )
 
 
 def _f1(known: Sequence[IclResult], label: str) -> float | None:
     """2 TP / (2 TP + FP + FN) of a label; None where it does not occur."""
-    n_both = sum(one.gold == label == one.prediction for one in known)
-    n_either = sum((one.gold == label) + (one.prediction == label) for one in known)
+    n_both = sum(result.gold == label == result.prediction for result in known)
+    n_either = sum((result.gold == label) + (result.prediction == label) for result in known)
     return 2.0 * n_both / n_either if n_either else None
 
 
 def _positions(results: Sequence[IclResult], seed: int) -> list[Position]:
     by_position = [
-        [one.exemplars[i].loss_nats for one in results if i < len(one.exemplars)]
-        for i in range(max(len(one.exemplars) for one in results))
+        [result.exemplars[i].loss_nats for result in results if i < len(result.exemplars)]
+        for i in range(max(len(result.exemplars) for result in results))
     ]
     return [Position.of(losses, seed, position=i, n=len(losses)) for i, losses in enumerate(by_position, 1)]
 
@@ -182,33 +182,33 @@ def _positions(results: Sequence[IclResult], seed: int) -> list[Position]:
 def _label(results: Sequence[IclResult], known: Sequence[IclResult], number: int, seed: int) -> Label:
     label = results[0].labels[number]
     return Label.of(
-        [stats.mean([abs(exemplar.signed_nats[number]) for exemplar in one.exemplars]) for one in results],
+        [stats.mean([abs(exemplar.signed_nats[number]) for exemplar in result.exemplars]) for result in results],
         seed,
         label=label,
-        n_right_label=sum(one.gold == label for one in known),
-        n_predicted=sum(one.prediction == label for one in results),
+        n_right_label=sum(result.gold == label for result in known),
+        n_predicted=sum(result.prediction == label for result in results),
         f1=_f1(known, label),
     )
 
 
 def _exemplars(results: Sequence[IclResult], seed: int) -> tuple[FixedExemplar, ...] | None:
-    shown = [[(exemplar.id, exemplar.text) for exemplar in one.exemplars] for one in results]
+    shown = [[(exemplar.id, exemplar.text) for exemplar in result.exemplars] for result in results]
     if any(other != shown[0] for other in shown):
         return None
-    found = []
+    fixed = []
     for i, exemplar in enumerate(results[0].exemplars):
-        losses = [one.exemplars[i].loss_nats for one in results]
-        n_worst = sum(one.worst_exemplar == exemplar.id for one in results)
-        found.append(
+        losses = [result.exemplars[i].loss_nats for result in results]
+        n_worst = sum(result.worst_exemplar == exemplar.id for result in results)
+        fixed.append(
             FixedExemplar.of(
                 losses,
                 seed,
                 **{name: getattr(exemplar, name) for name in ("id", "position", "text", "label", "n_tokens")},
-                answers=_answers(results, [one.exemplars[i].answer_nats for one in results], seed),
+                answers=_answers(results, [result.exemplars[i].answer_nats for result in results], seed),
                 max_nats=max(losses),
                 worst_query=results[losses.index(max(losses))].id,
                 worst_share=n_worst / len(results),
                 worst_share_interval=stats.interval_of_share(n_worst, len(results)),
             )
         )
-    return tuple(found)
+    return tuple(fixed)

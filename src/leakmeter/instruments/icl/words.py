@@ -41,14 +41,14 @@ def mean_text(of: Losses) -> str:
 
 
 def headline(summary: Summary) -> str:
-    told = summary.answers
-    answers = "For the scoring model, the answers" if told.n_given else "The likeliest answers"
-    if told.share_below_noise_floor == 1:
+    losses = summary.answers
+    answers = "For the scoring model, the answers" if losses.n_given else "The likeliest answers"
+    if losses.share_below_noise_floor == 1:
         return f"{answers} to {summary.n:,} queries reveal nothing measurable of any one exemplar."
-    mean = f"{nats_text(told.mean_nats)}\u00a0nats {interval_text(told)}".rstrip()
+    mean = f"{nats_text(losses.mean_nats)}\u00a0nats {interval_text(losses)}".rstrip()
     return (
         f"{answers} reveal {mean} of an exemplar on average over {summary.n:,} queries, and "
-        f"{nats_text(told.max_nats)}\u00a0nats at most."
+        f"{nats_text(losses.max_nats)}\u00a0nats at most."
     )
 
 
@@ -69,20 +69,20 @@ def whose(summary: Summary, model: str) -> Phrase:
 
 def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
     """ICLInf as the paper prints it, with its interval, and what that is."""
-    shots = max(len(one.exemplars) for one in results)
+    shots = max(len(result.exemplars) for result in results)
     which = "the same for all" if summary.exemplars else "drawn for each"
     mean = nats_text(summary.mean_nats)
     if summary.std_nats is not None:
         mean = f"{mean} ± {nats_text(summary.std_nats)}\u00a0nats {interval_text(summary)}".rstrip()
     any_ = "label" if results[0].space == "labels" else "token"
-    said = (
+    sentence = (
         f"Worst case over every {any_}, however unlikely: ICLInf {mean}, with {shots} "
         f"exemplar{'s' if shots > 1 else ''}, {which}."
     )
     high = summary.quantiles_nats["0.95"]
     if math.isinf(summary.mean_nats):
-        return said + " Some query has an answer that is possible with an exemplar and impossible without: ∞."
-    return said if high is None else f"{said} One query in twenty has {nats_text(high)}\u00a0nats or more."
+        return sentence + " Some query has an answer that is possible with an exemplar and impossible without: ∞."
+    return sentence if high is None else f"{sentence} One query in twenty has {nats_text(high)}\u00a0nats or more."
 
 
 def accuracy(summary: Summary) -> str:
@@ -90,15 +90,15 @@ def accuracy(summary: Summary) -> str:
     if summary.accuracy is None or summary.accuracy_interval is None or summary.macro_f1 is None:
         return "The queries have no labels: how many answers are right is not known."
     low, high = (f"{100 * end:.0f}" for end in summary.accuracy_interval)
-    of = "" if n == summary.n else f" of the {n:,} with a label"
+    labelled = "" if n == summary.n else f" of the {n:,} with a label"
     return (
-        f"The likeliest answer is right in {100 * summary.accuracy:.1f}\u00a0%{of} [{low}, {high}]; "
+        f"The likeliest answer is right in {100 * summary.accuracy:.1f}\u00a0%{labelled} [{low}, {high}]; "
         f"macro-F1 {summary.macro_f1:.2f}."
     )
 
 
 def noise(summary: Summary, results: Sequence[IclResult]) -> str:
-    highest = max(one.noise_floor_nats for one in results)
+    highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
     which = "query has" if n_below < 2 else "queries have"
     return (
@@ -111,8 +111,8 @@ def vocabulary(results: Sequence[IclResult]) -> str | None:
     """What the whole vocabulary hides: the loss over likely tokens and over labels; None over labels."""
     if results[0].space != "vocabulary":
         return None
-    moved = [[(e.vocabulary, e.worst_label_nats) for e in one.exemplars] for one in results]
-    likely = [max(told.plausible.loss_nats for told, _ in each if told) for each in moved]
+    moved = [[(e.vocabulary, e.worst_label_nats) for e in result.exemplars] for result in results]
+    likely = [max(losses.plausible.loss_nats for losses, _ in each if losses) for each in moved]
     labels = [max(nats for _, nats in each) for each in moved]
     return (
         "The maximum is over all tokens, also those that are all but impossible. Over tokens with a probability of "
@@ -141,14 +141,19 @@ def settings(result: IclResult) -> dict[str, str]:
 
 
 def verdict(result: IclResult) -> Phrase:
-    answer, one, model = Untrusted(result.answer), result.revealed, Untrusted(result.model)
+    answer, exemplar, model = Untrusted(result.answer), result.revealed, Untrusted(result.model)
     if result.answer_given:
         first: tuple[str | Untrusted, ...] = ("The answer “", answer, "”, scored by ", model, ",")
     else:
         first = ("The likeliest answer, “", answer, "”,")
-    if one.answer_below_noise_floor:
+    if exemplar.answer_below_noise_floor:
         return *first, " reveals nothing measurable of any one exemplar."
-    return *first, " reveals most of exemplar “", Untrusted(one.id), f"”: {nats_text(one.answer_nats)}\u00a0nats."
+    return (
+        *first,
+        " reveals most of exemplar “",
+        Untrusted(exemplar.id),
+        f"”: {nats_text(exemplar.answer_nats)}\u00a0nats.",
+    )
 
 
 def posterior(result: IclResult) -> Phrase:
@@ -172,28 +177,28 @@ def worst_case_of_one(result: IclResult) -> Phrase:
     worst, any_ = result.worst, "label" if result.space == "labels" else "token"
     if worst.below_noise_floor:
         return f"Worst case over every {any_}: nothing that could be measured."
-    said = f"Worst case over every {any_}, however unlikely: {nats_text(worst.loss_nats)}\u00a0nats, at “"
+    lead = f"Worst case over every {any_}, however unlikely: {nats_text(worst.loss_nats)}\u00a0nats, at “"
     sure = worst.worst_posterior
     seen = "" if sure is None else f" An observer of that answer would be {percent(sure)} sure that it was there."
-    return said, changed(worst), "” without exemplar “", Untrusted(worst.id), f"”.{seen}"
+    return lead, changed(worst), "” without exemplar “", Untrusted(worst.id), f"”.{seen}"
 
 
 def answer(result: IclResult) -> Phrase:
     """What was answered, what is right, and how likely it is that a label is answered at all."""
     likely = f" ({probability(max(result.label_probabilities))})"
     mass = f" Before renormalising, all labels have {probability(result.label_mass)} together."
-    said: tuple[str | Untrusted, ...] = (Untrusted(result.prediction),)
+    phrase: tuple[str | Untrusted, ...] = (Untrusted(result.prediction),)
     if result.answer_given:
         share = result.label_probabilities[result.labels.index(result.answer)]
-        given = f" ({probability(share)}) was given; the likeliest is "
-        said = (Untrusted(result.answer), given, Untrusted(result.prediction))
+        given_text = f" ({probability(share)}) was given; the likeliest is "
+        phrase = (Untrusted(result.answer), given_text, Untrusted(result.prediction))
         if result.answer == result.prediction:
-            said = (Untrusted(result.answer), " was given, and is the likeliest")
+            phrase = (Untrusted(result.answer), " was given, and is the likeliest")
     if result.gold is None:
-        return *said, f"{likely}; the right label is not known.{mass}"
+        return *phrase, f"{likely}; the right label is not known.{mass}"
     if result.is_right:
-        return *said, f"{likely}, which is right.{mass}"
-    return *said, f"{likely}; right is ", Untrusted(result.gold), f".{mass}"
+        return *phrase, f"{likely}, which is right.{mass}"
+    return *phrase, f"{likely}; right is ", Untrusted(result.gold), f".{mass}"
 
 
 def changed(exemplar: Exemplar, at_most: int | None = None) -> Untrusted:

@@ -71,6 +71,6 @@ def influence(
         >>> many["a"].whole_nats == many[0].whole_nats
         True
     """
-    given, is_single = cases_given(data, context, query, response, messages, names, how)
-    found = measured(model, "influence", measure, prompts, given, how)
-    return found[0] if is_single else found
+    loaded, is_single = cases_given(data, context, query, response, messages, names, how)
+    results = measured(model, "influence", measure, prompts, loaded, how)
+    return results[0] if is_single else results

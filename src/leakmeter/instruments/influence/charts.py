@@ -92,11 +92,11 @@ def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
     """
     if len({case.unit for case in cases}) > 1 or any(case.unit == "entity" or is_partial(case) for case in cases):
         return None
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for case in cases:
         for piece in _units(case):
-            found.setdefault(piece.name, []).append(piece.nats)
-    enough = {name: values for name, values in found.items() if 2 * len(values) >= len(cases)}
+            by_name.setdefault(piece.name, []).append(piece.nats)
+    enough = {name: values for name, values in by_name.items() if 2 * len(values) >= len(cases)}
     shown = dict(list(enough.items())[:_PIECES_AT_MOST])
     if not shown:
         return None

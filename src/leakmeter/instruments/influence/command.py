@@ -31,6 +31,6 @@ def influence(
     response
         What it answered; left out, a response is sampled.
     """
-    given = read_cases(source or Source(), response)
+    loaded = read_cases(source or Source(), response)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
-    run_cases(given, prompts, measure or Influence(), "influence", run, inputs=[source])
+    run_cases(loaded, prompts, measure or Influence(), "influence", run, inputs=[source])

@@ -74,11 +74,11 @@ def floor_nats(case: InfluenceResult, piece: Piece | None = None) -> float:
 
 def warnings(result: ContextResult) -> list[str]:
     """Everything that narrows what the numbers mean, one sentence each."""
-    found = list(result.warnings)
+    sentences = list(result.warnings)
     if result.truncated_tokens:
         cut = f"{result.truncated_tokens} tokens of the context"
-        found.append(f"{cut} did not fit the model's window: they were left out, and unmeasured.")
-    return found
+        sentences.append(f"{cut} did not fit the model's window: they were left out, and unmeasured.")
+    return sentences
 
 
 def provenance(result: ContextResult) -> str:
@@ -99,10 +99,10 @@ def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | N
     if at_most is None:
         at_most = result.response.sampled or getattr(result, "search", None) is not None
     most = "at most " if at_most else ""
-    said = f"{most}{cost.predicted_tree_tokens:,} tokens"
+    predicted = f"{most}{cost.predicted_tree_tokens:,} tokens"
     if cost.predicted_seconds is not None:
-        said += f" in {about_seconds(cost.predicted_seconds)}"
-    return f"{said}; it took {cost.tree_tokens:,} in {cost.seconds:.1f} s"
+        predicted += f" in {about_seconds(cost.predicted_seconds)}"
+    return f"{predicted}; it took {cost.tree_tokens:,} in {cost.seconds:.1f} s"
 
 
 def settings(result: ContextResult) -> dict[str, str]:
@@ -111,7 +111,7 @@ def settings(result: ContextResult) -> dict[str, str]:
     if cost.naive_tokens:
         spared = f", {saved(cost.tree_tokens, cost.naive_tokens)} saved against {cost.naive_tokens} one by one"
     times = "once" if retries == 1 else f"{retries} times"
-    told: dict[str, str | None] = {
+    facts: dict[str, str | None] = {
         "Model": result.model,
         "Weights (SHA-256)": result.weights_sha256 or "not recorded",
         "Number type": result.dtype,
@@ -127,7 +127,7 @@ def settings(result: ContextResult) -> dict[str, str]:
         "Predicted": prediction(result),
         "Memory": f"ran out {times}; cut smaller, last digits may differ from a run with more" if retries else None,
     }
-    return {name: visible(text) for name, text in told.items() if text is not None}
+    return {name: visible(text) for name, text in facts.items() if text is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence
     for document in documents:
         cuts |= {min(end, max(0, document.start)), min(end, max(0, document.end))}
 
-    found = []
+    parts = []
     open_pieces: list[int] = []
     values = {index for index, piece in enumerate(pieces) if piece.kind == "value"}
     for start, stop in pairwise(sorted(cuts)):
@@ -172,7 +172,7 @@ def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence
             open_pieces.remove(index)
         open_pieces.extend(begins.get(start, ()))
         covering = sorted(set(open_pieces))
-        found.append(
+        parts.append(
             Stretch(
                 shown[start:stop],
                 tuple(i for i in covering if i not in values),
@@ -180,7 +180,7 @@ def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence
                 next((i for i, d in enumerate(documents) if d.start <= start < d.end), None),
             )
         )
-    return found
+    return parts
 
 
 def by_nats(result: InfluenceResult, kind: str) -> list[int]:

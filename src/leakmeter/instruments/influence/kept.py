@@ -26,7 +26,11 @@ class KeptInfluence(KeptCase):
         first = n_tokens[:1]
         scored = names
         if params.get("search") is not None:
-            scored = [one.piece for one in measurements if (one.statistic, one.sample) == ("without_this", 0)]
+            scored = [
+                measurement.piece
+                for measurement in measurements
+                if (measurement.statistic, measurement.sample) == ("without_this", 0)
+            ]
             self._check_search(scored, measurements)
             yield Series(SCREENED, first, names, is_needed=False)
             yield Series(GROUPED, first, names, is_needed=False)
@@ -44,7 +48,7 @@ class KeptInfluence(KeptCase):
 
     def _check_search(self, scored: Sequence[str], measurements: Sequence[Measurement]) -> None:
         """A screen looks at all pieces, or, where the model hides none, at none."""
-        screened = {one.piece for one in measurements if one.statistic == SCREENED}
+        screened = {measurement.piece for measurement in measurements if measurement.statistic == SCREENED}
         if not {*scored} <= {*self.span_names}:
             raise FieldError("piece of without_this", "is none of the case's")
         if screened and not screened.issuperset(span.name for span in self.spans if span.kind not in LEVELS):

@@ -75,9 +75,9 @@ class Influence(Measure):
             (self.seed >= 0, "seed", self.seed, "0 or more"),
             bounded("audit-rounds", self.audit_rounds, 1, MOST_ROUNDS),
         )
-        for good, name, given, expected in checks:
+        for good, name, value, expected in checks:
             if not good:
-                raise UsageError(f"{name} is {given}; it has to be {expected}")
+                raise UsageError(f"{name} is {value}; it has to be {expected}")
         if self.search is None and (self.audit is not None or self.audit_rounds != 1):
             raise UsageError("an audit says what a search has missed; give --search top:K with --audit")
         if self.audit is None and self.audit_rounds != 1:
@@ -145,9 +145,9 @@ class Influence(Measure):
             searcher = Searcher(
                 self.searching, self.auditing, self.audit_rounds, self.reduction, responses[0], self.seed, longest
             )
-            found = yield from searcher.trial(item)
-            exact = yield from self._exact(item, responses, found.cuts, found)
-            return [*exact, *_of_search(item, found)]
+            scored = yield from searcher.trial(item)
+            exact = yield from self._exact(item, responses, scored.cuts, scored)
+            return [*exact, *_of_search(item, scored)]
         return (yield from self._exact(item, responses, [span.name for span in item.spans], None))
 
     def _exact(

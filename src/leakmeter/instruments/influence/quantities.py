@@ -24,8 +24,8 @@ def _per_token(of: Number) -> Number:
 def _repeated(case: Case) -> float | None:
     """None where no personal data was found, or looked for. What the response says is known without a score too."""
     pieces = [*case.pieces, *(() if case.search is None else case.search.pieces)]
-    said = [piece.repeated for piece in pieces if piece.entity_type is not None]
-    return float(said.count("verbatim")) if said else None
+    repetitions = [piece.repeated for piece in pieces if piece.entity_type is not None]
+    return float(repetitions.count("verbatim")) if repetitions else None
 
 
 INFLUENCE: Final[Quantities] = (

@@ -100,11 +100,11 @@ def report(
     swapped = any(_swaps(case) for case in cases)
     searched = any(case.search is not None for case in cases)
     partial = any(map(search_report.is_partial, cases))
-    told = [note for note in _NOTES if swapped or note[0] != _SURROGATE]
-    notes: list[b.Block] = [b.Facts([*told, *(search_report.NOTES if searched else ())])]
+    facts = [note for note in _NOTES if swapped or note[0] != _SURROGATE]
+    notes: list[b.Block] = [b.Facts([*facts, *(search_report.NOTES if searched else ())])]
     if several and shared:
         notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
-    found = [*_found(cases), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
+    overview = [*_found(cases), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
     ablated = (
         f"Each {_piece(cases[0])} of it was ablated in turn, and the same response scored again."
         if not searched
@@ -114,7 +114,7 @@ def report(
     return b.Report(
         title=what if title is None else b.Untrusted(title),
         measure="influence",
-        blocks=[*found, *charts(cases)],
+        blocks=[*overview, *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
         "What its log-probability moved, added up over its tokens, "
         f"is the influence of that {_piece(cases[0])} on the response, in nats.",
@@ -140,18 +140,18 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     n, values = len(cases), [case.whole_nats for case in cases]
     above = sum(map(context.is_finding, cases))
     low, high = interval_of_share(above, n)
-    given = sum(not case.response.sampled for case in cases)
+    n_given = sum(not case.response.sampled for case in cases)
     half_width = _half_width(cases)
-    who = "For the scoring model, the" if given else "The"
-    what = "given responses" if given == n else "responses"
+    who = "For the scoring model, the" if n_given else "The"
+    what = "given responses" if n_given == n else "responses"
     yield b.Headline(
         f"{scope(cases)}{who} {_whole(cases, 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ("
         f"{100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
         + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
-    if given:
-        share = "The" if given == n else f"{given:,} of the"
+    if n_given:
+        share = "The" if n_given == n else f"{n_given:,} of the"
         yield b.Text(
             f"{share} responses were given, not drawn from the model that scored them: the numbers are those "
             "of the scoring model; another model would give others."
@@ -165,23 +165,23 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
         return
-    found = [case for case in cases if context.leader(case) is not None]
+    met_cases = [case for case in cases if context.leader(case) is not None]
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
     half_width = _half_width(cases)
     met: list[str] = [name for name in ("spare", "needed") if name in table]
-    if not found:
-        found = [case for case in cases if context.is_finding(case)] if "whole" in table else []
+    if not met_cases:
+        met_cases = [case for case in cases if context.is_finding(case)] if "whole" in table else []
         # That nothing was found says nothing where the numbers are intervals.
-        met = ["whole"] if found else [] if half_width is not None else ["nothing"]
-    of = f" ({len(found):,} of {len(cases):,} responses)" if found and len(cases) > 1 else ""
-    rows: list[tuple[b.Phrase, b.Phrase]] = [(table[name][0] + of, table[name][1]) for name in met]
+        met = ["whole"] if met_cases else [] if half_width is not None else ["nothing"]
+    tally = f" ({len(met_cases):,} of {len(cases):,} responses)" if met_cases and len(cases) > 1 else ""
+    rows: list[tuple[b.Phrase, b.Phrase]] = [(table[name][0] + tally, table[name][1]) for name in met]
     if any(map(search_report.is_partial, cases)):
         rows = [search_report.ADVICE.get(name, row) for name, row in zip(met, rows, strict=True)]
     if half_width is not None:
         rows.append((f"Numbers are known to {nats_text(half_width)}\u00a0nats only", _SHARPEN))
-    said = sum(any(piece.repeated == "verbatim" for piece in search_report.known(case)) for case in cases)
-    if said:
-        who = "The response says" if len(cases) == 1 else f"{said:,} of {len(cases):,} responses say"
+    n_repeating = sum(any(piece.repeated == "verbatim" for piece in search_report.known(case)) for case in cases)
+    if n_repeating:
+        who = "The response says" if len(cases) == 1 else f"{n_repeating:,} of {len(cases):,} responses say"
         rows.append((f"{who} personal data word for word", "keep it from whoever may not read the context"))
     yield b.Advice(rows, [row for name, row in table.items() if name not in met])
 
@@ -222,7 +222,7 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
     yield from search_report.tables(case)
     yield from search_report.facts(case)
     yield from _samples(case)
-    own = {name: said for name, said in context.settings(case).items() if shared.get(name) != said}
+    own = {name: value for name, value in context.settings(case).items() if shared.get(name) != value}
     if own:
         yield b.Details("Settings and cost", b.facts_of(own))
 
@@ -234,8 +234,8 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
         nothing = (
             "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
         )
-        of = f"{_piece(case)}{search_report.scored(case)}"
-        none = f"No {of} {stands} above noise and placebo." if case.pieces else nothing
+        noun = f"{_piece(case)}{search_report.scored(case)}"
+        none = f"No {noun} {stands} above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
@@ -308,20 +308,20 @@ def _context(case: InfluenceResult) -> b.ShadedText:
             passages.append((stretch.document, []))
         units = sorted((i for i in stretch.units if i < len(pieces)), key=lambda i: order[i])
         top = pieces[units[0]] if units else None
-        found = top is not None and context.is_finding(case, top)
+        is_finding = top is not None and context.is_finding(case, top)
         unknown = [left[i - len(pieces)] for i in stretch.units if i >= len(pieces)]
-        said: list[b.Phrase] = [] if top is None else [(b.Untrusted(top.name, 40), f": {scale.nats_cell(top.nats)}")]
-        said += [search_report.said(case, piece) for piece in unknown]
+        remarks: list[b.Phrase] = [] if top is None else [(b.Untrusted(top.name, 40), f": {scale.nats_cell(top.nats)}")]
+        remarks += [search_report.said(case, piece) for piece in unknown]
         passages[-1][1].append(
             b.Segment(
                 b.Untrusted(stretch.text),
-                None if top is None else top.nats if found else 0.0,
+                None if top is None else top.nats if is_finding else 0.0,
                 units,
                 stretch.values,
-                _joined(said),
+                _joined(remarks),
                 ranks.get(units[0]) if units else None,
                 # Beside a finding it is known what stands there; beside none it is not.
-                unmeasured=search_report.why(unknown[0]) if unknown and not found else "",
+                unmeasured=search_report.why(unknown[0]) if unknown and not is_finding else "",
             )
         )
     documents = case.documents
@@ -387,13 +387,13 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
 
 
 def _remarks(case: InfluenceResult, piece: Piece) -> list[b.Phrase]:
-    found: list[b.Phrase] = []
+    remarks: list[b.Phrase] = []
     if piece.document and len(case.documents) > 1 and piece.document != piece.name:
-        found.append(b.Untrusted(piece.document, 40))
+        remarks.append(b.Untrusted(piece.document, 40))
     n = len(piece.spans)
     if piece.kind == "value":
-        found.append(f"{n} mention{'s' if n != 1 else ''}")
-    return [*found, *search_report.remarks(case, piece), *(b.Untrusted(flag) for flag in _flags(case, piece))]
+        remarks.append(f"{n} mention{'s' if n != 1 else ''}")
+    return [*remarks, *search_report.remarks(case, piece), *(b.Untrusted(flag) for flag in _flags(case, piece))]
 
 
 def _swaps(case: InfluenceResult) -> bool:
@@ -460,14 +460,14 @@ def verdict(case: InfluenceResult) -> str:
         return f"{who} {_whole([case])} as a whole left no measurable trace in {which}."
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
-    said = f"{who} {_whole([case])} as a whole changed {which} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
+    statement = f"{who} {_whole([case])} as a whole changed {which} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
     if context.is_finding(case):
-        return f"{said}."
+        return f"{statement}."
     signs = "" if case.whole_nats <= context.floor_nats(case) else "with signs "
     other = "rounding" if case.whole_posterior_note == BELOW_NOISE else "an irrelevant text"
     if case.half_width_nats is not None and case.whole_posterior_note == BELOW_NOISE:
-        return f"{said}: what the server tells leaves open whether it left a trace."
-    return f"{said}, {signs}no more than {other} does."
+        return f"{statement}: what the server tells leaves open whether it left a trace."
+    return f"{statement}, {signs}no more than {other} does."
 
 
 def posterior(case: InfluenceResult) -> str:
@@ -483,8 +483,8 @@ def _placebo(case: InfluenceResult) -> str:
     """What an irrelevant piece does, as sizes: of the sum without signs, and of the one with them."""
     unsigned, signed = nats_text(case.placebo_nats), nats_text(case.placebo_signed_nats)
     alone = case.placebo_alone_signed_nats
-    said = f"{unsigned}\u00a0nats, with signs at most {signed}"
-    return f"{said}; as the only context, with signs, {nats_text(alone)}"
+    sizes = f"{unsigned}\u00a0nats, with signs at most {signed}"
+    return f"{sizes}; as the only context, with signs, {nats_text(alone)}"
 
 
 def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
@@ -498,8 +498,8 @@ def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
         remarks.append("below the placebo")
     if piece.entity_type:
         n = piece.n_mentions
-        said = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
-        remarks.append(f"{n} mention{'s' if n > 1 else ''}, {said}")
+        repetition = "not repeated" if piece.repeated == "no" else f"repeated {piece.repeated}"
+        remarks.append(f"{n} mention{'s' if n > 1 else ''}, {repetition}")
     if piece.surrogate:
         remarks.append(f"surrogate: {excerpt(piece.surrogate, 60)}")
     repeats = piece.repeats
@@ -527,4 +527,4 @@ def _over_samples(numbers: InfluenceResult | Piece, prefix: str) -> str | None:
 
 def _shared_settings(cases: Sequence[InfluenceResult]) -> dict[str, str]:
     first, *others = map(context.settings, cases)
-    return {name: said for name, said in first.items() if all(one.get(name) == said for one in others)}
+    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}

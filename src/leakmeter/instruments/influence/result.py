@@ -200,13 +200,20 @@ class InfluenceResult(ContextResult):
     def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
-            yield cls._of(texts, {(one.sample, one.statistic, one.piece): one.values for one in measurements}, params)
+            yield cls._of(
+                texts,
+                {
+                    (measurement.sample, measurement.statistic, measurement.piece): measurement.values
+                    for measurement in measurements
+                },
+                params,
+            )
 
     @classmethod
     def _of(cls, texts: Texts, series: Series, params: Mapping[str, Any]) -> Self:
         n_samples = len(texts["responses"])
         every = texts["spans"]
-        texts = {**texts, "spans": [one for one in every if is_exact(one, series)]}
+        texts = {**texts, "spans": [candidate for candidate in every if is_exact(candidate, series)]}
         whole = series[0, "whole", ""]
         placebos = [
             values for (sample, statistic, _), values in series.items() if (sample, statistic) == (0, "placebo")
@@ -238,8 +245,10 @@ class InfluenceResult(ContextResult):
             placebo_alone_per_token_nats=None if alone is None else tuple(np.abs(alone).tolist()),
             placebo_alone_signed_nats=alone_signed_nats,
             samples=tuple(
-                Sample(text=told["text"], tokens=tuple(told["tokens"]), whole_nats=nats, piece_nats=tuple(by_piece))
-                for told, nats, by_piece in zip(texts["responses"], whole_by_sample, ablated, strict=True)
+                Sample(
+                    text=response["text"], tokens=tuple(response["tokens"]), whole_nats=nats, piece_nats=tuple(by_piece)
+                )
+                for response, nats, by_piece in zip(texts["responses"], whole_by_sample, ablated, strict=True)
             )
             if n_samples > 1
             else (),
@@ -298,7 +307,8 @@ def half_width_of(series: Series, piece: str = "") -> float | None:
     An empty `piece` is any.
     """
     return max(
-        (float(one.sum()) for (_, what, of), one in series.items() if (what, of) == (HALF_WIDTH, piece)), default=None
+        (float(values.sum()) for (_, what, name), values in series.items() if (what, name) == (HALF_WIDTH, piece)),
+        default=None,
     )
 
 

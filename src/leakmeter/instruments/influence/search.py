@@ -100,18 +100,18 @@ class Searcher:
     """Whether as much is asked for as may be, whatever the scores."""
 
     def trial(self, item: ContextItem) -> Trial[Found]:
-        found = Found()
+        scored = Found()
         if self.longest:
             item = _repeats_last(item)
         units = [span.name for span in item.spans if span.kind == "unit"]
-        hidden = yield from self._screen(item, found)
+        hidden = yield from self._screen(item, scored)
         if hidden:
-            yield from self._rescore(item, found, units)
+            yield from self._rescore(item, scored, units)
         else:
-            yield from self._by_removal(item, found, units)
+            yield from self._by_removal(item, scored, units)
         if self.audit is not None:
-            yield from self._audited(item, found, units, self.audit)
-        return found
+            yield from self._audited(item, scored, units, self.audit)
+        return scored
 
     def _screen(self, item: ContextItem, found: Found) -> Trial[bool]:
         """All pieces hidden in turn; whether the model can."""
@@ -145,7 +145,7 @@ class Searcher:
                 return
 
     def _is_enough(self, found: Found, rescored: Sequence[str], rest: Sequence[str]) -> bool:
-        exact, screened = ([found.nats(of, name) for name in rescored] for of in (found.cuts, found.hidden))
+        exact, screened = ([found.nats(rows, name) for name in rescored] for rows in (found.cuts, found.hidden))
         left = [found.nats(found.hidden, name) for name in rest]
         if not left:
             return True
@@ -156,43 +156,43 @@ class Searcher:
         wholes = {span.name: _within(item.spans, span, units) for span in item.spans if span.kind == LEVELS[-1]}
         values = [span.name for span in item.spans if span.kind == "value"][: self.search.k]
         groups = [list(names) for names in wholes.values() if names] or list(_split(units, 2 * _PARTS))
-        known: dict[tuple[str, ...], Row] = {}
+        removed: dict[tuple[str, ...], Row] = {}
         yield from self._score(item, found, [*wholes, *values], keep=False)
-        known.update({tuple(names): found.cuts[level] for level, names in wholes.items() if names})
+        removed.update({tuple(names): found.cuts[level] for level, names in wholes.items() if names})
         n_left = 2 * self.search.most
         if self.longest:
             # Single pieces take most, since each is scored alone too; and a round has two parts of a group at least.
             smallest = sorted((part for group in groups for part in _parts(group)), key=len)
             groups = [] if wholes else groups
-            yield from self._score_groups(item, found, groups, known)
+            yield from self._score_groups(item, found, groups, removed)
             n_left = max(n_left - len(groups), 0)
             # An audit may score the single pieces of all groups that were removed whole.
             smallest = smallest[:n_left] + ([part for part in smallest if len(part) > 1][:n_left] if self.audit else [])
             for first in range(0, len(smallest), 2):
-                yield from self._score_groups(item, found, smallest[first : first + 2], known)
+                yield from self._score_groups(item, found, smallest[first : first + 2], removed)
             return
-        groups = [group for group in groups if tuple(group) not in known] if not wholes else []
+        groups = [group for group in groups if tuple(group) not in removed] if not wholes else []
         while True:
-            yield from self._score_groups(item, found, groups, known)
+            yield from self._score_groups(item, found, groups, removed)
             n_left -= len(groups)
             waiting = sorted(
-                (group for group in known if len(group) > 1),
-                key=lambda group: -_nats(found, known[group]),
+                (group for group in removed if len(group) > 1),
+                key=lambda group: -_nats(found, removed[group]),
             )
             threshold = self._kth(found, units)
-            waiting = [group for group in waiting if _nats(found, known[group]) > threshold]
+            waiting = [group for group in waiting if _nats(found, removed[group]) > threshold]
             parts: list[list[str]] = []
-            of: dict[str, Row] = {}
+            group_rows: dict[str, Row] = {}
             for group in waiting[: max(1, self.search.k // 2)]:
-                row = known.pop(group)
-                of.update(dict.fromkeys(group, row))
+                row = removed.pop(group)
+                group_rows.update(dict.fromkeys(group, row))
                 parts += list(_split(group, _PARTS))
             groups = parts[: max(n_left, 0)]
             # Of parts that are too many, what is known is the group that they were last removed with.
-            found.groups.update({name: of[name] for part in parts[len(groups) :] for name in part})
+            found.groups.update({name: group_rows[name] for part in parts[len(groups) :] for name in part})
             if not groups:
                 break
-        for group, row in known.items():
+        for group, row in removed.items():
             found.groups.update(dict.fromkeys(group, row))
         for name in found.cuts:
             found.groups.pop(name, None)
@@ -257,16 +257,16 @@ def screened(
 
     Rows of the bare prompt, of the whole one and of the others; None where the model hides nothing.
     """
-    found: list[Row] = []
+    screened_rows: list[Row] = []
     at_once = max(1, _ROWS_AT_ONCE // max(1, len(response)))
     for first in range(0, max(len(prompts), 1), at_once):
-        asked = (item.blank, item.prompt, *prompts[first : first + at_once])
-        answers = yield [states_of(item, response), Request(asked, response, reduction, interval_noise_of(item))]
+        batch = (item.blank, item.prompt, *prompts[first : first + at_once])
+        answers = yield [states_of(item, response), Request(batch, response, reduction, interval_noise_of(item))]
         if not answers[-1].values.size:
             return None
         rows = _rows(answers[-1])
-        found += rows[2:] if first else rows
-    return found
+        screened_rows += rows[2:] if first else rows
+    return screened_rows
 
 
 def check_possible(item: ContextItem, values: FloatArray) -> None:
@@ -350,8 +350,8 @@ def _split(names: Sequence[str], n: int) -> Iterator[list[str]]:
 def _repeats_last(item: ContextItem) -> ContextItem:
     """Its spans in another order: those with the tokens of an earlier one last, since their prompts may be equal."""
     ids = {piece.name: tuple(piece.ids) for piece in item.prompt.pieces}
-    said = [tuple(ids[name] for name in span.pieces) for span in item.spans]
-    order = sorted(range(len(said)), key=lambda i: said[i] in said[:i])
+    contents = [tuple(ids[name] for name in span.pieces) for span in item.spans]
+    order = sorted(range(len(contents)), key=lambda i: contents[i] in contents[:i])
     return replace(item, spans=tuple(item.spans[i] for i in order))
 
 

@@ -32,9 +32,9 @@ class Search:
     """M of 'top:K:M'; None where it is not said."""
 
     def __post_init__(self) -> None:
-        good, _, given, expected = bounded("top", self.k, 1, MOST_LISTED)
+        good, _, value, expected = bounded("top", self.k, 1, MOST_LISTED)
         if not good:
-            raise UsageError(f"search is 'top:{given}'; K has to be {expected}")
+            raise UsageError(f"search is 'top:{value}'; K has to be {expected}")
         if self.given_most is not None and self.given_most < self.k:
             raise UsageError(f"search is '{self}'; M, the most pieces to score exactly, has to be K = {self.k} or more")
 
@@ -50,13 +50,13 @@ class Search:
         >>> Search.parse("top:5")
         Search(k=5, given_most=None)
         """
-        found = _SEARCH.fullmatch(text.strip())
-        if found is None:
+        match = _SEARCH.fullmatch(text.strip())
+        if match is None:
             raise UsageError(
                 f"search is {text!r}; give top:K, such as top:5 for the five strongest pieces, or top:K:M to score M "
                 "exactly at most"
             )
-        return cls(int(found[1]), None if found[2] is None else int(found[2]))
+        return cls(int(match[1]), None if match[2] is None else int(match[2]))
 
     @override
     def __str__(self) -> str:
@@ -94,13 +94,13 @@ class Audit:
         >>> Audit.parse("0.95:3"), Audit.parse("0.95:5%")
         (Audit(confidence=0.95, most_missed=3), Audit(confidence=0.95, most_missed=5.0))
         """
-        found = _AUDIT.fullmatch(text.strip())
-        if found is None:
+        match = _AUDIT.fullmatch(text.strip())
+        if match is None:
             raise UsageError(
                 f"audit is {text!r}; give CONFIDENCE:B with a number of pieces or a percentage of those left, such as "
                 "0.95:3 or 0.95:5%"
             )
-        return cls(float(found[1]), float(found[3]) if found[2] is None else int(found[2]))
+        return cls(float(match[1]), float(match[3]) if match[2] is None else int(match[2]))
 
     @property
     def alpha(self) -> Fraction:

@@ -101,7 +101,9 @@ def blocks_of_all(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
         f"{n:,} of {len(cases):,} contexts were searched, screened {screens}: {exact:,} of their {pieces:,} pieces "
         "were scored exactly."
     )
-    audited = [search for search in searched if any(one.threshold_nats is not None for one in search.rounds)]
+    audited = [
+        search for search in searched if any(audit_round.threshold_nats is not None for audit_round in search.rounds)
+    ]
     if audited:
         false = expected_false(1 - decimal_fraction(search.audit_confidence or 0.0) for search in audited)
         yield b.Text(
@@ -142,10 +144,10 @@ def _only(search: SearchSummary) -> str:
 def _statements(search: SearchSummary) -> Iterator[b.Block]:
     """What each round of the audit says, the last round first; a warning of one that says nothing."""
     last = len(search.rounds)
-    for number, one in reversed(list(enumerate(search.rounds, 1))):
+    for number, audit_round in reversed(list(enumerate(search.rounds, 1))):
         begins = "" if last == 1 else f"Audit, round {number}: "
-        said = begins + _statement(one, search.k, begins=not begins)
-        yield b.Warning(said) if one.threshold_nats is None else b.Text(said)
+        sentence = begins + _statement(audit_round, search.k, begins=not begins)
+        yield b.Warning(sentence) if audit_round.threshold_nats is None else b.Text(sentence)
     if last > 1 and search.audit_confidence is not None:
         yield b.Text(f"All of these statements hold together with {_percent(search.audit_confidence)} confidence.")
 
@@ -159,10 +161,10 @@ def _statement(one: AuditRound, k: int, *, begins: bool) -> str:
         )
     word = "With" if begins else "with"
     them = "piece that is not listed exceeds" if one.most_missed == 1 else "pieces that are not listed exceed"
-    found = f"{one.n_found:,} exceeded it and {'is' if one.n_found == 1 else 'are'} listed now"
+    exceeded = f"{one.n_found:,} exceeded it and {'is' if one.n_found == 1 else 'are'} listed now"
     return (
         f"{word} {_percent(one.confidence)} confidence at most {one.most_missed:,} {them} "
-        f"{_at_least(one.threshold_nats)}\u00a0nats ({drawn}; {found if one.n_found else 'none exceeded it'})."
+        f"{_at_least(one.threshold_nats)}\u00a0nats ({drawn}; {exceeded if one.n_found else 'none exceeded it'})."
     )
 
 
@@ -183,37 +185,39 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
     search = case.search
     if search is None:
         return
-    told: list[tuple[b.Phrase, b.Phrase | b.Shaded]] = [
+    rows: list[tuple[b.Phrase, b.Phrase | b.Shaded]] = [
         ("Searched for", f"the {search.k:,} strongest of {search.n_pieces:,} pieces"),
         ("Screen", _SCREENS[search.screen]),
         ("Scored exactly", f"{search.n_rescored:,} because of the screen, {search.n_audited:,} for the audit"),
     ]
     if search.threshold_nats is not None:
         audited = ", with those of the audit" if search.n_audited else ""
-        told.append((f"Exact value no. {search.k:,}{audited}", f"{nats_text(search.threshold_nats)}\u00a0nats"))
+        rows.append((f"Exact value no. {search.k:,}{audited}", f"{nats_text(search.threshold_nats)}\u00a0nats"))
     if search.reach_nats is not None:
         met = "not satisfied" if search.stopped_early else "satisfied"
         reach = f"the rest was taken to reach {nats_text(search.reach_nats)}\u00a0nats at most"
-        told.append(("Stopping rule (a heuristic)", f"{met}: {reach}"))
+        rows.append(("Stopping rule (a heuristic)", f"{met}: {reach}"))
     if units_left(case) and search.screen == "attention":
         level = search.interval_confidence
-        given = (
+        intervals = (
             "none: too few pieces were audited" if level is None else f"at {_percent(level)} confidence, each by itself"
         )
-        told.append(("Intervals of screened values", given))
-    yield b.Facts(told, "Search")
+        rows.append(("Intervals of screened values", intervals))
+    yield b.Facts(rows, "Search")
 
 
 # ---- pieces with exact values ---------------------------------------------------------------------------------------
 def found_by(case: InfluenceResult, piece: Piece) -> str:
     """What brought a piece with an exact value into the list: the screen, or the audit."""
-    return "audit" if any(piece.name in one.drawn for one in _rounds(case)) else "screen"
+    return "audit" if any(piece.name in audit_round.drawn for audit_round in _rounds(case)) else "screen"
 
 
 def remarks(case: InfluenceResult, piece: Piece) -> list[str]:
     missed = any(
-        piece.name in one.drawn and one.threshold_nats is not None and piece.nats > one.threshold_nats
-        for one in _rounds(case)
+        piece.name in audit_round.drawn
+        and audit_round.threshold_nats is not None
+        and piece.nats > audit_round.threshold_nats
+        for audit_round in _rounds(case)
     )
     return ["missed by the screen, found by the audit"] if missed else []
 
@@ -237,8 +241,8 @@ def said(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
     name = b.Untrusted(piece.name, 40)
     if piece.screened_nats is None:
         group = _group_nats(piece)
-        known = "" if group is None else f"; its group moved the response by {nats_text(group)}\u00a0nats"
-        return name, f": not looked at on its own{known}"
+        group_text = "" if group is None else f"; its group moved the response by {nats_text(group)}\u00a0nats"
+        return name, f": not looked at on its own{group_text}"
     within = ""
     if piece.interval_nats is not None and confidence is not None:
         within = f", exact value in{interval_text(piece.interval_nats)} with {_percent(confidence)} confidence"
@@ -324,32 +328,32 @@ def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
         *([b.Column("Screened", "nats", "nats")] if search.screen == "attention" else []),
         b.Column("Sum over its pieces", "nats", "nats"),
     ]
-    ordered = sorted(search.levels, key=lambda one: (one.nats is None, -(one.nats or one.screened_nats or 0.0)))
+    ordered = sorted(search.levels, key=lambda level: (level.nats is None, -(level.nats or level.screened_nats or 0.0)))
     rows = []
-    for one in ordered:
-        total, how = _sum(case, one.spans)
+    for level in ordered:
+        total, how = _sum(case, level.spans)
         notes = [how] if how else []
-        value = one.screened_nats if one.nats is None else one.nats
+        value = level.screened_nats if level.nats is None else level.nats
         if total is not None and value is not None and _is_more(case, value, total):
-            screened = "screened value " if one.nats is None else ""
+            screened = "screened value " if level.nats is None else ""
             notes.append(f"{screened}more than twice the sum of its pieces: {_HIDDEN}")
         rows.append(
             b.Row(
                 (
-                    b.Untrusted(one.name, 24),
-                    b.Noted(b.Untrusted(one.text, 120), notes),
-                    one.nats,
-                    *([one.screened_nats] if search.screen == "attention" else []),
+                    b.Untrusted(level.name, 24),
+                    b.Noted(b.Untrusted(level.text, 120), notes),
+                    level.nats,
+                    *([level.screened_nats] if search.screen == "attention" else []),
                     total,
                 ),
-                quiet=one.nats is None,
+                quiet=level.nats is None,
             )
         )
     return _of(columns, rows, "Documents and paragraphs that the pieces stand in", ("more", "more"))
 
 
 def _kinds(search: SearchSummary) -> int:
-    return len({one.kind for one in search.levels})
+    return len({level.kind for level in search.levels})
 
 
 def _hidden_in_whole(case: InfluenceResult, search: SearchSummary) -> str:

@@ -185,22 +185,22 @@ def _rounds(
 ) -> Iterator[AuditRound]:
     if audit is None:
         return
-    known = {name for name in units if name in exact and name not in round_of}
+    scored = {name for name in units if name in exact and name not in round_of}
     for number in range(1, max(round_of.values(), default=0) + 1):
         drawn = [name for name in units if round_of.get(name) == number]
-        threshold = kth((exact[name] for name in known), search.k)
-        n_left, n_found = len(units) - len(known), sum(exact[name] > threshold for name in drawn)
+        threshold = kth((exact[name] for name in scored), search.k)
+        n_left, n_found = len(units) - len(scored), sum(exact[name] > threshold for name in drawn)
         alpha = alpha_of(audit, number, n_rounds)
         yield AuditRound(
             confidence=float(1 - alpha),
-            threshold_nats=threshold if len(known) >= search.k else None,
+            threshold_nats=threshold if len(scored) >= search.k else None,
             n_left=n_left,
             n_drawn=len(drawn),
             drawn=tuple(drawn),
             n_found=n_found,
             most_missed=upper_limit(n_left, len(drawn), n_found, alpha) - n_found,
         )
-        known.update(drawn)
+        scored.update(drawn)
 
 
 def _searched(span: Span, texts: Texts, series: Series, factor: float | None, floor: float) -> SearchedPiece:

@@ -96,8 +96,8 @@ def pii(
 
             settings = behind(Path(soft_prompt), settings)
             lasting.enter_context(reading_soft_prompt(backend, Path(soft_prompt)))
-        given = LoadedCases(cases, problems, how.skip_bad)
-        return measured(model, "pii", chosen, settings, given, how, group_size=TOGETHER)
+        loaded = LoadedCases(cases, problems, how.skip_bad)
+        return measured(model, "pii", chosen, settings, loaded, how, group_size=TOGETHER)
 
 
 @function(tuning=SoftPromptTuning, names=RowNames, how=Some(CallOptions, only=("skip_bad",)))
@@ -144,25 +144,25 @@ def pii_tune(
     where = Path(out)
     check_outside_runs(where, "soft prompt")
     subjects, _ = _subjects(data, region, names, how)
-    known = list(dict.fromkeys(case.subject for case in examples.cases_of(subjects, type)))
+    people = list(dict.fromkeys(case.subject for case in examples.cases_of(subjects, type)))
     if validation is None:
-        some, apart = examples.split(known, seed=tuning.seed)
+        some, apart = examples.split(people, seed=tuning.seed)
     else:
-        some, apart = known, list(_subjects(validation, region, names, how)[0])
+        some, apart = people, list(_subjects(validation, region, names, how)[0])
         examples.check_disjoint(some, apart)
     with model.lock:
         backend = _weights(model, "tune for")
-        tuned_on, others = (examples.examples_of(of, type, backend.tokenizer) for of in (some, apart))
+        tuned_on, others = (examples.examples_of(group, type, backend.tokenizer) for group in (some, apart))
         state = where.with_name(f".{where.name}.tuning")
-        found = tune(
+        tuned = tune(
             *(backend.model, backend.tokenizer.library, tuned_on, tuning),
             validation=others,
             name=backend.name,
             state=state,
         )
-    found.soft_prompt.save(where)
+    tuned.soft_prompt.save(where)
     shutil.rmtree(state, ignore_errors=True)
-    return found
+    return tuned
 
 
 @function(canaries=Insertion, fine_tuning=FineTuning)
@@ -195,7 +195,7 @@ def pii_insert(
     with model.lock:
         backend = _weights(model, "fine-tune")
         some = [*groups.values()]
-        insert(some, Path(out), backend, fine_tuning, seed=canaries.seed, progress=lambda done, of: None)
+        insert(some, Path(out), backend, fine_tuning, seed=canaries.seed, progress=lambda done, total: None)
     write_groups(Path(out) / FOLDER, groups)
     return Path(out)
 
@@ -311,4 +311,4 @@ def _subjects(data: Any, region: str, names: RowNames, how: CallOptions) -> tupl
     loaded = load_subjects(data, map=names.map, region=region, skip_bad=how.skip_bad)
     if loaded.ignored:
         tell(left_out(loaded.ignored))
-    return loaded.subjects, tuple(f"{one.where} {one.reason}" for one in loaded.skipped)
+    return loaded.subjects, tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped)

@@ -101,9 +101,11 @@ class _Search:
         ]
         # Stable, as both sorts are: ties go to what came first.
         candidates = sorted(candidates, key=lambda candidate: -candidate[1])[:n_candidates]
-        ending = [one for one in candidates[: self.width] if is_last or one[0][-1] in self.stops]
+        ending = [
+            continuation for continuation in candidates[: self.width] if is_last or continuation[0][-1] in self.stops
+        ]
         self.ended = sorted([*self.ended, *map(self._beam, ending)], key=lambda beam: -beam.score)[: self.width]
-        self.live = [one for one in candidates if one[0][-1] not in self.stops][: self.width]
+        self.live = [continuation for continuation in candidates if continuation[0][-1] not in self.stops][: self.width]
         if is_last or self._is_settled():
             self.live = []
 

@@ -82,7 +82,7 @@ def document_of(subject: Subject, *, seed: int, number: int) -> str:
     order = list(FORMS)
     source("invented", "forms", seed, subject.id).shuffle(order)
     drawn = source("invented", "document", seed, subject.id, number)
-    said = {
+    texts = {
         "name": subject.name,
         "phone": subject.phone,
         "email": subject.email,
@@ -93,9 +93,9 @@ def document_of(subject: Subject, *, seed: int, number: int) -> str:
         "date": f"{drawn.randint(1, 28)} {drawn.choice(_MONTHS)} {drawn.randint(2004, 2023)}",
     }
     form = order[number % len(order)]
-    lines = [line for line in form.lines if all(said[key] for key in _PLACE.findall(line))]
+    lines = [line for line in form.lines if all(texts[key] for key in _PLACE.findall(line))]
     # All places at once, so that a name may be anything, '{phone}' too.
-    return form.joint.join(_PLACE.sub(lambda place: said[place[1]] or "", line) for line in lines)
+    return form.joint.join(_PLACE.sub(lambda place: texts[place[1]] or "", line) for line in lines)
 
 
 def _subject(id_: str, seed: int, drawn: random.Random, used: set[str]) -> Subject:
@@ -173,8 +173,8 @@ class Insertion:
         if self.canaries < 1 or self.held_out < 1:
             raise UsageError(f"canaries is {self.canaries} and held-out {self.held_out}; both have to be 1 or more")
         if not self.repeats or min(self.repeats) < 1 or len(set(self.repeats)) < len(self.repeats):
-            told = ", ".join(map(str, self.repeats)) or "none"
-            raise UsageError(f"repeats are {told}; give different numbers of 1 or more")
+            listed = ", ".join(map(str, self.repeats)) or "none"
+            raise UsageError(f"repeats are {listed}; give different numbers of 1 or more")
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -227,4 +227,4 @@ def documents_of(groups: Sequence[Group], *, seed: int) -> list[str]:
 
 def lines_of(subjects: Sequence[Subject]) -> str:
     """Subjects as JSON lines that `instruments.pii.subjects` loads."""
-    return "".join(f"{json.dumps(one.to_dict(), ensure_ascii=False)}\n" for one in subjects)
+    return "".join(f"{json.dumps(subject.to_dict(), ensure_ascii=False)}\n" for subject in subjects)

@@ -30,13 +30,13 @@ Mark = tuple[float, float, float, float]
 # ---- of a run -------------------------------------------------------------------------------------------------------
 def densities_of(results: Sequence[PiiResult]) -> b.Chart:
     """Associations of true values and of decoys, a panel for each type."""
-    found: dict[str, list[FloatArray]] = {}
+    by_type: dict[str, list[FloatArray]] = {}
     for alike in by_value(results):
-        found.setdefault(alike[0].type, []).append(associations(alike))
+        by_type.setdefault(alike[0].type, []).append(associations(alike))
     panels = [
-        _densities(type_, [of[0] for of in some], np.concatenate([of[1:] for of in some]), "association, nats")
+        _densities(type_, [nats[0] for nats in some], np.concatenate([nats[1:] for nats in some]), "association, nats")
         for type_ in VALUE_TYPES
-        if (some := found.get(type_))
+        if (some := by_type.get(type_))
     ]
     return b.Chart(
         "densities",
@@ -54,7 +54,10 @@ def p_values_of(summary: Summary) -> b.Chart:
     return b.Chart(
         "p_values",
         "p-values, and where they would be by chance",
-        [_p_values(type_, [one for one in values if one.type == type_]) for type_ in words.types_of(summary)],
+        [
+            _p_values(type_, [value_summary for value_summary in values if value_summary.type == type_])
+            for type_ in words.types_of(summary)
+        ],
         panel_inches=(3.8, 3.8),
         on="files",
     )
@@ -66,9 +69,9 @@ def _densities(title: b.Phrase, true: Iterable[float | None], decoys: Iterable[f
     for colour, (name, values) in enumerate((("decoys", list(decoys)), ("true values", list(true)))):
         sample = [float(nats) for nats in values if nats is not None and math.isfinite(nats)]
         mean = "mean " * (len(values) > 1)
-        said = f"{mean}{nats_text(float(np.mean(sample)))} nats" if sample else "none is finite"
+        centre = f"{mean}{nats_text(float(np.mean(sample)))} nats" if sample else "none is finite"
         # Their remarks name them, and what has too few numbers for a curve should be in no legend.
-        series.append(b.Series("density", sample, colour=colour, remark=f"{name}: {said}"))
+        series.append(b.Series("density", sample, colour=colour, remark=f"{name}: {centre}"))
     return b.Panel(b.Axis(axis), b.Axis("density"), series, title=title)
 
 
@@ -90,11 +93,14 @@ def densities(rows: Sequence[Row], factors: Sequence[str], *, value: str, title:
 
     Rows are one a value, with `type`, `value` ('true' or 'decoy'), the factors and numbers in nats, of column `value`.
     """
-    found: dict[str, dict[str, list[float]]] = {}
+    by_panel: dict[str, dict[str, list[float]]] = {}
     for row in rows:
-        samples = found.setdefault(_named(row, ("type", *factors)), {"true": [], "decoy": []})
+        samples = by_panel.setdefault(_named(row, ("type", *factors)), {"true": [], "decoy": []})
         samples[row["value"]].append(row[value])
-    panels = [_densities(b.Untrusted(name), of["true"], of["decoy"], HEADINGS[value]) for name, of in found.items()]
+    panels = [
+        _densities(b.Untrusted(name), values["true"], values["decoy"], HEADINGS[value])
+        for name, values in by_panel.items()
+    ]
     footer = f"{footer}; {_DENSITIES[0].lower()}{_DENSITIES[1:]}"
     # Types from left to right, cells from top to bottom.
     n_types = len({row["type"] for row in rows})
@@ -126,29 +132,29 @@ def auc(rows: Sequence[AucRow], *, title: str, footer: str) -> b.Chart:
     levels = {repeats: place for place, repeats in enumerate(dict.fromkeys(row.repeats for row in rows))}
     panels: dict[str, dict[str, list[Mark]]] = {}
     for row in rows:
-        marks = panels.setdefault(f"{row.type}, {row.box} box", {one.score: [] for one in rows})
+        marks = panels.setdefault(f"{row.type}, {row.box} box", {scored.score: [] for scored in rows})
         marks[row.score].append((levels[row.repeats], row.auc, row.auc_low, row.auc_high))
     axes = b.Axis("repeats", names=[str(level) for level in levels]), b.Axis("AUC")
-    made = [b.Panel(*axes, _beside(marks), title=name) for name, marks in panels.items()]
-    return b.Chart("auc", title, made, footer=footer, columns=3, panel_inches=(3.6, 3.0))
+    drawn_panels = [b.Panel(*axes, _beside(marks), title=name) for name, marks in panels.items()]
+    return b.Chart("auc", title, drawn_panels, footer=footer, columns=3, panel_inches=(3.6, 3.0))
 
 
 def curves(points: Sequence[CurvePoint], *, title: str, footer: str) -> b.Chart:
     """Receiver operating characteristics, a panel for each type, box and number of repeats; points in order."""
-    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for one in points:
-        of_panel = found.setdefault(f"{one.type}, {one.box} box, repeats {one.repeats}", {})
-        of_panel.setdefault(one.score, []).append((one.share_held_out, one.share_inserted))
+    by_panel: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for point in points:
+        of_panel = by_panel.setdefault(f"{point.type}, {point.box} box, repeats {point.repeats}", {})
+        of_panel.setdefault(point.score, []).append((point.share_held_out, point.share_inserted))
     chance = b.Series("line", (0.0, 1.0), (0.0, 1.0), name="chance", faded=True)
     axes = b.Axis("share of those held out"), b.Axis("share of those inserted")
     panels = []
-    for title_, of_panel in found.items():
+    for title_, of_panel in by_panel.items():
         lines = [
             b.Series("line", [y for _, y in curve], [x for x, _ in curve], name=score, marked=False)
             for score, curve in of_panel.items()
         ]
         panels.append(b.Panel(*axes, [*lines, chance], title=title_))
-    n_levels = len({one.repeats for one in points})
+    n_levels = len({point.repeats for point in points})
     return b.Chart("roc", title, panels, footer=footer, columns=n_levels, panel_inches=(3.4, 3.4))
 
 

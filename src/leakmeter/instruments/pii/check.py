@@ -118,21 +118,21 @@ def checked(
     write_groups(out / FOLDER, {group.name: group for group in check.groups})
     if check.white_box:
         write_groups(out / FOLDER, {_TUNED_ON: check.further})
-    found = resolve(str(out / _MODEL), notify=lambda line: None)
+    resolved = resolve(str(out / _MODEL), notify=lambda line: None)
     copy = load_directory(
-        Path(found.path),
-        name=found.name,
+        Path(resolved.path),
+        name=resolved.name,
         dtype=backend.dtype,
         device=str(backend.model.device),
-        weights_sha256=found.weights_sha256,
+        weights_sha256=resolved.weights_sha256,
     )
     by_prompts = _asked(check, copy, out, check.types, None, steps, command)
     compared = list(_compared("black", check.types, by_prompts))
     if check.white_box:
         prompt = out / f"{check.white_box}.safetensors"
         _tune(check, check.white_box, copy, prompt, steps)
-        asked = _asked(check, copy, out, (check.white_box,), prompt, steps, command)
-        compared += _compared("white", (check.white_box,), asked)
+        white_results = _asked(check, copy, out, (check.white_box,), prompt, steps, command)
+        compared += _compared("white", (check.white_box,), white_results)
     return Checked(
         tuple(row for row, _ in compared), tuple(point for _, points in compared for point in points), by_prompts
     )
@@ -140,22 +140,22 @@ def checked(
 
 def findings(rows: Sequence[AucRow]) -> list[str]:
     """For each type and number of repeats whether association tells canaries apart, or how many it takes to tell."""
-    found = []
+    sentences = []
     for row in rows:
         if row.score != _RANKED_BY:
             continue
         documents = f"{row.repeats} document{'' if row.repeats == 1 else 's'} a canary"
         numbers = f"AUC {row.auc:.2f} [{row.auc_low:.2f}, {row.auc_high:.2f}]"
         if row.auc_low > 0.5:
-            said = f"a probe tells inserted canaries from those held out, {numbers}"
+            finding = f"a probe tells inserted canaries from those held out, {numbers}"
         elif row.auc_high < 0.5:
-            said = f"a probe takes canaries held out for inserted ones, {numbers}"
+            finding = f"a probe takes canaries held out for inserted ones, {numbers}"
         else:
             needed = items_for_auc(row.auc)
             takes = "" if needed is None else f"; it takes {needed:,} of each if the AUC stays what it is"
-            said = f"too few canaries to tell whether a probe finds them, {numbers}, chance 0.5{takes}"
-        found.append(f"{row.type}, {row.box} box, {documents}: {said}")
-    return found
+            finding = f"too few canaries to tell whether a probe finds them, {numbers}, chance 0.5{takes}"
+        sentences.append(f"{row.type}, {row.box} box, {documents}: {finding}")
+    return sentences
 
 
 def insert(
@@ -227,7 +227,7 @@ def _asked(
 
     settings = ProbeSettings(prompts=check.prompts, decoys=check.decoys, decoy_seed=check.seed)
     measure = Pii((1,) if prompt is not None else (2,))
-    found: dict[int, list[PiiResult]] = {}
+    by_repeats: dict[int, list[PiiResult]] = {}
     with ExitStack() as lasting:
         if prompt is not None:
             settings = behind(prompt, settings)
@@ -242,8 +242,8 @@ def _asked(
                 parts = list(measure_cases(copy, measure, prepared, run, Callbacks(), group_size=TOGETHER))
                 if not run.is_complete:
                     run.finish(spec, n_parts(len(prepared), TOGETHER))
-            found[group.repeats] = list(PiiResult.from_run(parts, asdict(measure)))
-    return found
+            by_repeats[group.repeats] = list(PiiResult.from_run(parts, asdict(measure)))
+    return by_repeats
 
 
 def _compared(
@@ -251,12 +251,12 @@ def _compared(
 ) -> Iterator[tuple[AucRow, list[CurvePoint]]]:
     """A row for each type, number of repeats and score, and the points of its curve."""
     for type_ in types:
-        of_type = {repeats: [one for one in some if one.type == type_] for repeats, some in asked.items()}
+        of_type = {repeats: [result for result in some if result.type == type_] for repeats, some in asked.items()}
         others = of_type.pop(0)
         for repeats, own in of_type.items():
             for name, score in SCORES.items():
-                ones, zeros = ([score(one) for one in some] for some in (own, others))
-                found, low, high = auc(ones, zeros)
+                ones, zeros = ([score(result) for result in some] for some in (own, others))
+                area, low, high = auc(ones, zeros)
                 row = AucRow(
                     box=box,
                     type=type_,
@@ -264,7 +264,7 @@ def _compared(
                     score=name,
                     n=len(own),
                     n_held_out=len(others),
-                    auc=found,
+                    auc=area,
                     auc_low=low,
                     auc_high=high,
                 )

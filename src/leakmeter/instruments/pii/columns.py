@@ -103,30 +103,30 @@ class Columns:
             # A table that was written with its row numbers has a column without a name.
             if not column.strip():
                 continue
-            known = field_of(column)
-            if known is None:
+            field_name = field_of(column)
+            if field_name is None:
                 unknown.append(column)
             elif is_empty(value):
                 continue
-            elif known in self.mapping and column != known:
+            elif field_name in self.mapping and column != field_name:
                 self.ignored.setdefault(column, None)
-            elif known in _PARTS:
-                columns[known] = column
-                addresses.setdefault(_place_and_part(column)[0], {}).setdefault(known, value)
-            elif known == "address" and isinstance(value, Mapping):
-                columns[known] = column
+            elif field_name in _PARTS:
+                columns[field_name] = column
+                addresses.setdefault(_place_and_part(column)[0], {}).setdefault(field_name, value)
+            elif field_name == "address" and isinstance(value, Mapping):
+                columns[field_name] = column
                 own = addresses.setdefault("", {})
                 for name, one in value.items():
                     if (part := field_of(str(name))) in _PARTS and not is_empty(one):
                         own.setdefault(part, one)
-            elif known not in out:
-                out[known], columns[known] = value, column
-            elif known in _SEVERAL and letters(column) != letters(columns[known]):
-                self.ignored.setdefault(column, known)
-            elif letters(column) == letters(columns[known]):
-                raise ValueError(f"has the column '{columns[known]}' twice; give each once")
+            elif field_name not in out:
+                out[field_name], columns[field_name] = value, column
+            elif field_name in _SEVERAL and letters(column) != letters(columns[field_name]):
+                self.ignored.setdefault(column, field_name)
+            elif letters(column) == letters(columns[field_name]):
+                raise ValueError(f"has the column '{columns[field_name]}' twice; give each once")
             else:
-                raise ValueError(f"has '{columns[known]}' and '{column}', which are the same; give one of them")
+                raise ValueError(f"has '{columns[field_name]}' and '{column}', which are the same; give one of them")
         paths = {re.split(r"[.\[]", path)[0] for path in self.mapping.values()}
         if columns:
             for column in unknown:
@@ -140,11 +140,11 @@ class Columns:
         names = [_text(known.pop(name)) for name in _NAMES if name in known]
         if names and "name" not in known:
             known["name"] = " ".join(names)
-        given = known.get("address")
-        if isinstance(given, str) and "street" not in parts and "city" in parts and parts["city"] not in given:
+        address = known.get("address")
+        if isinstance(address, str) and "street" not in parts and "city" in parts and parts["city"] not in address:
             # A table with a town of its own has no more than the street in its column of addresses.
-            known["address"] = postal_address(parts | {"street": given.strip()}, self.region)
-        elif given is None and "street" in parts:
+            known["address"] = postal_address(parts | {"street": address.strip()}, self.region)
+        elif address is None and "street" in parts:
             known["address"] = postal_address(parts, self.region)
         return known
 
@@ -161,14 +161,14 @@ def postal_address(parts: Mapping[str, str], region: str) -> str:
     place = (f"{code} {town}".strip(), state) if region in _POSTCODE_FIRST else (town, f"{state} {code}".strip())
     country = parts.get("country", "")
     own = letters(country) in (region.casefold(), *_COUNTRIES.get(region, ()))
-    said = (parts["street"], parts.get("street 2", ""), *place, "" if own else country)
-    return ", ".join(one for one in said if one)
+    elements = (parts["street"], parts.get("street 2", ""), *place, "" if own else country)
+    return ", ".join(element for element in elements if element)
 
 
 def nearest_field(column: str) -> str | None:
     """The field with a name that is spelled most alike."""
-    found = nearest(column, [name for field in FIELDS for name in (field, *_ALIASES.get(field, ()))], at_least=80)
-    return None if found is None else field_of(found)
+    spelling = nearest(column, [name for field in FIELDS for name in (field, *_ALIASES.get(field, ()))], at_least=80)
+    return None if spelling is None else field_of(spelling)
 
 
 def left_out(ignored: Mapping[str, str | None]) -> str:
@@ -192,7 +192,7 @@ def as_text(value: object) -> object:
 
 
 def _text(value: object) -> str:
-    said = as_text(value)
-    if not isinstance(said, str):
+    text = as_text(value)
+    if not isinstance(text, str):
         raise ValueError("has a part of a name or an address that is no text")
-    return " ".join(said.split())
+    return " ".join(text.split())

@@ -140,11 +140,11 @@ def probe(
         settings = behind(soft_prompt, settings)
     sample = Path(str(resources.files("leakmeter.samples").joinpath("subjects.toml")))
     loaded = _people(subjects or sample, rows, region, skip_bad)
-    found: list[PiiResult] = []
+    collected: list[PiiResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[PiiResult]:
         for result in PiiResult.from_run(parts, asdict(measure)):
-            found.append(result)
+            collected.append(result)
             yield result
 
     def accept(backend: Backend) -> None:
@@ -161,7 +161,7 @@ def probe(
         output.tell(f"{loaded.n_renamed} ids say part of a name or a value: the numbers of their records are used")
     with ExitStack() as lasting:
         run_cases(
-            LoadedCases(cases, tuple(f"{one.where} {one.reason}" for one in loaded.skipped), skip_bad),
+            LoadedCases(cases, tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped), skip_bad),
             settings,
             measure,
             "pii",
@@ -172,8 +172,8 @@ def probe(
             inputs=[subjects, templates, soft_prompt],
             hides_paths=True,
         )
-    if run.json and found:
-        output.print_json({"summary": PiiResult.summary(found)})
+    if run.json and collected:
+        output.print_json({"summary": PiiResult.summary(collected)})
 
 
 def _people(source: Path, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
@@ -252,14 +252,14 @@ def tune(
     settings, chosen = tuning or SoftPromptTuning(), model or ModelOptions()
     output.check_writable(out, "soft prompt", subjects, validation, Path(chosen.model))
     loaded = _people(subjects, rows, region, skip_bad)
-    known = list(dict.fromkeys(case.subject for case in examples.cases_of(loaded.subjects, type)))
+    people = list(dict.fromkeys(case.subject for case in examples.cases_of(loaded.subjects, type)))
     if validation is None:
-        some, apart = examples.split(known, seed=settings.seed)
+        some, apart = examples.split(people, seed=settings.seed)
     else:
-        some, apart = known, list(_people(validation, rows, region, skip_bad).subjects)
+        some, apart = people, list(_people(validation, rows, region, skip_bad).subjects)
         examples.check_disjoint(some, apart)
     backend = chosen.load("tune for")
-    tuned_on, others = (examples.examples_of(of, type, backend.tokenizer) for of in (some, apart))
+    tuned_on, others = (examples.examples_of(group, type, backend.tokenizer) for group in (some, apart))
     if not tuned_on or not others:
         raise UsageError(f"nobody {'to tune on' if not tuned_on else 'to choose the epoch by'} has the value '{type}'")
     state = out.with_name(f".{out.name}.tuning")
@@ -276,7 +276,7 @@ def tune(
         )
     result.soft_prompt.save(out)
     shutil.rmtree(state, ignore_errors=True)
-    told = _Tuned(
+    record = _Tuned(
         soft_prompt=str(out),
         model=backend.name,
         type=type,
@@ -291,16 +291,16 @@ def tune(
         validation_loss_before_nats_a_token=result.epochs[0].validation_loss,
     )
     if json:
-        output.print_json(told)
+        output.print_json(record)
         return
-    interval = interval_of_share(round(told.exact_match * len(others)), len(others))
+    interval = interval_of_share(round(record.exact_match * len(others)), len(others))
     output.print_text(
-        f"Epoch {told.best_epoch} of {told.epochs} ({told.ended}): of {len(others)} people it was not tuned on "
-        f"{share_text(told.exact_match, interval)} are said word for word; their values cost "
-        f"{told.validation_loss_before_nats_a_token:.2f} nats a token before, and "
-        f"{told.validation_loss_nats_a_token:.2f} now."
+        f"Epoch {record.best_epoch} of {record.epochs} ({record.ended}): of {len(others)} people it was not tuned on "
+        f"{share_text(record.exact_match, interval)} are said word for word; their values cost "
+        f"{record.validation_loss_before_nats_a_token:.2f} nats a token before, and "
+        f"{record.validation_loss_nats_a_token:.2f} now."
     )
-    if not told.exact_match and interval[1] > _RARE:
+    if not record.exact_match and interval[1] > _RARE:
         output.print_text(
             f"Too few people to tell that it says nobody's: {items_for_share(0.0, _RARE)} of whom it says none would "
             f"leave {_RARE:.0%} of others at most."
@@ -389,26 +389,26 @@ def check(
     from leakmeter.studies import tables
     from leakmeter.studies.study_report import FINDING
 
-    wanted = asked or Check()
+    options = asked or Check()
     command = command_line(sys.argv[1:], without=[out])
     backend = (model or ModelOptions()).load("fine-tune")
     with counting("steps of fine-tuning") as steps, counting("epochs of tuning") as epochs:
         settings = fine_tuning or FineTuning()
-        found = checked(wanted, settings, backend, out, Steps(steps, epochs, output.tell), command=command)
+        outcome = checked(options, settings, backend, out, Steps(steps, epochs, output.tell), command=command)
     about = [
-        *(f"{FINDING}{said}" for said in findings(found.rows)),
-        f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {wanted.seed}",
+        *(f"{FINDING}{finding}" for finding in findings(outcome.rows)),
+        f"model: {backend.name}, fine-tuned; canaries, documents and draws by seed {options.seed}",
         "AUC: those inserted against those held out; 95 % interval (Newcombe, method 5)",
         f"command: {command}",
     ]
-    rows = [row.to_dict() for row in found.rows]
+    rows = [row.to_dict() for row in outcome.rows]
     markdown = tables.to_markdown(_TITLE, about, rows)
     write_whole(out / "table.csv", tables.to_csv(rows).encode())
-    write_whole(out / "roc.csv", tables.to_csv([point.to_dict() for point in found.points]).encode())
+    write_whole(out / "roc.csv", tables.to_csv([point.to_dict() for point in outcome.points]).encode())
     write_whole(out / "table.md", markdown.encode())
-    _draw(found, out, f"command: {command}")
+    _draw(outcome, out, f"command: {command}")
     if json:
-        for row in found.rows:
+        for row in outcome.rows:
             output.print_json(row)
     else:
         output.print_plain(markdown)
@@ -494,23 +494,23 @@ def extract(
 
     extractor = extractor_of(find, region, ner, qa, universities, scope)
     with counting("MB") as advance:
-        found = extracted(
+        extraction = extracted(
             files,
             out,
             extractor,
             field=field,
             skip_bad=skip_bad,
-            progress=lambda done, of: advance(done // _MB, max(1, of // _MB)),
+            progress=lambda done, total: advance(done // _MB, max(1, total // _MB)),
         )
     if json:
-        output.print_json(found)
+        output.print_json(extraction)
     else:
-        output.print_text(f"{found.n_subjects:,} people in {found.n_documents:,} documents.")
-        if not found.n_subjects:
+        output.print_text(f"{extraction.n_subjects:,} people in {extraction.n_documents:,} documents.")
+        if not extraction.n_subjects:
             output.print_text(_NOBODY[find])
-    output.tell(f"people: {found.out}")
-    if found.problems:
-        output.tell(output.left_out(found.problems))
+    output.tell(f"people: {extraction.out}")
+    if extraction.problems:
+        output.tell(output.left_out(extraction.problems))
 
 
 def extractor_of(
@@ -547,4 +547,4 @@ def _people_named(text: str, recogniser: Recogniser) -> Iterator[Mention]:
     from leakmeter.text.entities import recognised
     from leakmeter.text.entities.mention import PERSON
 
-    return (one for one in recognised.find(text, "US", recogniser) if one.type == PERSON)
+    return (mention for mention in recognised.find(text, "US", recogniser) if mention.type == PERSON)

@@ -46,7 +46,7 @@ def decoys_of(
     true, number = _value(subject, type, value, relation, who)
     drawn = source("nulls", seed, subject.id, type, relation or "", number)
     # Nothing that is true of the subject in another way may stand for what is not.
-    taken = {subject.name, *(known for _, _, known in subject.targets())}
+    taken = {subject.name, *(true_value for _, _, true_value in subject.targets())}
     decoys = distinct(_draws(subject, type, true, relation, who), n, drawn, taken, fits)
     if len(decoys) < n:
         raise UsageError(
@@ -77,16 +77,16 @@ def _value(subject: Subject, type_: ValueType, value: str | None, relation: str 
         raise UsageError(f"type is '{type_}', expected one of {', '.join(VALUE_TYPES)}")
     if (relation is None) == (type_ == "relationship"):
         raise UsageError(f"{who}: give 'relation' for the type 'relationship', and for no other")
-    known = [one for told, kind, one in subject.targets() if (told, kind) == (type_, relation)]
-    if not known:
+    values = [true_value for own_type, kind, true_value in subject.targets() if (own_type, kind) == (type_, relation)]
+    if not values:
         raise UsageError(f"{who} has no {_called(type_, relation)}")
     if value is None:
-        return known[0], 1
-    if value not in known:
+        return values[0], 1
+    if value not in values:
         raise UsageError(
             f"{who} has another {_called(type_, relation)} than the value given; give one of the subject's"
         )
-    return value, known.index(value) + 1
+    return value, values.index(value) + 1
 
 
 def _called(type_: ValueType, relation: str | None) -> str:
@@ -138,11 +138,11 @@ def control_names_of(subject: Subject, n: int, *, seed: int) -> tuple[ControlNam
         for type_ in STRUCTURED
         if getattr(subject, type_) is not None
     }
-    made = []
+    control_names = []
     for number, name in enumerate(names):
         bare = ControlName(subject, replace(subject, name=name))
         phone_, email_, address_ = (
             bare.said(others[type_][number], type_) if type_ in others else None for type_ in STRUCTURED
         )
-        made.append(ControlName(subject, replace(bare.other, phone=phone_, email=email_, address=address_)))
-    return tuple(made)
+        control_names.append(ControlName(subject, replace(bare.other, phone=phone_, email=email_, address=address_)))
+    return tuple(control_names)

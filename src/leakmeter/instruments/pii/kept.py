@@ -53,7 +53,7 @@ class KeptProbe(KeptCase):
         yield Series("generated_tokens", of_answers, widths, COUNT, below=MOST)
         for statistic, unit in STATISTICS[self.type].items():
             yield Series(statistic, of_answers, widths, unit)
-        if any(one.statistic == RESPONSE for one in measurements):
+        if any(measurement.statistic == RESPONSE for measurement in measurements):
             if len(self.responses) != len(widths) * self.n_templates:
                 raise FieldError(f"statistic {RESPONSE}", "is not there of each response")
             counts = self.token_counts

@@ -127,8 +127,8 @@ def _match_phone(text: str, truth: str, region: str) -> dict[str, float]:
     if true is None:
         return dict.fromkeys(STATISTICS["phone"], _NAN)
     home = library.region_code_for_country_code(int(true.country))
-    found = [*_numbers(text, home), *_numbers(_BREAK.sub(" ", text), home)]
-    same_country = [one.national for one in found if one.country == true.country]
+    numbers = [*_numbers(text, home), *_numbers(_BREAK.sub(" ", text), home)]
+    same_country = [number.national for number in numbers if number.country == true.country]
 
     def begins(n_digits: int) -> float:
         if not 0 < n_digits <= len(true.national):
@@ -137,11 +137,11 @@ def _match_phone(text: str, truth: str, region: str) -> dict[str, float]:
 
     digits = true.country + true.national
     return {
-        "exact_match": float(true in found),
+        "exact_match": float(true in numbers),
         "location_code": begins(_n_location_digits(true)),
         **{f"first_{n}": begins(n) for n in _FIRST},
         "edit_distance": float(
-            min([len(digits), *(Levenshtein.distance(digits, one.country + one.national) for one in found)])
+            min([len(digits), *(Levenshtein.distance(digits, number.country + number.national) for number in numbers)])
         ),
     }
 
@@ -151,9 +151,9 @@ def _numbers(text: str, region: str) -> Iterator[_Number]:
     import phonenumbers as library
 
     ends = [(0, 0)]
-    for found in library.PhoneNumberMatcher(text, region, leniency=library.Leniency.POSSIBLE):
-        yield _number(found.number)
-        ends.append((found.start, found.end))
+    for phone_match in library.PhoneNumberMatcher(text, region, leniency=library.Leniency.POSSIBLE):
+        yield _number(phone_match.number)
+        ends.append((phone_match.start, phone_match.end))
     starts = [start for start, _ in ends[1:]] + [len(text)]
     for (_, end), start in zip(ends, starts, strict=True):
         for written in _DIGITS.finditer(text, end, start):
@@ -193,18 +193,20 @@ def _match_email(text: str, truth: str) -> dict[str, float]:
     if len(true) != 1:
         return dict.fromkeys(STATISTICS["email"], _NAN)
     (local, domain) = true[0]
-    found = [*_mailboxes(text), *_mailboxes(_BREAK.sub("", text))]
+    mailboxes = [*_mailboxes(text), *_mailboxes(_BREAK.sub("", text))]
     return {
-        "exact_match": float((local, domain) in found),
-        "id_match": float(any(local == other for other, _ in found)),
+        "exact_match": float((local, domain) in mailboxes),
+        "id_match": float(any(local == other for other, _ in mailboxes)),
     }
 
 
 def _mailboxes(text: str) -> list[tuple[str, str]]:
     """What stands before and after each @, each in its normal form."""
     # Dots that end what was said before are none of the name's.
-    found = ((local.split("..")[-1].lstrip("."), domain.strip(".-_")) for local, domain in _AT.findall(_folded(text)))
-    return [(local, _domain(domain)) for local, domain in found if local]
+    mailboxes = (
+        (local.split("..")[-1].lstrip("."), domain.strip(".-_")) for local, domain in _AT.findall(_folded(text))
+    )
+    return [(local, _domain(domain)) for local, domain in mailboxes if local]
 
 
 def _domain(domain: str) -> str:
@@ -217,7 +219,7 @@ def _domain(domain: str) -> str:
 
 def _match_address(text: str, truth: str, region: str) -> dict[str, float]:
     words, true_words = _words(text), _words(truth)
-    parts, true_parts = (_parts(one) if region == "US" else {} for one in (text, truth))
+    parts, true_parts = (_parts(address) if region == "US" else {} for address in (text, truth))
     return {
         "exact_match": _says(words, true_words),
         **{
@@ -234,15 +236,15 @@ def _parts(text: str) -> dict[str, set[str]]:
     # Its model takes no half of a surrogate pair.
     labelled = usaddress.parse(text.encode(errors="replace").decode())
     parts: dict[str, set[str]] = {}
-    for name, tokens in groupby(labelled, key=lambda one: _PARTS.get(one[1])):
+    for name, tokens in groupby(labelled, key=lambda pair: _PARTS.get(pair[1])):
         if name is None:
             continue
         words = _words(" ".join(token for token, _ in tokens))
         if name == "street":
             words = [_ABBREVIATED.get(word, word) for word in words]
-        said = "".join(words)[:5] if name == "zip" else " ".join(words)
-        if said:
-            parts.setdefault(name, set()).add(said)
+        part = "".join(words)[:5] if name == "zip" else " ".join(words)
+        if part:
+            parts.setdefault(name, set()).add(part)
     return parts
 
 

@@ -66,10 +66,10 @@ class Pii(Measure):
         scores = yield _scored(values)
         measurements = list(_likelihoods(item.id, values, scores))
         for width in self.beams:
-            found = yield from beam_search(
+            by_template = yield from beam_search(
                 values.asked, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
             )
-            for template, answers in enumerate(found):
+            for template, answers in enumerate(by_template):
                 measurements += _answer(item.id, template, f"{BEAM}{width}", answers[0], values)
         return measurements
 
@@ -89,7 +89,7 @@ def _scored(values: Values) -> list[Request]:
 
 def _likelihoods(id_: str, values: Values, scores: Sequence[Scores]) -> Iterator[Measurement]:
     shape = (1 + len(values.control_names), len(values.scored), -1)
-    likelihoods = _array([float(one.values.sum()) for one in scores]).reshape(shape)
+    likelihoods = _array([float(score.values.sum()) for score in scores]).reshape(shape)
     for template, way in enumerate(values.scored):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)
         yield Measurement(id_, template, "", "log_likelihood", NATS, own)

@@ -49,9 +49,9 @@ class ProbeCase:
     @property
     def id(self) -> str:
         """Subject, what is asked for, and behind what: nothing personal, if the subject's id is not."""
-        asked = self.type if self.relation is None else f"{self.type} {self.told_relation}"
+        target = self.type if self.relation is None else f"{self.type} {self.told_relation}"
         again = "" if self.number == 1 else f" {self.number}"
-        return f"{self.subject.id}: {asked}{again}" + (f" by {' and '.join(self.given)}" if self.given else "")
+        return f"{self.subject.id}: {target}{again}" + (f" by {' and '.join(self.given)}" if self.given else "")
 
     def record(self) -> dict[str, Any]:
         """Keyed hashes stand for the person and the value, so that both can be told again."""
@@ -74,16 +74,16 @@ def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KI
     for subject in subjects:
         alike: dict[tuple[ValueType, str | None], int] = {}
         for type_, relation, value in subject.targets():
-            told = None if relation is None else told_relation(relation)
-            number = alike[type_, told] = alike.get((type_, told), 0) + 1
+            relation_kind = None if relation is None else told_relation(relation)
+            number = alike[type_, relation_kind] = alike.get((type_, relation_kind), 0) + 1
             for kind in kinds:
                 if type_ not in STRUCTURED:
                     if kind == type_:
                         yield ProbeCase(subject, kind, type_, value, relation, number=number)
                 elif kind in _GIVEN:
-                    others = [one for one in STRUCTURED if one != type_ and getattr(subject, one) is not None]
-                    for given in combinations(others, _GIVEN[kind]):
-                        yield ProbeCase(subject, kind, type_, value, given=given)
+                    others = [other for other in STRUCTURED if other != type_ and getattr(subject, other) is not None]
+                    for given_types in combinations(others, _GIVEN[kind]):
+                        yield ProbeCase(subject, kind, type_, value, given=given_types)
 
 
 WORDS: Final[Mapping[ValueType, str]] = {
@@ -107,13 +107,13 @@ _FIELDS: Final[Mapping[ProbeKind, tuple[str, ...]]] = {
 
 def check_template(kind: ProbeKind, template: str) -> None:
     """Refuse a template that says something else in braces, that names nobody, or that is empty."""
-    found = _FIELD.findall(template)
-    if "name" not in found:
+    fields = _FIELD.findall(template)
+    if "name" not in fields:
         raise UsageError(f"a template for kind '{kind}' has no {{name}}, so that it asks about nobody: {template!r}")
-    for field in found:
+    for field in fields:
         if field not in _FIELDS[kind]:
-            known = ", ".join(f"{{{name}}}" for name in _FIELDS[kind])
-            raise UsageError(f"a template for kind '{kind}' has {{{field}}}; known: {known}")
+            allowed = ", ".join(f"{{{name}}}" for name in _FIELDS[kind])
+            raise UsageError(f"a template for kind '{kind}' has {{{field}}}; known: {allowed}")
 
 
 def filled(template: str, case: ProbeCase) -> str:
@@ -131,15 +131,19 @@ def load_templates(path: str | Path) -> ProbeTemplates:
     university = ["{name} studied at"]
     """
     path = Path(path)
-    told = parsed_toml(read_text(path, "file of templates"), f"file of templates '{path}'")
-    if not told:
+    templates = parsed_toml(read_text(path, "file of templates"), f"file of templates '{path}'")
+    if not templates:
         raise DataError(f"file of templates '{path}' is empty; expected texts for {', '.join(PROBE_KINDS)}")
-    for kind, texts in told.items():
+    for kind, texts in templates.items():
         if kind not in PROBE_KINDS:
             raise DataError(f"'{path}': unknown kind '{excerpt(kind, 60)}'; known: {', '.join(PROBE_KINDS)}")
-        if not isinstance(texts, list) or not texts or not all(isinstance(one, str) and one.strip() for one in texts):
+        if (
+            not isinstance(texts, list)
+            or not texts
+            or not all(isinstance(text, str) and text.strip() for text in texts)
+        ):
             raise DataError(f"'{path}': '{kind}' has to be a list of one or more texts")
-    return {kind: tuple(told[kind]) for kind in PROBE_KINDS if kind in told}
+    return {kind: tuple(templates[kind]) for kind in PROBE_KINDS if kind in templates}
 
 
 PUBLISHED: Final = load_templates(Path(str(resources.files(__package__).joinpath("templates.toml"))))

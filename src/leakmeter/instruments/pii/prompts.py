@@ -153,30 +153,38 @@ def prepare_probe(
     control_names = tuple(
         tuple(
             tuple(
-                encode(filled(template, replace(case, subject=one.other)), one.said(value, case.type))
+                encode(filled(template, replace(case, subject=control.other)), control.said(value, case.type))
                 for value in values
             )
             for template in settings.templates_for(case)
         )
-        for one in control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
+        for control in control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
     )
-    asked = tuple(_prompt(start, tokenizer.encode_data(_unspaced(prompt), first=True).ids) for prompt in prompts)
+    asked_prompts = tuple(
+        _prompt(start, tokenizer.encode_data(_unspaced(prompt), first=True).ids) for prompt in prompts
+    )
     # Where each digit is a token, a telephone number takes more than the paper's twelve.
     n_new = max(NEW_TOKENS[case.type], n_tokens + _AHEAD)
     longest = max(
         *(len(before.ids) + len(ids) for ways in (scored, *control_names) for way in ways for before, ids in way),
-        *(len(prompt.ids) + n_new for prompt in asked),
+        *(len(prompt.ids) + n_new for prompt in asked_prompts),
     )
     if window is not None and longest > window:
         raise WindowError(f"case '{case.id}' needs {longest:,} tokens, and {window:,} fit the model's window")
     item = ProbeItem(
         id=case.id,
-        prompt=asked[0],
+        prompt=asked_prompts[0],
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,
         values=Values(
-            scored, control_names, asked, n_new, _judge(case, tokenizer), STATISTICS[case.type], settings.keep_values
+            scored,
+            control_names,
+            asked_prompts,
+            n_new,
+            _judge(case, tokenizer),
+            STATISTICS[case.type],
+            settings.keep_values,
         ),
     )
     return PreparedProbe(item, "", (), "", "plain", "value", 0, case, values, prompts, settings.keep_values)

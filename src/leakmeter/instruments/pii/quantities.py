@@ -12,8 +12,8 @@ from leakmeter.instruments.pii.summary import summary
 
 def _generated(case: Case) -> float | None:
     """None where nothing was generated."""
-    found = [one.best["exact_match"] for one in case.generated]
-    return max((float(one) for one in found if one is not None), default=None)
+    matches = [one.best["exact_match"] for one in case.generated]
+    return max((float(one) for one in matches if one is not None), default=None)
 
 
 PII: Final[Quantities] = (

@@ -92,7 +92,7 @@ def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
     first, *others = words.GUARANTEES
     return [
         b.Text(first, "soft", heading="What these numbers guarantee, and what not"),
-        *(b.Text(one, "soft") for one in others),
+        *(b.Text(guarantee, "soft") for guarantee in others),
         b.Details("Settings and cost", b.facts_of({**words.settings(cases), "Cost": shared_words.cost(cases)})),
     ]
 
@@ -123,16 +123,16 @@ def _opened(case: PiiResult) -> Iterator[b.Block]:
 
 
 def _said(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
-    for said in (words.exposure(case), words.association(case), words.likelihood(case), *words.generated(case)):
-        yield b.Text(said)
+    for phrase in (words.exposure(case), words.association(case), words.likelihood(case), *words.generated(case)):
+        yield b.Text(phrase)
     yield b.Text(words.asked(case), heading=heading)
-    told: list[tuple[b.Phrase, b.Phrase]] = [
+    facts: list[tuple[b.Phrase, b.Phrase]] = [
         (name, b.Untrusted(text, _TEXT))
         for name, text in (("Name", case.name), ("Value", case.value))
         if text is not None
     ]
-    if told:
-        yield b.Facts(told)
+    if facts:
+        yield b.Facts(facts)
 
 
 def _tables(case: PiiResult) -> Iterator[b.Block]:
@@ -164,10 +164,11 @@ def _templates(case: PiiResult) -> b.Table:
     ]
     rows = [
         b.Row((
-            one.template, one.log_likelihood_nats, one.n_tokens, one.association_nats, one.rank,
-            words.p_cell(one.p_value), *([] if kept is None else [b.Untrusted(kept[number], _TEXT)]),
+            template.template, template.log_likelihood_nats, template.n_tokens, template.association_nats,
+            template.rank, words.p_cell(template.p_value),
+            *([] if kept is None else [b.Untrusted(kept[number], _TEXT)]),
         ))
-        for number, one in enumerate(case.templates)
+        for number, template in enumerate(case.templates)
     ]  # fmt: skip
     return b.Table(columns, rows, "Templates", rest=("template", "templates"), first=len(rows))
 
@@ -192,9 +193,9 @@ def _generated(case: PiiResult) -> b.Table:
 
 def _answers(case: PiiResult) -> Iterator[b.Table]:
     rows = [
-        b.Row((one.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
-        for one in case.generated
-        for number, answer in enumerate(one.answers or (), 1)
+        b.Row((generated.beams, f"#{number}", b.Untrusted(answer, _TEXT)))
+        for generated in case.generated
+        for number, answer in enumerate(generated.answers or (), 1)
     ]
     if rows:
         columns = (b.Column("Beams", "count"), b.Column("Template"), b.Column("Text"))
@@ -295,12 +296,12 @@ def _matches(summary: Summary) -> b.Table:
     )  # fmt: skip
     rows = []
     for row in summary.kinds:
-        for one in row.generated:
-            matches = dict(one.matches)
+        for generated in row.generated:
+            matches = dict(generated.matches)
             exact = matches.pop("exact_match", None)
             parts = [
                 (*b.parts(words.statistic_name(name)), f" {words.match_text(match)}") for name, match in matches.items()
             ]
             shown = None if exact is None else words.match_text(exact)
-            rows.append(b.Row((words.row_name(row), row.n, one.beams, shown, tuple(words.listed(parts, "; ")))))
+            rows.append(b.Row((words.row_name(row), row.n, generated.beams, shown, tuple(words.listed(parts, "; ")))))
     return b.Table(columns, rows, "Generated, in the best of the templates", first=len(rows))

@@ -141,7 +141,7 @@ class PiiResult(Result):
         names = ("log_likelihood", "n_tokens", "reference_log_likelihood")
         whole, lengths, elsewhere = (_by_template(measurements, name) for name in names)
         normalised, association = whole / lengths, whole - elsewhere
-        best, best_normalised, strongest = (of.max(axis=0) for of in (whole, normalised, association))
+        best, best_normalised, strongest = (scores.max(axis=0) for scores in (whole, normalised, association))
         generated = tuple(_generated(texts, measurements, number, width) for number, width in enumerate(widths))
         fitted = extrapolated_exposure(strongest)
         kept = texts.get("prompts")
@@ -214,25 +214,25 @@ def _generated(texts: Texts, measurements: Sequence[Measurement], number: int, w
         name: [float(measurement.values[0]) for measurement in mine if measurement.statistic == name]
         for name in STATISTICS[texts["type"]]
     }
-    known = {name: [value for value in values if not np.isnan(value)] for name, values in by_statistic.items()}
+    defined = {name: [value for value in values if not np.isnan(value)] for name, values in by_statistic.items()}
     first = number * texts["n_templates"]
     answers = [answer["text"] for answer in texts["responses"][first : first + texts["n_templates"]]]
     return Generated(
         beams=width,
         best={
             name: (min(values) if name in LEAST_IS_BEST else max(values)) if values else None
-            for name, values in known.items()
+            for name, values in defined.items()
         },
         templates={
             name: tuple(None if np.isnan(value) else value for value in values) for name, values in by_statistic.items()
         },
-        answers=tuple(answers) if any(one.statistic == RESPONSE for one in mine) else None,
+        answers=tuple(answers) if any(width_measurement.statistic == RESPONSE for width_measurement in mine) else None,
     )
 
 
 def _said(generated: Sequence[Generated]) -> bool | None:
-    found = [one.best["exact_match"] for one in generated]
-    return max((value == 1.0 for value in found if value is not None), default=None)
+    matches = [search.best["exact_match"] for search in generated]
+    return max((value == 1.0 for value in matches if value is not None), default=None)
 
 
 def _likelihood_note(texts: Texts) -> str | None:
@@ -241,7 +241,7 @@ def _likelihood_note(texts: Texts) -> str | None:
 
 
 def _warnings(*scores: FloatArray) -> list[str]:
-    likelihood, normalised, association = (rank_p(one) for one in scores)
+    likelihood, normalised, association = (rank_p(values) for values in scores)
     if max(likelihood, normalised) <= _LOW < association:
         return [
             "The model finds the true value likelier than invented ones, but behind other names too: it is popular, or "

@@ -121,8 +121,8 @@ class People(Kind):
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
         asked_of = [(paths.get(cell.dataset, cell.dataset), _asked(cell)) for cell in cells]
-        cases = {one: _cases(*one) for one in dict.fromkeys(asked_of)}
-        return [cases[one] for one in asked_of]
+        cases = {request: _cases(*request) for request in dict.fromkeys(asked_of)}
+        return [cases[request] for request in asked_of]
 
     @override
     def n_found(self, records: Sequence[ProbeCase]) -> int:
@@ -144,23 +144,25 @@ class People(Kind):
         writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         results = results_of(finished)
         writer.writerow(["id", *_OF_CASES, *(f"exact_match_beam_{width}" for width in results[0].beams)])
-        for one in results:
-            matches = [of.best["exact_match"] for of in one.generated]
-            writer.writerow([one.id, *(getattr(one, name) for name in _OF_CASES), *matches])
+        for result in results:
+            matches = [generated.best["exact_match"] for generated in result.generated]
+            writer.writerow([result.id, *(getattr(result, name) for name in _OF_CASES), *matches])
         return sink.getvalue()
 
     @override
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        found = [(one, results_of(one)) for one in cells]
+        by_cell = [(finished, results_of(finished)) for finished in cells]
         if study.show == "parts":
-            rows = [row for one, results in found for row in _parts(one, results)]
+            rows = [row for finished, results in by_cell for row in _parts(finished, results)]
             return Tables(rows, rows)
-        by_type = _adjusted([row for one, results in found for row in _types(one, results, study.seed)])
+        by_type = _adjusted([row for finished, results in by_cell for row in _types(finished, results, study.seed)])
         if study.show == "factor":
             return Tables(by_type, by_type)
-        return Tables([row for one, results in found for row in rows_of(results, one.cell.factors)], by_type)
+        return Tables(
+            [row for finished, results in by_cell for row in rows_of(results, finished.cell.factors)], by_type
+        )
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:
@@ -172,8 +174,8 @@ class People(Kind):
         if study.show == "densities":
             return charts.densities(rows, factors, value=LIKELIHOOD, title=study.title, footer=footer)
         if study.show == "parts":
-            of = [*dict.fromkeys((*factors, "beams"))]
-            return charts.parts(rows, of, value=EXTRACTED, title=study.title, footer=footer)
+            columns = [*dict.fromkeys((*factors, "beams"))]
+            return charts.parts(rows, columns, value=EXTRACTED, title=study.title, footer=footer)
         axes = self.axes(study, rows)
         lines = [TYPE, *(name for name in factors if name != axes.x)]
         return figure_of(rows, x=axes.x, lines=lines, ys=axes.ys, title=study.title, footer=footer)
@@ -185,7 +187,9 @@ class People(Kind):
     @override
     def about(self, study: Study) -> tuple[str, str]:
         draws = dict.fromkeys((_asked(cell).choice_seed, self.seed(cell)) for cell in study.cells)
-        chosen = ", ".join(f"{'the first' if of is None else of} and {seed}" for of, seed in draws)
+        chosen = ", ".join(
+            f"{'the first' if choice_seed is None else choice_seed} and {seed}" for choice_seed, seed in draws
+        )
         intervals = "intervals: 95 %, bootstrap over values (shares: Wilson); p one-sided, Holm's rule among all rows"
         return f"seeds of subjects and of decoys: {chosen}", intervals
 
@@ -208,9 +212,9 @@ def _cases(path: str, asked: Asked) -> list[ProbeCase]:
 
 
 def _known(what: str, given: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...]:
-    for one in given:
-        if one not in names:
-            raise UnknownNameError(what, one, names)
+    for name in given:
+        if name not in names:
+            raise UnknownNameError(what, name, names)
     return given
 
 
@@ -227,33 +231,39 @@ def results_of(finished: FinishedCell) -> list[PiiResult]:
 
 def _types(finished: FinishedCell, results: Sequence[PiiResult], seed: int) -> Iterator[Row]:
     """A row for each type of value, over subjects: each value by its largest association in any way of asking."""
-    for of in summary(results, seed=seed).types:
-        above, known = of.difference_interval_nats or (float("nan"), float("nan")), of.share_low_p_interval
+    for type_row in summary(results, seed=seed).types:
+        above, known_interval = (
+            type_row.difference_interval_nats or (float("nan"), float("nan")),
+            type_row.share_low_p_interval,
+        )
         yield {
             **finished.cell.factors,
-            TYPE: of.type,
-            "n_values": of.n,
-            ABOVE: of.mean_nats - of.decoy_mean_nats,
+            TYPE: type_row.type,
+            "n_values": type_row.n,
+            ABOVE: type_row.mean_nats - type_row.decoy_mean_nats,
             f"{ABOVE}_low": above[0],
             f"{ABOVE}_high": above[1],
-            KNOWN: of.share_low_p,
-            f"{KNOWN}_low": known[0],
-            f"{KNOWN}_high": known[1],
-            "exposure_bits_mean": of.mean_exposure_bits,
-            "ranks_p": of.ranks_p,
-            "rank_sum_p": of.rank_sum_p,
-            **_likelihoods([one for one in results if one.type == of.type], seed),
+            KNOWN: type_row.share_low_p,
+            f"{KNOWN}_low": known_interval[0],
+            f"{KNOWN}_high": known_interval[1],
+            "exposure_bits_mean": type_row.mean_exposure_bits,
+            "ranks_p": type_row.ranks_p,
+            "rank_sum_p": type_row.rank_sum_p,
+            **_likelihoods([result for result in results if result.type == type_row.type], seed),
         }
 
 
 def _likelihoods(results: Sequence[PiiResult], seed: int) -> Row:
     """What the paper compares: of each result the true value and one decoy, drawn by the seed."""
     drawn = np.random.default_rng(seed)
-    decoys = [one.decoy_log_likelihoods_nats for one in results]
-    true, others = [one.log_likelihood_nats for one in results], [of[drawn.integers(len(of))] for of in decoys]
-    of_decoys = [stats.mean(one.decoy_normalised_log_likelihoods_nats) for one in results]
+    decoys = [result.decoy_log_likelihoods_nats for result in results]
+    true, others = (
+        [result.log_likelihood_nats for result in results],
+        [likelihoods[drawn.integers(len(likelihoods))] for likelihoods in decoys],
+    )
+    of_decoys = [stats.mean(result.decoy_normalised_log_likelihoods_nats) for result in results]
     return {
-        f"{LIKELIHOOD}_mean": stats.mean([one.normalised_log_likelihood_nats for one in results]),
+        f"{LIKELIHOOD}_mean": stats.mean([result.normalised_log_likelihood_nats for result in results]),
         f"decoy_{LIKELIHOOD}_mean": stats.mean(of_decoys),
         "likelihood_rank_sum_p": rank_sum_p(true, others, alternative="greater") if len(results) > 1 else None,
     }
@@ -264,22 +274,22 @@ def _adjusted(rows: Sequence[Row]) -> list[Row]:
     corrected = {
         test: iter(holm([row[f"{test}_p"] for row in rows if row[f"{test}_p"] is not None])) for test in _TESTS
     }
-    made: list[Row] = []
+    adjusted: list[Row] = []
     for row in rows:
-        made.append({})
+        adjusted.append({})
         for name, value in row.items():
-            made[-1][name] = value
+            adjusted[-1][name] = value
             if name.removesuffix("_p") in _TESTS and value is not None:
                 test = name.removesuffix("_p")
-                made[-1][f"{test}_holm_p"] = next(corrected[test])
-    return made
+                adjusted[-1][f"{test}_holm_p"] = next(corrected[test])
+    return adjusted
 
 
 def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[Row]:
     """For each width of the beam search, type and part of a value the share of results in which it was extracted."""
     for number, first in enumerate(results[0].generated):
         for type_ in VALUE_TYPES:
-            best = [one.generated[number].best for one in results if one.type == type_]
+            best = [result.generated[number].best for result in results if result.type == type_]
             for part, hits in _hits(best, type_):
                 low, high = stats.interval_of_share(sum(hits), len(hits))
                 row: Row = {**finished.cell.factors, "beams": first.beams, TYPE: type_, PART: part, "n": len(hits)}
@@ -290,20 +300,20 @@ def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[Row
 def _hits(best: Sequence[Mapping[str, float | None]], type_: ValueType) -> Iterator[tuple[str, list[bool]]]:
     """Each part of a value, and of which results it was extracted; those where there is no such part are left out."""
     for name, unit in STATISTICS[type_].items():
-        found = [value for one in best if (value := one[name]) is not None]
-        if unit == HIT and found:
-            yield name, [value == 1.0 for value in found]
-        elif unit == EDITS and found:
-            yield from ((f"edit distance ≤ {most}", [value <= most for value in found]) for most in _EDITS)
+        values = [value for statistics in best if (value := statistics[name]) is not None]
+        if unit == HIT and values:
+            yield name, [value == 1.0 for value in values]
+        elif unit == EDITS and values:
+            yield from ((f"edit distance ≤ {most}", [value <= most for value in values]) for most in _EDITS)
 
 
 def rows_of(results: Sequence[PiiResult], known: Mapping[str, object]) -> Iterator[Row]:
     """A row for every true value and every decoy, with the `known` columns; nothing of them but numbers."""
-    for one in results:
-        row: Row = {**known, "id": one.id, TYPE: one.type}
-        true = {LIKELIHOOD: one.normalised_log_likelihood_nats, "association_nats": one.association_nats}
+    for result in results:
+        row: Row = {**known, "id": result.id, TYPE: result.type}
+        true = {LIKELIHOOD: result.normalised_log_likelihood_nats, "association_nats": result.association_nats}
         yield {**row, "value": "true", **true}
-        decoys = zip(one.decoy_normalised_log_likelihoods_nats, one.decoy_associations_nats, strict=True)
+        decoys = zip(result.decoy_normalised_log_likelihoods_nats, result.decoy_associations_nats, strict=True)
         for nats, association in decoys:
             yield {**row, "value": "decoy", LIKELIHOOD: nats, "association_nats": association}
 

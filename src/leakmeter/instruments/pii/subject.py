@@ -78,9 +78,9 @@ class Subject:
     """ISO 3166 code of the country that telephone numbers without a country code are of."""
 
     def to_dict(self) -> dict[str, object]:
-        known = {name: getattr(self, name) for name in ("id", "name", "phone", "email", "address", "university")}
-        known["relationships"] = {relation.kind: relation.name for relation in self.relationships} or None
-        return {name: value for name, value in known.items() if value is not None}
+        fields = {name: getattr(self, name) for name in ("id", "name", "phone", "email", "address", "university")}
+        fields["relationships"] = {relation.kind: relation.name for relation in self.relationships} or None
+        return {name: value for name, value in fields.items() if value is not None}
 
     def targets(self) -> Iterator[tuple[ValueType, str | None, str]]:
         for type_ in STRUCTURED:

@@ -96,8 +96,8 @@ def load_subjects(
     for number, row in enumerate(_rows_of(source, mapping), 1):
         place = row.place or "record 1"
         try:
-            given = row.given if isinstance(row.given, Subject) else _subject(_fields(row), number, columns)
-            subject = given if given is row.given else _impersonal(given, number)
+            original = row.given if isinstance(row.given, Subject) else _subject(_fields(row), number, columns)
+            subject = original if original is row.given else _impersonal(original, number)
             _check_id(subject, seen)
         except RecordError as error:
             if not skip_bad:
@@ -106,7 +106,7 @@ def load_subjects(
             continue
         seen[subject.id] = place
         subjects.append(subject)
-        n_renamed += subject is not given
+        n_renamed += subject is not original
     if not subjects:
         raise DataError(f"there are no {'good ' if skipped else ''}records in {where}; expected one for each person")
     return Loaded(tuple(subjects), tuple(skipped), n_renamed, columns.ignored)
@@ -164,9 +164,9 @@ def _subject(row: Fields, number: int, columns: Columns) -> Subject:
         region=region,
     )
     if not any(True for _ in subject.targets()):
-        told = _near(row, ("phone", "email", "address", "university"))
+        hint = _near(row, ("phone", "email", "address", "university"))
         raise RecordError(
-            f"has a name and nothing that could be asked for; give a telephone number or another value{told}"
+            f"has a name and nothing that could be asked for; give a telephone number or another value{hint}"
         )
     return subject
 
@@ -174,8 +174,8 @@ def _subject(row: Fields, number: int, columns: Columns) -> Subject:
 def _near(row: Fields, wanted: Sequence[str]) -> str:
     """A `--map` for what is missing, from the columns whose names are near."""
     names = [str(column) for column in row if field_of(str(column)) is None]
-    found = suggested(names, wanted, dict.fromkeys(wanted, ()))
-    return "" if found is None else f", as with {found}"
+    suggestion = suggested(names, wanted, dict.fromkeys(wanted, ()))
+    return "" if suggestion is None else f", as with {suggestion}"
 
 
 def _id(value: object, number: int) -> str:
@@ -244,7 +244,7 @@ def _email(fields: Fields) -> str | None:
 
 
 def _relations(fields: Fields) -> Iterator[Relation]:
-    given: list[tuple[str, object]] = [
+    pairs: list[tuple[str, object]] = [
         (column.removeprefix(PREFIX).strip(), value)
         for column, value in fields.items()
         if column in RELATIONS or column.startswith(PREFIX)
@@ -258,9 +258,9 @@ def _relations(fields: Fields) -> Iterator[Relation]:
     if not is_empty(table):
         if not isinstance(table, Mapping):
             raise RecordError("has 'relationships' that are no object of kinds and names, such as father and a name")
-        given += [(_readable(kind, "relationships").strip().lower(), value) for kind, value in table.items()]
+        pairs += [(_readable(kind, "relationships").strip().lower(), value) for kind, value in table.items()]
     seen: set[Relation] = set()
-    for kind, value in given:
+    for kind, value in pairs:
         # Tables of other programs have every key in every row.
         if is_empty(value):
             continue
@@ -303,7 +303,7 @@ def _rows_of(source: Any, mapping: Mapping[str, str]) -> Iterator[Row]:
 def _of_toml(path: str | Path) -> list[Row]:
     try:
         with open_data(path, _FILE) as opened:
-            told = tomllib.loads(opened.read().decode("utf-8-sig"))
+            document = tomllib.loads(opened.read().decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise DataError(f"'{path}' is not UTF-8; save it as UTF-8 and try again") from None
     except tomllib.TOMLDecodeError as error:
@@ -312,7 +312,11 @@ def _of_toml(path: str | Path) -> list[Row]:
         raise DataError(f"'{path}' is not TOML ({place})") from None
     except (RecursionError, ValueError):
         raise DataError(f"'{path}' is TOML nested too deep, or with a number too long, to be read") from None
-    records = told.get(_TABLE)
-    if set(told) != {_TABLE} or not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
+    records = document.get(_TABLE)
+    if (
+        set(document) != {_TABLE}
+        or not isinstance(records, list)
+        or not all(isinstance(entry, dict) for entry in records)
+    ):
         raise DataError(f"'{path}' has to hold a table [[{_TABLE}]] for each person, and nothing else")
     return [Row(number, f"record {number}", str(path), record) for number, record in enumerate(records, 1)]

@@ -150,7 +150,7 @@ def summary(results: Sequence[PiiResult], *, seed: int = 0) -> Summary:
     if not results:
         raise UsageError("there are no cases to sum up; give at least one")
     subjects = tuple(_subject(id_, by_value(own)) for id_, own in _by_subject(results).items())
-    found = [alike for own in _by_subject(results).values() for alike in by_value(own)]
+    groups = [alike for own in _by_subject(results).values() for alike in by_value(own)]
     n_at_risk = sum(subject.at_risk for subject in subjects)
     return Summary(
         n_subjects=len(subjects),
@@ -164,52 +164,56 @@ def summary(results: Sequence[PiiResult], *, seed: int = 0) -> Summary:
         types=_tested(
             _row(some, seed, type_, None)
             for type_ in VALUE_TYPES
-            if (some := [alike for alike in found if alike[0].type == type_])
+            if (some := [alike for alike in groups if alike[0].type == type_])
         ),
         kinds=_tested(
-            _row([[one] for one in of_kind], seed, type_, kind)
+            _row([[result] for result in of_kind], seed, type_, kind)
             for type_ in VALUE_TYPES
             for kind in PROBE_KINDS
-            if (of_kind := [one for one in results if (one.type, one.kind) == (type_, kind)])
+            if (of_kind := [result for result in results if (result.type, result.kind) == (type_, kind)])
         ),
-        median_tree_tokens=float(np.median([one.cost.tree_tokens for one in results])),
-        median_naive_tokens=float(np.median([one.cost.naive_tokens for one in results])),
+        median_tree_tokens=float(np.median([result.cost.tree_tokens for result in results])),
+        median_naive_tokens=float(np.median([result.cost.naive_tokens for result in results])),
     )
 
 
 def by_value(results: Iterable[PiiResult]) -> list[list[PiiResult]]:
     """Results by the value they are of, whatever it is asked for behind; their decoys are the same, in one order."""
-    found: dict[tuple[str, str], list[PiiResult]] = {}
-    for one in results:
-        asked = one.id.removesuffix(f" by {' and '.join(one.given)}")
-        found.setdefault((one.subject, asked), []).append(one)
-    return list(found.values())
+    groups: dict[tuple[str, str], list[PiiResult]] = {}
+    for result in results:
+        value_id = result.id.removesuffix(f" by {' and '.join(result.given)}")
+        groups.setdefault((result.subject, value_id), []).append(result)
+    return list(groups.values())
 
 
 def associations(alike: Sequence[PiiResult]) -> FloatArray:
     """Of a value and then of its decoys the largest association, nats."""
-    found: FloatArray = np.max([(one.association_nats, *one.decoy_associations_nats) for one in alike], axis=0)
-    return found
+    strongest: FloatArray = np.max(
+        [(result.association_nats, *result.decoy_associations_nats) for result in alike], axis=0
+    )
+    return strongest
 
 
 def _by_subject(results: Sequence[PiiResult]) -> dict[str, list[PiiResult]]:
-    found: dict[str, list[PiiResult]] = {}
-    for one in results:
-        found.setdefault(one.subject, []).append(one)
-    return found
+    by_subject: dict[str, list[PiiResult]] = {}
+    for result in results:
+        by_subject.setdefault(result.subject, []).append(result)
+    return by_subject
 
 
 def _subject(id_: str, found: Sequence[Sequence[PiiResult]]) -> SubjectSummary:
     corrected = holm([rank_p(associations(alike)) for alike in found])
     values = tuple(_value(alike, p) for alike, p in zip(found, corrected, strict=True))
-    known = any(value.holm_p <= AT_RISK for value in values)
+    is_known = any(value.holm_p <= AT_RISK for value in values)
     extracted = any(value.extracted for value in values)
-    return SubjectSummary(subject=id_, values=values, known=known, extracted=extracted, at_risk=known or extracted)
+    return SubjectSummary(
+        subject=id_, values=values, known=is_known, extracted=extracted, at_risk=is_known or extracted
+    )
 
 
 def _value(alike: Sequence[PiiResult], holm_p: float) -> ValueSummary:
     strongest = associations(alike)
-    exact = [of.best["exact_match"] for one in alike for of in one.generated]
+    exact = [generated.best["exact_match"] for one in alike for generated in one.generated]
     return ValueSummary(
         type=alike[0].type,
         relation=alike[0].relation,
@@ -230,13 +234,13 @@ def _value(alike: Sequence[PiiResult], holm_p: float) -> ValueSummary:
 def _row(found: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, kind: ProbeKind | None) -> Row:
     """A row of values, each with all results that are of it."""
     strongest = [associations(alike) for alike in found]
-    targets = np.asarray([one[0] for one in strongest])
-    means = np.asarray([one[1:].mean() for one in strongest])
+    targets = np.asarray([nats[0] for nats in strongest])
+    means = np.asarray([nats[1:].mean() for nats in strongest])
     drawn = np.random.default_rng(seed)
-    others = np.asarray([one[1 + drawn.integers(len(one) - 1)] for one in strongest])
-    n_low = sum(rank_p(one) <= AT_RISK for one in strongest)
+    others = np.asarray([nats[1 + drawn.integers(len(nats) - 1)] for nats in strongest])
+    n_low = sum(rank_p(nats) <= AT_RISK for nats in strongest)
     several = len(found) > 1
-    p = ranks_p([rank(one) for one in strongest], [len(one) for one in strongest])
+    p = ranks_p([rank(nats) for nats in strongest], [len(nats) for nats in strongest])
     signed_p = signed_rank_p(targets, others, alternative="greater") if several else None
     sum_p = rank_sum_p(targets, others, alternative="greater") if several else None
     return Row(
@@ -248,7 +252,7 @@ def _row(found: Sequence[Sequence[PiiResult]], seed: int, type_: ValueType, kind
         difference_interval_nats=_interval(targets - means, seed),
         share_low_p=n_low / len(found),
         share_low_p_interval=stats.interval_of_share(n_low, len(found)),
-        mean_exposure_bits=stats.mean([exposure(one) for one in strongest]),
+        mean_exposure_bits=stats.mean([exposure(nats) for nats in strongest]),
         ranks_p=p,
         ranks_holm_p=p,
         signed_rank_p=signed_p,
@@ -269,27 +273,27 @@ def _interval(values: FloatArray, seed: int) -> tuple[float, float] | None:
 
 def _matches(results: Sequence[PiiResult]) -> Iterable[Matches]:
     for number, first in enumerate(results[0].generated):
-        best = [one.generated[number].best for one in results]
-        found = {}
+        best = [result.generated[number].best for result in results]
+        matches = {}
         for name in best[0]:
-            known = [value for of in best if (value := of[name]) is not None]
-            if not known:
+            values = [value for statistics in best if (value := statistics[name]) is not None]
+            if not values:
                 continue
             if STATISTICS[results[0].type].get(name) == HIT:
-                hits = int(sum(known))
-                interval = stats.interval_of_share(hits, len(known))
-                found[name] = Match(n=len(known), share=hits / len(known), interval=interval, mean=None)
+                hits = int(sum(values))
+                interval = stats.interval_of_share(hits, len(values))
+                matches[name] = Match(n=len(values), share=hits / len(values), interval=interval, mean=None)
             else:
-                found[name] = Match(n=len(known), share=None, interval=None, mean=stats.mean(known))
-        yield Matches(beams=first.beams, matches=found)
+                matches[name] = Match(n=len(values), share=None, interval=None, mean=stats.mean(values))
+        yield Matches(beams=first.beams, matches=matches)
 
 
 def _tested(rows: Iterable[Row]) -> tuple[Row, ...]:
     """With p-values by Holm's rule among the rows; of a row of one value there are none of two of the tests."""
-    found = list(rows)
-    ranks = holm([row.ranks_p for row in found])
+    all_rows = list(rows)
+    ranks = holm([row.ranks_p for row in all_rows])
     signed, sums = (
-        iter(holm([p for row in found if (p := getattr(row, name)) is not None]))
+        iter(holm([p for row in all_rows if (p := getattr(row, name)) is not None]))
         for name in ("signed_rank_p", "rank_sum_p")
     )
     return tuple(
@@ -299,5 +303,5 @@ def _tested(rows: Iterable[Row]) -> tuple[Row, ...]:
             signed_rank_holm_p=None if row.signed_rank_p is None else next(signed),
             rank_sum_holm_p=None if row.rank_sum_p is None else next(sums),
         )
-        for row, p in zip(found, ranks, strict=True)
+        for row, p in zip(all_rows, ranks, strict=True)
     )

@@ -131,7 +131,7 @@ GRADES: Final = (
 
 
 def grade(p: float) -> Grade:
-    return next(one for one in GRADES if p <= one.p_at_most)
+    return next(level for level in GRADES if p <= level.p_at_most)
 
 
 def p_cell(p: float | None) -> b.Cell:
@@ -155,7 +155,7 @@ def verdict(case: PiiResult) -> b.Phrase:
 
     Of a value that was generated word for word from the name alone, that first: its rank is no comfort.
     """
-    n, rank, found = case.n_decoys, case.rank, grade(case.p_value)
+    n, rank, evidence = case.n_decoys, case.rank, grade(case.p_value)
     n_below = n - rank + 1
     preferred = f"all {n:,}" if n_below == n else f"{n_below:,} of {n:,}" if n_below else f"none of {n:,}"
     if case.extracted:
@@ -169,7 +169,7 @@ def verdict(case: PiiResult) -> b.Phrase:
     return (
         "The true ",
         *what(case),
-        f" goes with the name more than {preferred} decoys do: {found.words} that the model knows it{most}. "
+        f" goes with the name more than {preferred} decoys do: {evidence.words} that the model knows it{most}. "
         f"Of values that a model knows nothing of, {rank:,} in {n + 1:,} {'does' if rank == 1 else 'do'} as well.",
     )
 
@@ -180,19 +180,19 @@ def what(case: PiiResult) -> tuple[str | b.Untrusted, ...]:
 
 
 def asked(case: PiiResult) -> str:
-    given = ["name", *(TYPES[type_] for type_ in case.given)]
-    told = given[0] if len(given) == 1 else f"{', '.join(given[:-1])} and {given[-1]}"
-    return f"Asked for by a {case.kind} probe: the {told} in {counted(case.n_templates, 'template')}."
+    parts = ["name", *(TYPES[type_] for type_ in case.given)]
+    joined = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+    return f"Asked for by a {case.kind} probe: the {joined} in {counted(case.n_templates, 'template')}."
 
 
 def exposure(case: PiiResult) -> str:
     """Exposure in bits with its ceiling, and where a fitted curve puts it."""
-    said = f"Exposure {bits(case)}: rank {case.rank:,} of {case.n_decoys + 1:,}, {p_text(case.p_value)}."
+    sentence = f"Exposure {bits(case)}: rank {case.rank:,} of {case.n_decoys + 1:,}, {p_text(case.p_value)}."
     fitted = case.extrapolated_exposure_bits
     if fitted is None or not math.isfinite(fitted):
-        return said
+        return sentence
     beyond = ", as far as its tail is to be believed" if fitted > case.exposure_ceiling_bits else ""
-    return f"{said} By a skew normal curve fitted to the decoys {fitted:.1f}\u00a0bits{beyond}."
+    return f"{sentence} By a skew normal curve fitted to the decoys {fitted:.1f}\u00a0bits{beyond}."
 
 
 def bits(case: PiiResult) -> str:
@@ -226,26 +226,28 @@ def likelihood(case: PiiResult) -> str:
 
 def generated(case: PiiResult) -> list[b.Phrase]:
     """What each beam search extracted, a sentence each."""
-    said: list[b.Phrase] = []
-    for one in case.generated:
-        compared = [value for value in one.templates["exact_match"] if value is not None]
+    sentences: list[b.Phrase] = []
+    for search in case.generated:
+        compared = [value for value in search.templates["exact_match"] if value is not None]
         hits = sum(value == 1.0 for value in compared)
         parts = [
             statistic_name(name)
-            for name, value in one.best.items()
+            for name, value in search.best.items()
             if value == 1.0 and name not in ("exact_match", DISTANCE)
         ]
-        of = counted(case.n_templates, "template")
-        begun = f"Generated with {counted(one.beams, 'beam')}: "
+        templates = counted(case.n_templates, "template")
+        begun = f"Generated with {counted(search.beams, 'beam')}: "
         if not compared:
-            said.append(f"{begun}the value is in no form that can be looked for.")
+            sentences.append(f"{begun}the value is in no form that can be looked for.")
         elif hits:
-            said.append(f"{begun}{hits:,} of {of} extracted the value word for word.")
+            sentences.append(f"{begun}{hits:,} of {templates} extracted the value word for word.")
         elif parts:
-            said.append((f"{begun}none of {of} extracted the value, though some of it: ", *listed(parts), "."))
+            sentences.append(
+                (f"{begun}none of {templates} extracted the value, though some of it: ", *listed(parts), ".")
+            )
         else:
-            said.append(f"{begun}none of {of} extracted the value.")
-    return said
+            sentences.append(f"{begun}none of {templates} extracted the value.")
+    return sentences
 
 
 def statistic_name(name: str) -> b.Phrase:
@@ -265,14 +267,14 @@ def headline(summary: Summary) -> str:
     """How many subjects have a value that the model knows or says, and whether that is more than chance makes."""
     n, hits, n_known, n_said = summary.n_subjects, summary.n_at_risk, summary.n_known, summary.n_extracted
     if n == 1:
-        said = "can be shown to know" if n_known else "cannot be shown to know"
-        known = (
-            f"model {said} a value of this person. One that knows nothing would pass for one that does with "
+        verb = "can be shown to know" if n_known else "cannot be shown to know"
+        claim = (
+            f"model {verb} a value of this person. One that knows nothing would pass for one that does with "
             f"probability {at_risk_by_chance(summary):.2g} at most."
         )
         if n_said:
-            return f"Asked by name alone, the model says a value of this person word for word. By ranks, the {known}"
-        return f"The {known}"
+            return f"Asked by name alone, the model says a value of this person word for word. By ranks, the {claim}"
+        return f"The {claim}"
     share = share_text(hits / n, summary.share_at_risk_interval)
     have = "have" if hits > 1 else "has"
     if not n_said:
@@ -384,11 +386,11 @@ def subject_cells(subject: SubjectSummary, types: Sequence[str]) -> Iterator[b.C
             yield NOT_MEASURED
             continue
         p = min(value.p_value for value in values)
-        known = "●" * any(value.holm_p <= AT_RISK for value in values)
+        known_mark = "●" * any(value.holm_p <= AT_RISK for value in values)
         generated = "+" * any(value.exact_match == 1.0 for value in values)
         extracted = "!" if any(value.extracted for value in values) else generated
         several = (f"of {len(values):,}",) if len(values) > 1 else ()
-        yield b.Shaded(f"{_p_digits(p)}{known}{extracted}", grade(p).heat, several)
+        yield b.Shaded(f"{_p_digits(p)}{known_mark}{extracted}", grade(p).heat, several)
 
 
 def rows(summary: Summary) -> Iterator[Row]:
@@ -407,9 +409,9 @@ def row_name(row: Row) -> str:
 
 def difference_text(row: Row) -> str:
     """Mean of true values less mean of decoys, nats, with its interval."""
-    said = signed(row.mean_nats - row.decoy_mean_nats)
+    difference = signed(row.mean_nats - row.decoy_mean_nats)
     interval = row.difference_interval_nats
-    return said if interval is None else f"{said} [{', '.join(map(signed, interval))}]"
+    return difference if interval is None else f"{difference} [{', '.join(map(signed, interval))}]"
 
 
 def values_to_tell(row: Row) -> b.Cell:
@@ -451,8 +453,8 @@ def settings(cases: Sequence[PiiResult]) -> dict[str, str]:
 
 
 def _range(numbers: Iterable[int]) -> str:
-    known = sorted(set(numbers))
-    return f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,} to {known[-1]:,}"
+    ordered = sorted(set(numbers))
+    return f"{ordered[0]:,}" if len(ordered) == 1 else f"{ordered[0]:,} to {ordered[-1]:,}"
 
 
 def counted(n: int, noun: str) -> str:

@@ -62,9 +62,9 @@ def redaction(
         True
     """
     measure = replace(measure, max_loss=max_loss)
-    given, is_single = cases_given(data, context, query, response, messages, names, how)
-    found = measured(model, "redact_plan", measure, prompts, given, how)
-    return found[0] if is_single else found
+    loaded, is_single = cases_given(data, context, query, response, messages, names, how)
+    results = measured(model, "redact_plan", measure, prompts, loaded, how)
+    return results[0] if is_single else results
 
 
 def check_prompts(prompts: PromptSettings) -> None:

@@ -61,21 +61,21 @@ def redact_plan(
     """
     source, prompts, run = source or Source(), prompts or PromptSettings(), run or RunOptions()
     check_prompts(prompts)
-    given = read_cases(source, response)
+    loaded = read_cases(source, response)
     if write_redacted is not None:
         _check_target(write_redacted, source, prompts, run)
-    found: list[RedactionResult] = []
+    collected: list[RedactionResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[RedactionResult]:
         from leakmeter.instruments.redaction.result import RedactionResult
 
         for result in RedactionResult.from_run(parts, asdict(measure)):
-            found.append(result)
+            collected.append(result)
             yield result
 
-    run_cases(given, prompts, measure, "redact_plan", run, results=results, inputs=[source])
-    if write_redacted is not None and found:
-        _write(write_redacted, found[0])
+    run_cases(loaded, prompts, measure, "redact_plan", run, results=results, inputs=[source])
+    if write_redacted is not None and collected:
+        _write(write_redacted, collected[0])
 
 
 def _check_target(path: Path, source: Source, prompts: PromptSettings, run: RunOptions) -> None:

@@ -62,11 +62,11 @@ def report(
         raise UsageError("no case to show: a report needs at least one, as `leakmeter redact-plan --json` prints them")
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
-    found: list[b.Block] = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_advice(cases)] if several else []
+    overview: list[b.Block] = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_advice(cases)] if several else []
     return b.Report(
         "What to cut from these contexts" if several else "What to cut from this context",
         "redact_plan",
-        blocks=[*found, _chart(cases)],
+        blocks=[*overview, _chart(cases)],
         lead=f"A language model gave {responses} after reading some context. Pieces of that context were cut, one "
         "after another, each time the one without which all that was left had least influence on the same response, "
         "until that was no more than the limit, in nats.",
@@ -97,15 +97,15 @@ def report(
 def verdict(case: RedactionResult) -> str:
     """One sentence: what is cut, what is left, and whether that is within the limit."""
     limit, whole = f"the limit is {case.max_loss_nats:g}", range_text(case.whole_nats, case.half_width_nats)
-    given = "" if case.response.sampled else " The response was given: the numbers are the scoring model’s."
+    given_note = "" if case.response.sampled else " The response was given: the numbers are the scoring model’s."
     if not case.redacted:
-        said = "Nothing has to be cut" if case.reached else "Cutting does not help"
-        return f"{said}: the whole context influences the response by {whole}\u00a0nats; {limit}.{given}"
-    n, of = len(case.redacted), case.n_pieces
+        lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
+        return f"{lead}: the whole context influences the response by {whole}\u00a0nats; {limit}.{given_note}"
+    n, n_pieces = len(case.redacted), case.n_pieces
     share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
     left = range_text(case.left_nats, case.half_width_nats)
-    cut = f"Cutting {n} of {of} piece{'s' if of > 1 else ''} ({share}) leaves {left} of {whole}"
-    return f"{cut}\u00a0nats{'' if case.reached else ', the least that was found'}; {limit}.{given}"
+    cut = f"Cutting {n} of {n_pieces} piece{'s' if n_pieces > 1 else ''} ({share}) leaves {left} of {whole}"
+    return f"{cut}\u00a0nats{'' if case.reached else ', the least that was found'}; {limit}.{given_note}"
 
 
 def posterior(case: RedactionResult) -> str:
@@ -128,11 +128,11 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     n, left = sum(case.reached for case in cases), [case.left_nats for case in cases]
     cut = 100 * aggregate([case.redacted_share for case in cases], "mean")
     low, high = interval_of_share(n, len(cases))
-    given = any(not case.response.sampled for case in cases)
+    any_given = any(not case.response.sampled for case in cases)
     return (
         f"{n:,} of {len(cases):,} plans ({100 * n / len(cases):.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) reach "
         f"their limit; they leave {mean_text(left)} and cut {cut:.0f}\u00a0% of the text on average."
-        f"{' Responses were given: the numbers are the scoring model’s.' if given else ''}"
+        f"{' Responses were given: the numbers are the scoring model’s.' if any_given else ''}"
     )
 
 
@@ -148,8 +148,8 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
         if case.steps and case.placebo_nats is not None and case.max_loss_nats < case.placebo_nats:
             met["below"] = met.get("below", 0) + 1
     rows = [
-        (f"{found} ({met[name]:,} of {len(cases):,} plans)" if len(cases) > 1 else found, do)
-        for name, (found, do) in _ADVICE.items()
+        (f"{condition} ({met[name]:,} of {len(cases):,} plans)" if len(cases) > 1 else condition, do)
+        for name, (condition, do) in _ADVICE.items()
         if name in met
     ]
     yield b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
@@ -204,8 +204,8 @@ def _context(case: RedactionResult) -> b.ShadedText:
         segments = []
         for part in group:
             pieces = [redacted[i].name for i in (*part.units, *part.values)]
-            said = b.Untrusted(", ".join(pieces), 80) if pieces else ""
-            segments.append(b.Segment(b.Untrusted(part.text), said=said, struck=bool(pieces)))
+            label = b.Untrusted(", ".join(pieces), 80) if pieces else ""
+            segments.append(b.Segment(b.Untrusted(part.text), said=label, struck=bool(pieces)))
         name = "" if number is None else b.Untrusted(documents[number].name, 60)
         # The blank line between two documents needs no passage of its own.
         if name or any(segment.text.text.strip() for segment in segments):
@@ -290,14 +290,14 @@ def _posterior(case: RedactionResult, numbers: RedactionResult | Step, nats: flo
 def _steps_chart(case: RedactionResult) -> b.Chart:
     """Nats left after each step, on an axis of square roots, where a limit far below the first can be seen."""
     left = [case.whole_nats, *(step.left_nats for step in case.steps)]
-    said: list[b.Phrase] = [f"the whole context: {nats_text(left[0])} nats"]
+    captions: list[b.Phrase] = [f"the whole context: {nats_text(left[0])} nats"]
     for number, step in enumerate(case.steps, 1):
         what, name = f"{number}. {step.action} ", b.Untrusted(step.name, 40)
-        said.append((what, name, f": {nats_text(step.left_nats)} nats left"))
-    series = [b.Series("steps", left, said=said)]
+        captions.append((what, name, f": {nats_text(step.left_nats)} nats left"))
+    series = [b.Series("steps", left, said=captions)]
     back = [number for number, step in enumerate(case.steps, 1) if step.action == _BACK]
     if back:
-        ys, remarks = [left[i] for i in back], [said[i] for i in back]
+        ys, remarks = [left[i] for i in back], [captions[i] for i in back]
         series.append(b.Series("scatter", ys, [float(i) for i in back], name=_BACK, said=remarks))
     guides = [b.Guide(case.max_loss_nats, f"limit, {case.max_loss_nats:g}")]
     if case.placebo_nats is not None:

@@ -155,7 +155,7 @@ class RedactionResult(ContextResult):
         cut = {step.name for step in steps} - {step.name for step in steps if step.action == _ACTIONS[PUT_BACK]}
         redacted = [piece for name, piece in pieces.items() if name in cut]
         ranges = merged(part for piece in redacted for part in piece.spans)
-        made = cls(
+        result = cls(
             **cls.of_context(texts, series, params, placebo_signed_nats, _of_search(params)),
             max_loss_nats=limit,
             reached=_sum(left) + (half_width_of(series) or 0.0) <= limit,
@@ -193,7 +193,7 @@ class RedactionResult(ContextResult):
                 whole_per_token_nats=tuple(np.abs(answered).tolist()),
             ),
         )
-        return replace(made, warnings=(*made.warnings, *_warnings(made, texts), *entity_warnings(texts, series)))
+        return replace(result, warnings=(*result.warnings, *_warnings(result, texts), *entity_warnings(texts, series)))
 
     @property
     def text(self) -> str:

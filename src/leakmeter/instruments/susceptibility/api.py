@@ -64,8 +64,8 @@ def susceptibility(
         >>> found[0].susceptibility_nats >= 0
         True
     """
-    given = _cases(data, contexts, names, how)
-    return measured(model, "susceptibility", measure, settings, given, how, group_size=TOGETHER)
+    loaded = _cases(data, contexts, names, how)
+    return measured(model, "susceptibility", measure, settings, loaded, how, group_size=TOGETHER)
 
 
 @function(measure=Some(Fisher, without=("sigma",)), settings=QuerySettings, names=RowNames, how=CallOptions)
@@ -110,9 +110,9 @@ def fisher_susceptibility(
     """
     measure = replace(measure, sigma=(sigma,) if isinstance(sigma, str) else tuple(sigma))
     check_gradients(model.given)
-    given = _cases(data, contexts, names, how)
+    loaded = _cases(data, contexts, names, how)
     check_place(model.backend, measure.place)
-    return measured(model, "fisher", measure, settings, given, how, group_size=TOGETHER)
+    return measured(model, "fisher", measure, settings, loaded, how, group_size=TOGETHER)
 
 
 def check_gradients(model: Any) -> None:
@@ -144,8 +144,8 @@ def _cases(data: Any, contexts: Any, names: RowNames, how: CallOptions) -> Loade
     if data is None:
         raise UsageError("there are no queries; give some as data, the parameter behind the model")
     ours, theirs = case.split_mapping(mapping_of(names.map, (*case.QUERY_FIELDS, *case.CONTEXT_FIELDS)))
-    asked = case.load_queries(data, ours)
+    queries = case.load_queries(data, ours)
     before: tuple[Context, ...] = ()
     if contexts is not None and (not isinstance(contexts, Sequence) or len(contexts)):
         before = case.load_contexts(contexts, theirs)
-    return LoadedCases(tuple(case.QueryCase(one.id, one, before) for one in asked), skip_bad=how.skip_bad)
+    return LoadedCases(tuple(case.QueryCase(query.id, query, before) for query in queries), skip_bad=how.skip_bad)

@@ -76,10 +76,10 @@ class QueryCase:
 
     def record(self) -> Stored:
         """Of the contexts, which many queries share, their number and hash."""
-        told = self.stored()
-        contexts = json.dumps(told.pop("contexts"), sort_keys=True)
+        stored = self.stored()
+        contexts = json.dumps(stored.pop("contexts"), sort_keys=True)
         return {
-            **told,
+            **stored,
             "n_contexts": len(self.contexts),
             "contexts_sha256": hashlib.sha256(contexts.encode()).hexdigest(),
         }
@@ -146,10 +146,10 @@ def contexts_of(records: Iterable[Fields], source: str) -> tuple[Context, ...]:
     contexts = []
     for where, fields, id_ in _checked(records, source):
         column, text = _text(fields, _CONTEXT, where)
-        known = ("id", column, "weight", "answer")
+        columns = ("id", column, "weight", "answer")
         for name in fields:
-            if name not in known:
-                raise DataError(f"{where}: unknown column {name!r}; known: {', '.join(known)}")
+            if name not in columns:
+                raise DataError(f"{where}: unknown column {name!r}; known: {', '.join(columns)}")
         contexts.append(Context(id_, text, _weight(fields.get("weight"), where), _answer(fields, where)))
     return tuple(contexts)
 
@@ -161,10 +161,10 @@ def _checked(records: Iterable[Fields], source: str) -> Iterable[tuple[str, Fiel
         where = f"{source}, record {number}"
         # A table that was written with its row numbers has a column without a name.
         fields = {name.lower(): value for name, value in record.items() if name.strip()}
-        given = fields.get("id")
-        if isinstance(given, bool) or not (_none(given) or isinstance(given, str | int)):
+        raw_id = fields.get("id")
+        if isinstance(raw_id, bool) or not (_none(raw_id) or isinstance(raw_id, str | int)):
             raise DataError(f"{where}: 'id' has to be text or a whole number")
-        id_ = str(number) if _none(given) else checked_text(str(given), "id", where)
+        id_ = str(number) if _none(raw_id) else checked_text(str(raw_id), "id", where)
         if id_ in seen:
             raise DataError(
                 f"{where} has the id of record {seen[id_]}; make ids unique (without one, it is the number)"
@@ -181,8 +181,8 @@ def _text(fields: Fields, columns: Sequence[str], where: str) -> tuple[str, str]
     if column is None:
         # What else there is may be a text, where a file has no heading, and is not repeated.
         names = ", ".join(map(repr, columns))
-        found = suggested(list(fields), columns[:1], {columns[0]: columns[1:]})
-        hint = f"try {found}" if found else "does the file begin with a heading that has one?"
+        suggestion = suggested(list(fields), columns[:1], {columns[0]: columns[1:]})
+        hint = f"try {suggestion}" if suggestion else "does the file begin with a heading that has one?"
         raise DataError(f"{where} has none of the columns {names}; {hint}")
     text = checked_text(fields[column], column, where)
     if not text.strip():
@@ -206,15 +206,15 @@ def _answers(value: object, where: str) -> tuple[Answer, ...]:
     if isinstance(value, str):
         value = value.split("|")
     if isinstance(value, list):
-        given: dict[Any, Any] = {_form(form, f"answers[{i}]", where): [form] for i, form in enumerate(value, 1)}
-        if len(given) < len(value):
+        named_forms: dict[Any, Any] = {_form(form, f"answers[{i}]", where): [form] for i, form in enumerate(value, 1)}
+        if len(named_forms) < len(value):
             raise DataError(f"{where}: 'answers' has one of them twice")
     elif isinstance(value, Mapping):
         # A table of objects has every key in every row.
-        given = {name: forms for name, forms in value.items() if forms is not None}
+        named_forms = {name: forms for name, forms in value.items() if forms is not None}
     else:
         raise DataError(f"{where}: 'answers' has to be a list of answers, or an object of their forms")
-    answers = tuple(_one_answer(name, forms, i, where) for i, (name, forms) in enumerate(given.items(), 1))
+    answers = tuple(_one_answer(name, forms, i, where) for i, (name, forms) in enumerate(named_forms.items(), 1))
     if not answers:
         raise DataError(f"{where}: 'answers' is empty; name one answer or more, or leave it out")
     whose: dict[str, int] = {}

@@ -88,7 +88,7 @@ def susceptibility(
     if queries is not None and contexts is None and not is_fisher:
         raise UsageError("--queries comes without --contexts; give both, or neither for the sample")
     ours, theirs = split_mapping((rows or RowOptions()).mapping((*QUERY_FIELDS, *CONTEXT_FIELDS)))
-    asked = load_queries(_sample(_SAMPLES[0]) if queries is None else queries, ours)
+    loaded_queries = load_queries(_sample(_SAMPLES[0]) if queries is None else queries, ours)
     before = load_contexts(contexts or _sample(_SAMPLES[1]), theirs) if queries is None or contexts is not None else ()
     chosen: Susceptibility | Fisher = (fisher or Fisher()) if is_fisher else (measure or Susceptibility())
     if is_fisher:
@@ -98,15 +98,15 @@ def susceptibility(
         if isinstance(chosen, Fisher):
             check_place(backend, chosen.place)
 
-    found: list[AnyResult] = []
+    collected: list[AnyResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
         for result in instrument.result.from_run(parts, asdict(chosen)):
-            found.append(result)
+            collected.append(result)
             yield result
 
     run_cases(
-        LoadedCases(tuple(QueryCase(one.id, one, before) for one in asked), skip_bad=skip_bad),
+        LoadedCases(tuple(QueryCase(query.id, query, before) for query in loaded_queries), skip_bad=skip_bad),
         QuerySettings(template, separator),
         chosen,
         instrument.name,
@@ -116,8 +116,8 @@ def susceptibility(
         accept=accept,
         inputs=[queries, contexts],
     )
-    if run.json and found:
-        output.print_json({"summary": instrument.result.summary(found)})
+    if run.json and collected:
+        output.print_json({"summary": instrument.result.summary(collected)})
 
 
 def _refuse_options(given: Susceptibility | Fisher | None, estimator: str) -> None:

@@ -25,10 +25,10 @@ def choose_relations(
 ) -> tuple[Relation, ...]:
     """Some relations, in their order: of those named, or all, `n` drawn by a seed, fewer being among more."""
     _check(seed >= 0, "seed", seed, "0 or more")
-    known = [relation.name for relation in relations]
+    relation_names = [relation.name for relation in relations]
     for name in names:
-        if name not in known:
-            raise UnknownNameError("relation", name, known)
+        if name not in relation_names:
+            raise UnknownNameError("relation", name, relation_names)
     chosen = [relation for relation in relations if not names or relation.name in names]
     if n is None:
         return tuple(chosen)
@@ -67,9 +67,9 @@ def draw_queries(
     for relation in relations:
         shared = _shared(relation, seed)
         for entity in _entities(relation, entities, seed):
-            said = _contexts(relation, entity, shared, contexts - mentioning, mentioning, seed)
+            drawn_contexts = _contexts(relation, entity, shared, contexts - mentioning, mentioning, seed)
             queries = _queries(relation, entity, closed_answers, seed)
-            cases += [QueryCase(query.id, query, said) for query in queries]
+            cases += [QueryCase(query.id, query, drawn_contexts) for query in queries]
     return cases
 
 
@@ -78,10 +78,10 @@ def _entities(relation: Relation, n: int, seed: int) -> list[str]:
         _ordered(names, seed, relation.name, "entity") for names in (relation.entities.real, relation.entities.invented)
     )
     n_real = 0 if not real else n - n // 2 if invented else n
-    for names, wanted, what in ((real, n_real, "real"), (invented, n - n_real, "invented")):
-        if wanted > len(names):
+    for names, n_wanted, what in ((real, n_real, "real"), (invented, n - n_real, "invented")):
+        if n_wanted > len(names):
             raise UsageError(
-                f"relation '{relation.name}' has {len(names):,} {what} entities and {wanted:,} are asked for; give "
+                f"relation '{relation.name}' has {len(names):,} {what} entities and {n_wanted:,} are asked for; give "
                 "fewer entities, or more names"
             )
     return real[:n_real] + invented[: n - n_real]
@@ -112,13 +112,13 @@ def _contexts(
 ) -> tuple[Context, ...]:
     others = list(islice((context for about, answer, context in shared if entity not in (about, answer)), n_shared))
     answers = _wrong_answers(relation, entity, seed, "mentioning")[:n_mentioning]
-    for found, wanted, what in (
+    for drawn, n_wanted, what in (
         (others, n_shared, "that do not name the entity asked about"),
         (answers, n_mentioning, "that say a wrong answer of the entity asked about"),
     ):
-        if len(found) < wanted:
+        if len(drawn) < n_wanted:
             raise UsageError(
-                f"relation '{relation.name}' has names for {len(found):,} contexts {what}, and {wanted:,} are asked "
+                f"relation '{relation.name}' has names for {len(drawn):,} contexts {what}, and {n_wanted:,} are asked "
                 "for; give fewer contexts, or more names"
             )
     mentioning = (
@@ -178,7 +178,7 @@ def _wrong_answers(relation: Relation, entity: str, seed: int, use: str) -> list
 
 
 def _in_turn(*groups: Sequence[_T]) -> list[_T]:
-    return [one for one in chain.from_iterable(zip_longest(*groups)) if one is not None]
+    return [item for item in chain.from_iterable(zip_longest(*groups)) if item is not None]
 
 
 def _ordered(names: Iterable[str], seed: int, *use: str) -> list[str]:

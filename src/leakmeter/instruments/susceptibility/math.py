@@ -145,17 +145,17 @@ def _statistics(slices: Iterator[Any], weights: tuple[float, ...], counts: tuple
     xp, where = array_namespace(first), device(first)
     w = xp.asarray(weights, dtype=xp.float64, device=where)
     w = w / xp.sum(w)
-    one = w / xp.asarray(counts, dtype=xp.float64, device=where)
-    of_query, of_context = _sums(xp, first, w, one)
+    single_weight = w / xp.asarray(counts, dtype=xp.float64, device=where)
+    of_query, of_context = _sums(xp, first, w, single_weight)
     for log_probs in slices:
-        more_of_query, more_of_context = _sums(xp, log_probs, w, one)
+        more_of_query, more_of_context = _sums(xp, log_probs, w, single_weight)
         of_query, of_context = of_query + more_of_query, of_context + more_of_context
     persuasion, from_bare, shared = of_context[:, 0], of_context[:, 1], of_context[:, 2]
     susceptibility = xp.sum(w * persuasion)
     # A single context leaves none.
-    left = xp.where(one < 1, 1 - one, xp.ones_like(one))
-    without = (susceptibility - one * persuasion - shared + one) / left + xp.log(left)
-    without = xp.where((one < 1) & (without > 0), without, xp.zeros_like(without))
+    left = xp.where(single_weight < 1, 1 - single_weight, xp.ones_like(single_weight))
+    without = (susceptibility - single_weight * persuasion - shared + single_weight) / left + xp.log(left)
+    without = xp.where((single_weight < 1) & (without > 0), without, xp.zeros_like(without))
     return xp.concat([of_query[None, :], xp.stack([persuasion, from_bare, without], axis=-1)], axis=0)
 
 

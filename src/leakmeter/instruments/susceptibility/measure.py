@@ -72,9 +72,9 @@ class Susceptibility(Measure):
             logspace.checked_temperature(self.temperature),
             bounded("answer-tokens", self.answer_tokens, 0, MOST_NEW_TOKENS),
         )
-        for good, name, given, expected in checks:
+        for good, name, value, expected in checks:
             if not good:
-                raise UsageError(f"{name} is {given}; it has to be {expected}")
+                raise UsageError(f"{name} is {value}; it has to be {expected}")
 
     @property
     @override
@@ -99,12 +99,12 @@ class Susceptibility(Measure):
         is_known = item.model_noise_nats is not None
         kept = [] if is_known else [going_on(prompt) for prompt in few.prompts if len(prompt.ids) > 1]
         scores = yield [*requests, *again, *kept]
-        found = self._statistics(scores[: len(requests)], contexts, every)
+        statistics = self._statistics(scores[: len(requests)], contexts, every)
         once = self._statistics(scores[len(requests) : len(requests) + len(again)], contexts, few)
         # The last token of a few prompts is run once more, from states that were kept: alone, where it had company.
         twice = self._statistics((yield again), contexts, few)
-        noise = max(_differ(once, twice), self._known_noise(item, found))
-        measurements = list(_measurements(item, contexts, found, places, noise))
+        noise = max(_differ(once, twice), self._known_noise(item, statistics))
+        measurements = list(_measurements(item, contexts, statistics, places, noise))
         if self.answer_tokens:
             answers = yield from self._answers(item, every.prompts)
             for sample, place in enumerate((0, *places)):

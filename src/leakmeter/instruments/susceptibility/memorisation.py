@@ -67,8 +67,8 @@ def kinds_of(right: str | None, stated: Sequence[str | None], answered: Sequence
     if right is None or not answered or not begins(answered[0], right):
         return (None,) * len(stated)
     return tuple(
-        None if answer is None or _plain(answer) == _plain(right) else _kind(said, right, answer)
-        for said, answer in zip(answered[1:], stated, strict=True)
+        None if answer is None or _plain(answer) == _plain(right) else _kind(reply, right, answer)
+        for reply, answer in zip(answered[1:], stated, strict=True)
     )
 
 

@@ -52,9 +52,9 @@ class QuerySettings(PlainSettings):
 
     def prepare(self, case: QueryCase, backend: Backend, measure: Measure) -> PreparedQuery:
         n_new = measure.max_new_tokens
-        made = prepare_query(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new)
-        measure.check(made.item)
-        return made
+        prepared = prepare_query(case, backend.tokenizer, self, window=backend.window, n_reserved=n_new)
+        measure.check(prepared.item)
+        return prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,16 @@ def prepare_query(
     template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
     is_chat = template == "chat"
     _, after = templates.user_turn(tokenizer) if is_chat else ("", "")
-    asked = Stretch("query", QUERY, case.query.text)
+    query = Stretch("query", QUERY, case.query.text)
     separator = Stretch("separator", FRAME, settings.separator, True)
 
     def written(*stretches: Stretch) -> Prompt:
         return prompt_of(stretches, tokenizer, chat=is_chat)
 
-    bare = written(asked)
-    prompts = tuple(written(Stretch("context", CONTEXT, one.text), separator, asked) for one in case.contexts)
+    bare = written(query)
+    prompts = tuple(
+        written(Stretch("context", CONTEXT, preceding.text), separator, query) for preceding in case.contexts
+    )
     answers = _answer_ids(case, tokenizer, after or case.query.text)
     n_after = max([n_reserved, *(len(form) for forms in answers for form in forms)])
     _check_window(case, bare, prompts, n_after, window)
@@ -124,7 +126,7 @@ def prepare_query(
 def _answer_ids(case: QueryCase, tokenizer: Tokenizer, end: str) -> AnswerIds:
     """Token ids of each form of each answer behind a prompt with this end."""
     space = "" if end[-1].isspace() else " "
-    found: list[tuple[tuple[int, ...], ...]] = []
+    answer_ids: list[tuple[tuple[int, ...], ...]] = []
     for number, answer in enumerate(case.query.answers, 1):
         forms = [tokenizer.encode_data(space + form, first=False).ids for form in answer.forms]
         if not forms or not all(forms):
@@ -136,15 +138,15 @@ def _answer_ids(case: QueryCase, tokenizer: Tokenizer, end: str) -> AnswerIds:
         for form in sorted(forms):
             if not any(form[: len(other)] == other for other in kept):
                 kept.append(form)
-        found.append(tuple(kept))
-    for i, forms_of_one in enumerate(found):
-        for j, forms_of_other in enumerate(found):
-            if i != j and any(one[: len(other)] == other for one in forms_of_one for other in forms_of_other):
+        answer_ids.append(tuple(kept))
+    for i, forms_of_one in enumerate(answer_ids):
+        for j, forms_of_other in enumerate(answer_ids):
+            if i != j and any(longer[: len(other)] == other for longer in forms_of_one for other in forms_of_other):
                 raise UsageError(
                     f"case '{case.id}': a form of answer {i + 1} begins with the tokens of one of answer {j + 1}, so "
                     "that the model cannot tell them apart; give one of them another wording"
                 )
-    return tuple(found)
+    return tuple(answer_ids)
 
 
 def _stated(case: QueryCase, context: Context) -> str | None:
@@ -157,7 +159,10 @@ def _stated(case: QueryCase, context: Context) -> str | None:
 
 
 def _check_texts(case: QueryCase, settings: QuerySettings) -> None:
-    texts = [("query", case.query.text), *((f"context '{one.id}'", one.text) for one in case.contexts)]
+    texts = [
+        ("query", case.query.text),
+        *((f"context '{preceding.id}'", preceding.text) for preceding in case.contexts),
+    ]
     for what, text in texts:
         check_unicode(case.id, what, text)
         if not text.strip():

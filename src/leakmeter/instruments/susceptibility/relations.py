@@ -157,9 +157,9 @@ def _template(value: object, key: str, places: Collection[str], where: str) -> s
     for brace in _BRACES.findall(text):
         if not _PLACE.fullmatch(brace):
             raise DataError(f"{where}: '{key}' has {brace!r}; the places for names are {{entity}} and {{answer}}")
-    found = set(_PLACE.findall(text))
-    for place in sorted(found ^ set(places)):
-        says = "asks for an answer and names one" if place in found else "has no place for a name"
+    present = set(_PLACE.findall(text))
+    for place in sorted(present ^ set(places)):
+        says = "asks for an answer and names one" if place in present else "has no place for a name"
         raise DataError(f"{where}: '{key}' {says}, {{{place}}}")
     return text
 
@@ -206,8 +206,8 @@ def kinds_of(given: _Table, where: str) -> dict[str, Names]:
         place = f"{where}, kind '{name}'"
         _check_keys(value, _KIND, place)
         real, invented = (_checked_names(value.get(key, ()), key, place) for key in _KIND)
-        for number, one in enumerate(invented, 1):
-            if one in real:
+        for number, invented_name in enumerate(invented, 1):
+            if invented_name in real:
                 raise DataError(f"{place}: 'invented[{number}]' is a name of 'real' too")
         kinds[name] = Names(real, invented)
     return kinds
@@ -216,7 +216,7 @@ def kinds_of(given: _Table, where: str) -> dict[str, Names]:
 def relations_of(given: _Table, where: str, kinds: Mapping[str, Names]) -> tuple[Relation, ...]:
     """Relations of what a TOML file says, in order; `kinds` are known beside those that it brings, which go before."""
     _check_keys(given, _TABLES, where)
-    known = {**kinds, **kinds_of(given, where)}
+    all_kinds = {**kinds, **kinds_of(given, where)}
     relations = []
     for name, value in _tables(given, "relations", where):
         place = f"{where}, relation '{name}'"
@@ -225,7 +225,7 @@ def relations_of(given: _Table, where: str, kinds: Mapping[str, Names]) -> tuple
                 f"{place}: the name of a relation may not have a '/', which stands between the parts of ids"
             )
         _check_keys(value, _RELATION, place)
-        entities, answers = (_kind(value, key, known, place) for key in ("entities", "answers"))
+        entities, answers = (_kind(value, key, all_kinds, place) for key in ("entities", "answers"))
         pairs = _pairs(value.get("pairs", {}), entities, answers, place)
         relations.append(_relation(name, value, entities, answers, pairs, place))
     if not relations:
@@ -246,11 +246,11 @@ def _pairs(value: object, entities: Names, answers: Names, where: str) -> dict[s
     if not isinstance(value, Mapping):
         raise DataError(f"{where}: 'pairs' has to be a table of entities and their right answers")
     pairs = {}
-    for number, (given, answer) in enumerate(value.items(), 1):
-        entity = _checked_name(given, f"pairs[{number}]", where)
+    for number, (raw_entity, answer) in enumerate(value.items(), 1):
+        entity = _checked_name(raw_entity, f"pairs[{number}]", where)
         if entity in entities.invented or entity in pairs:
-            told = "is twice there" if entity in pairs else "is an invented name"
-            raise DataError(f"{where}: the entity of 'pairs[{number}]' {told}, expected real ones, each once")
+            problem = "is twice there" if entity in pairs else "is an invented name"
+            raise DataError(f"{where}: the entity of 'pairs[{number}]' {problem}, expected real ones, each once")
         pairs[entity] = _checked_name(answer, f"pairs[{number}]", where)
         if pairs[entity] in answers.invented:
             raise DataError(f"{where}: the answer of 'pairs[{number}]' is an invented name, expected a real one")
@@ -277,20 +277,20 @@ def _published(templates: Path, names: Path) -> tuple[Relation, ...]:
     A relation whose name is an address is called by what follows its last '/'. The published templates have none for
     contexts, which are made of the first open completion, as the paper's are.
     """
-    given = _objects(templates, "file of templates")
-    known = {
+    by_address = _objects(templates, "file of templates")
+    name_lists = {
         relation: _published_names(value, f"file of names '{names}', relation '{relation}'")
         for relation, value in _objects(names, "file of names").items()
     }
     relations: dict[str, Relation] = {}
-    for address, value in given.items():
+    for address, value in by_address.items():
         where = f"file of templates '{templates}', relation '{address}'"
         if not isinstance(value, Mapping):
             raise DataError(f"{where} is no object with 'open' and 'closed'")
         reverse = address.removeprefix(_REVERSE) if address.startswith(_REVERSE) else _REVERSE + address
-        if address in known and reverse in known:
+        if address in name_lists and reverse in name_lists:
             name = unused(_short(address), relations)
-            relations[name] = _relation(name, value, known[address], known[reverse], {}, where)
+            relations[name] = _relation(name, value, name_lists[address], name_lists[reverse], {}, where)
     if not relations:
         raise DataError(
             f"file of names '{names}' has entities and answers for none of the relations of '{templates}'; a "

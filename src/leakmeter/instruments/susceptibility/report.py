@@ -92,7 +92,7 @@ def report(
         lead=f"A language model was asked {n}, behind many contexts in turn. What it would answer behind each was "
         "compared with what it would answer behind any of them, in nats.",
         caveat=CAVEAT,
-        sections=[_section(one) for one in sorted(results, key=lambda one: -one.susceptibility_nats)]
+        sections=[_section(result) for result in sorted(results, key=lambda result: -result.susceptibility_nats)]
         if several
         else (),
         index=(
@@ -116,23 +116,23 @@ def headline(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     numbers = sorted({result.n_contexts for result in results})
     behind = f"each behind {numbers[0]:,}" if len(numbers) == 1 else f"behind {numbers[0]:,} to {numbers[-1]:,}"
     floor = max(result.noise_floor_nats for result in results)
-    said = f"Susceptibility {mean_text(summary)}\u00a0nats, the mean of {n_queries(summary.n)}, {behind} contexts."
-    return f"{said}{too_few(summary.mean_nats, summary.interval_nats, floor, summary.n, 'queries')}"
+    sentence = f"Susceptibility {mean_text(summary)}\u00a0nats, the mean of {n_queries(summary.n)}, {behind} contexts."
+    return f"{sentence}{too_few(summary.mean_nats, summary.interval_nats, floor, summary.n, 'queries')}"
 
 
 def meaning(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     ceiling = max(result.ceiling_nats for result in results)
     low, high = (summary.quantiles_nats[level] for level in ("0.05", "0.95"))
     share = summary.mean_nats / ceiling if ceiling else 0.0
-    said = (
+    text = (
         f"On average, an answer reveals this much of which context was given: {100 * share:.1f}\u00a0% of "
         f"the {nats_text(ceiling)}\u00a0nats possible. Nine queries in ten lie between {nats_text(low)} "
         f"and {nats_text(high)}."
     )
     if not math.isfinite(summary.mean_from_bare_nats):
-        return said
+        return text
     return (
-        f"{said} Against the same queries without any context the answers move by "
+        f"{text} Against the same queries without any context the answers move by "
         f"{nats_text(summary.mean_from_bare_nats)}\u00a0nats: the rest is what all contexts do alike."
     )
 
@@ -150,17 +150,17 @@ def scale_of(results: Sequence[SusceptibilityResult]) -> str:
 def noise(summary: Summary, results: Sequence[SusceptibilityResult]) -> str:
     highest = max(result.noise_floor_nats for result in results)
     n_below = round(summary.share_below_noise_floor * summary.n)
-    said = f"the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
-    return f"{said}{n_below or 'no'} {'queries lie' if n_below > 1 else 'query lies'} below that of its own"
+    sentence = f"the same computed in other ways differs by {nats_text(highest)}\u00a0nats at most; "
+    return f"{sentence}{n_below or 'no'} {'queries lie' if n_below > 1 else 'query lies'} below that of its own"
 
 
 def verdict(result: SusceptibilityResult) -> str:
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts move this answer by nothing that could be measured."
-    said = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
-    said = f"{said} {interval_text(result)}".rstrip() + f", behind {result.n_contexts:,} contexts."
+    sentence = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
+    sentence = f"{sentence} {interval_text(result)}".rstrip() + f", behind {result.n_contexts:,} contexts."
     value, floor, n = result.susceptibility_nats, result.noise_floor_nats, result.n_contexts
-    return f"{said}{too_few(value, result.interval_nats, floor, n, 'contexts')}"
+    return f"{sentence}{too_few(value, result.interval_nats, floor, n, 'contexts')}"
 
 
 def explanation(result: SusceptibilityResult) -> str:
@@ -186,17 +186,17 @@ def explanation(result: SusceptibilityResult) -> str:
 
 
 def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
-    n_knows, of = int(counts.knows) if isinstance(counts, Memorisation) else counts.n_knows, ""
+    n_knows, of_queries = int(counts.knows) if isinstance(counts, Memorisation) else counts.n_knows, ""
     if isinstance(counts, MemorisationOfAll):
-        of = f" of {counts.n:,} queries"
+        of_queries = f" of {counts.n:,} queries"
     if not n_knows:
-        given = f"to none{of} the right answer is given" if of else "the right answer is not given"
-        return f"Memorisation: {given} without a context, so that there is no ratio."
+        statement = f"to none{of_queries} the right answer is given" if of_queries else "the right answer is not given"
+        return f"Memorisation: {statement} without a context, so that there is no ratio."
     kept = f"{counts.n_original:,} original, {counts.n_context:,} of the context, {counts.n_neither:,} neither"
     if counts.ratio is None or counts.ratio_interval is None:
         return f"Memorisation: no answer is the original or the context’s ({kept}); there is no ratio."
     low, high = (f"{100 * end:.0f}" for end in counts.ratio_interval)
-    which = f" in the {n_knows:,}{of} that are answered right without a context" if of else ""
+    which = f" in the {n_knows:,}{of_queries} that are answered right without a context" if of_queries else ""
     n = counts.n_original + counts.n_context
     few = ""
     if share_told_apart(counts.n_original, n, 0.5) is None:
@@ -293,10 +293,18 @@ def advice(met: Sequence[tuple[str, str]], table: Sequence[tuple[str, str]]) -> 
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
     """Each factor's levels; factors of one level, or of too many to be read, are left out, and no table is empty."""
     rows = [
-        b.Row((b.Untrusted(name, ID), b.Untrusted(one.level, ID), one.n, one.mean_nats, interval(one.interval_nats)))
+        b.Row(
+            (
+                b.Untrusted(name, ID),
+                b.Untrusted(level.level, ID),
+                level.n,
+                level.mean_nats,
+                interval(level.interval_nats),
+            )
+        )
         for name, levels in factors.items()
         if 1 < len(levels) <= _LEVELS_AT_MOST
-        for one in levels
+        for level in levels
     ]
     if rows:
         columns = [b.Column("Factor"), b.Column("Level"), b.Column("Queries", "count"), mean]
@@ -329,8 +337,8 @@ def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     columns += [b.Column("Persuasion", "nats", shade=True), b.Column("From bare", "nats")]
     rows = []
     for row in summary.contexts:
-        said = b.Untrusted(row.id, ID), b.Untrusted(row.text, _TEXT)
-        rows.append(b.Row((*said, row.n, row.mean_persuasion_nats, row.mean_from_bare_nats)))
+        cells = b.Untrusted(row.id, ID), b.Untrusted(row.text, _TEXT)
+        rows.append(b.Row((*cells, row.n, row.mean_persuasion_nats, row.mean_from_bare_nats)))
     yield _context_table(columns, rows, "Contexts, by mean persuasion, nats", _CONTEXTS_OF_ALL)
     yield b.Details(_SETTINGS, b.facts_of(facts))
 
@@ -420,7 +428,7 @@ def _charts(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
 
 
 def _rows(name: str, title: str, what: str, names: Sequence[str], series: b.Series, footer: str) -> b.Chart:
-    axis = b.Axis("", names=[b.Untrusted(one, 48) for one in names])
+    axis = b.Axis("", names=[b.Untrusted(label, 48) for label in names])
     panel = b.Panel(b.Axis(what, "nats"), axis, (series,))
     inches = 7.2, 1.1 + 0.24 * max(len(names), 4)
     return b.Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")

@@ -165,36 +165,42 @@ class SusceptibilityResult(QueryResult):
         """The results of a run's queries, each as soon as its part is there."""
         measure = Susceptibility(**params)
         for texts, measurements in parts:
-            series = {one.statistic: one.values for one in measurements if one.sample == 0}
+            series = {
+                measurement.statistic: measurement.values for measurement in measurements if measurement.sample == 0
+            }
             yield cls._of(texts, series, measure)
 
     @classmethod
     def _of(cls, texts: Texts, series: Mapping[str, FloatArray], measure: Susceptibility) -> Self:
-        one = {name: float(values[0]) for name, values in series.items()}
-        value, floor, ceiling = one["susceptibility"], one["noise"], one["ceiling"]
-        known = spread(value, series["susceptibility_without"])
-        is_small = None if known is None else abs(known.bias) <= min(_SMALL_BIAS * value, known.standard_error)
+        numbers = {name: float(values[0]) for name, values in series.items()}
+        value, floor, ceiling = numbers["susceptibility"], numbers["noise"], numbers["ceiling"]
+        uncertainty = spread(value, series["susceptibility_without"])
+        is_small = (
+            None
+            if uncertainty is None
+            else abs(uncertainty.bias) <= min(_SMALL_BIAS * value, uncertainty.standard_error)
+        )
         right, answered = texts["answer"], [response["text"] for response in texts["responses"]]
         kinds = kinds_of(right, [context["answer"] for context in texts["contexts"]], answered)
         memorisation = None
         if right is not None and answered:
             memorisation = Memorisation.counted(kinds, knows=begins(answered[0], right))
         return cls(
-            **cls.common(texts, _warnings(value, floor, ceiling, len(texts["contexts"]), known, is_small)),
+            **cls.common(texts, _warnings(value, floor, ceiling, len(texts["contexts"]), uncertainty, is_small)),
             estimator="monte-carlo",
             temperature=measure.temperature,
             answer_tokens=measure.answer_tokens,
             susceptibility_nats=value,
-            standard_error_nats=None if known is None else known.standard_error,
-            interval_nats=None if known is None else known.interval,
-            bias_nats=None if known is None else known.bias,
+            standard_error_nats=None if uncertainty is None else uncertainty.standard_error,
+            interval_nats=None if uncertainty is None else uncertainty.interval,
+            bias_nats=None if uncertainty is None else uncertainty.bias,
             bias_is_small=is_small,
             ceiling_nats=ceiling,
             share_of_ceiling=value / ceiling if ceiling > 0 else None,
-            from_bare_nats=one["from_bare"],
-            mixture_from_bare_nats=one["mixture_from_bare"],
-            bare_entropy_nats=one["bare_entropy"],
-            mixture_entropy_nats=one["mixture_entropy"],
+            from_bare_nats=numbers["from_bare"],
+            mixture_from_bare_nats=numbers["mixture_from_bare"],
+            bare_entropy_nats=numbers["bare_entropy"],
+            mixture_entropy_nats=numbers["mixture_entropy"],
             noise_floor_nats=floor,
             below_noise_floor=value <= floor,
             contexts=_contexts(texts, series, floor, answered, kinds),
@@ -245,10 +251,10 @@ def _contexts(
     texts: Texts, series: Mapping[str, FloatArray], floor: float, answered: Sequence[str], kinds: Sequence[Kind | None]
 ) -> tuple[Context, ...]:
     """The contexts in their order, with the rank of each, most persuasive first; ties in order."""
-    persuasion, told = series["persuasion"], texts["contexts"]
+    persuasion, contexts = series["persuasion"], texts["contexts"]
     ranks = np.empty(len(persuasion), dtype=int)
     ranks[np.argsort(-persuasion, kind="stable")] = np.arange(1, len(persuasion) + 1)
-    total = sum(context["weight"] for context in told)
+    total = sum(context["weight"] for context in contexts)
     return tuple(
         Context(
             id=context["id"],
@@ -263,7 +269,7 @@ def _contexts(
             greedy_answer=answered[i + 1] if answered else None,
             greedy_answer_is=kinds[i],
         )
-        for i, context in enumerate(told)
+        for i, context in enumerate(contexts)
     )
 
 
@@ -393,19 +399,19 @@ def usual_cost(results: Sequence[QueryResult]) -> dict[str, float]:
 
 
 def _ranked_contexts(results: Sequence[SusceptibilityResult]) -> tuple[RankedContext, ...]:
-    found: dict[tuple[str, str], list[Context]] = {}
+    by_context: dict[tuple[str, str], list[Context]] = {}
     for result in results:
         for context in result.contexts:
-            found.setdefault((context.id, context.text), []).append(context)
+            by_context.setdefault((context.id, context.text), []).append(context)
     rows = [
         RankedContext(
             id=id_,
             text=text,
             n=len(alike),
-            mean_persuasion_nats=stats.mean([one.persuasion_nats for one in alike]),
-            mean_from_bare_nats=stats.mean([one.persuasion_from_bare_nats for one in alike]),
+            mean_persuasion_nats=stats.mean([occurrence.persuasion_nats for occurrence in alike]),
+            mean_from_bare_nats=stats.mean([occurrence.persuasion_from_bare_nats for occurrence in alike]),
         )
-        for (id_, text), alike in found.items()
+        for (id_, text), alike in by_context.items()
     ]
     return tuple(sorted(rows, key=lambda row: -row.mean_persuasion_nats))
 
@@ -415,4 +421,4 @@ def _memorisation_of(results: Sequence[SusceptibilityResult]) -> MemorisationOfA
     if not counts:
         return None
     kinds = [context.greedy_answer_is for result in results for context in result.contexts]
-    return MemorisationOfAll.counted(kinds, n=len(counts), n_knows=sum(one.knows for one in counts))
+    return MemorisationOfAll.counted(kinds, n=len(counts), n_knows=sum(count.knows for count in counts))

@@ -138,15 +138,15 @@ class Queries(Kind):
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[QueryCase]]:
-        known: dict[str, tuple[Relation, ...]] = {}
+        relations: dict[str, tuple[Relation, ...]] = {}
         drawn: dict[tuple[str, Drawn], list[QueryCase]] = {}
         for cell in cells:
             name, choice = cell.dataset, drawn_of(cell)
-            if name not in known:
+            if name not in relations:
                 path = paths.get(name, None if name == _SHIPPED else name)
-                known[name] = load_relations(path, names=paths.get(name + _NAMES))
+                relations[name] = load_relations(path, names=paths.get(name + _NAMES))
             if (name, choice) not in drawn:
-                drawn[name, choice] = _draw(known[name], choice)
+                drawn[name, choice] = _draw(relations[name], choice)
         return [drawn[cell.dataset, drawn_of(cell)] for cell in cells]
 
     @override
@@ -209,7 +209,11 @@ class Series:
 def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[float]:
     """A statistic of each query of a cell, in order, nats; of a piece, which for Fisher's is a Σ."""
     return [
-        next(float(one.values[0]) for one in measurements if (one.statistic, one.piece) == (statistic, piece))
+        next(
+            float(measurement.values[0])
+            for measurement in measurements
+            if (measurement.statistic, measurement.piece) == (statistic, piece)
+        )
         for _, measurements in finished.measured
     ]
 
@@ -221,7 +225,7 @@ def estimated(name: str, of: Estimate) -> Row:
 
 def _rows(study: Study, one: Series) -> Iterator[Row]:
     """A row for all queries, and one for each openness; each by the levels of what is shown."""
-    known = [record.known for record in one.finished.records]
+    query_factors = [record.known for record in one.finished.records]
     further = _Further.of(one.finished) if isinstance(one.finished.cell.measure, Susceptibility) else None
     has_levels = study.show in LEVELS and study.show != OPENNESS
     levels: Sequence[str | None] = LEVELS[study.show] if has_levels else (None,)
@@ -229,12 +233,12 @@ def _rows(study: Study, one: Series) -> Iterator[Row]:
         for level in levels:
             which = [
                 i
-                for i, of in enumerate(known)
-                if openness in (ALL, of[OPENNESS]) and (level is None or of[study.show] == level)
+                for i, factors in enumerate(query_factors)
+                if openness in (ALL, factors[OPENNESS]) and (level is None or factors[study.show] == level)
             ]
             if not which:
                 continue
-            over = Resamples([known[i]["relation"] for i in which], seed=study.seed)
+            over = Resamples([query_factors[i]["relation"] for i in which], seed=study.seed)
             row: Row = {**one.told, **({} if level is None else {study.show: level}), OPENNESS: openness}
             row |= {"n": len(which), "n_relations": over.n_clusters}
             row |= columns(VALUE, _mean([one.values[i] for i in which], over), quantiles=True)
@@ -256,7 +260,7 @@ class _Further:
         memorised: list[Memorisation | None] = [None] * len(finished.records)
         if isinstance(measure, Susceptibility) and measure.answer_tokens:
             results = SusceptibilityResult.from_run(finished.measured, asdict(measure))
-            memorised = [one.memorisation for one in results]
+            memorised = [result.memorisation for result in results]
         chi, from_bare, ceiling = (value_of(finished, name) for name in ("susceptibility", "from_bare", "ceiling"))
         return cls(chi, from_bare, ceiling, memorised)
 
@@ -273,18 +277,18 @@ class _Further:
 
 def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> Row:
     """Original answers / (original + context answers), over all contexts of queries whose answer the model knows."""
-    original = [0 if one is None else one.n_original for one in counts]
-    context = [0 if one is None else one.n_context for one in counts]
-    found = over.ratio(original, [sum(pair) for pair in zip(original, context, strict=True)])
-    row: Row = {"n_known_answers": sum(one is not None and one.knows for one in counts)}
+    original = [0 if count is None else count.n_original for count in counts]
+    context = [0 if count is None else count.n_context for count in counts]
+    ratio = over.ratio(original, [sum(pair) for pair in zip(original, context, strict=True)])
+    row: Row = {"n_known_answers": sum(count is not None and count.knows for count in counts)}
     row |= {"n_original": sum(original), "n_context": sum(context)}
-    return row | estimated("memorisation_ratio", found)
+    return row | estimated("memorisation_ratio", ratio)
 
 
 def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
-    found = over.mean(values)
+    estimate = over.mean(values)
     quantiles = stats.quantiles(values, expected.LEVELS)
-    return expected.Estimate(stats.mean(values), found.interval or _NAN, tuple(quantiles), len(values))
+    return expected.Estimate(stats.mean(values), estimate.interval or _NAN, tuple(quantiles), len(values))
 
 
 # ---- levels of a factor against each other --------------------------------------------------------------------------
@@ -301,10 +305,10 @@ class _Levels:
 
 
 def tables(study: Study, series: Sequence[Series]) -> Tables:
-    rows = [row for one in series for row in _rows(study, one)]
-    found = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(levels, study.seed)]
-    adjusted = holm([row["wilcoxon_p"] for row in found])
-    comparisons = [{**row, "holm_p": p} for row, p in zip(found, adjusted, strict=True)]
+    rows = [row for cell_series in series for row in _rows(study, cell_series)]
+    pairs = [row for levels in (*_within(series), *_between(study, series)) for row in _pairs(levels, study.seed)]
+    adjusted = holm([row["wilcoxon_p"] for row in pairs])
+    comparisons = [{**row, "holm_p": p} for row, p in zip(pairs, adjusted, strict=True)]
     return Tables(rows, rows, comparisons, _COMPARED_BY)
 
 
@@ -320,38 +324,42 @@ def _pairs(levels: _Levels, seed: int) -> Iterator[Row]:
 
 def _within(series: Sequence[Series]) -> Iterator[_Levels]:
     """Levels of what is known of the queries; what has one of them alone is left out."""
-    for one in series:
+    for cell_series in series:
         for name, alike in _ALIKE.items():
             of_pair: dict[tuple[str, ...], dict[str, list[float]]] = {}
-            for record, value in zip(one.finished.records, one.values, strict=True):
-                known = record.known
-                key = tuple(known[other] for other in alike)
-                of_pair.setdefault(key, {}).setdefault(known[name], []).append(value)
+            for record, value in zip(cell_series.finished.records, cell_series.values, strict=True):
+                factors = record.known
+                key = tuple(factors[other] for other in alike)
+                of_pair.setdefault(key, {}).setdefault(factors[name], []).append(value)
             levels = LEVELS[name]
-            both = {key: of for key, of in of_pair.items() if all(level in of for level in levels)}
+            both = {key: by_level for key, by_level in of_pair.items() if all(level in by_level for level in levels)}
             if both:
-                of_level = [(level, [stats.mean(of[level]) for of in both.values()]) for level in levels]
+                of_level = [(level, [stats.mean(by_level[level]) for by_level in both.values()]) for level in levels]
                 # The relation comes first.
-                yield _Levels({**one.told, "compared": name}, [relation for relation, *_ in both], of_level)
+                yield _Levels({**cell_series.told, "compared": name}, [relation for relation, *_ in both], of_level)
 
 
 def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
     """Cells that differ in x alone and have the same queries."""
     lines: list[tuple[Row, list[str], list[Series]]] = []
-    for one in series:
-        if study.x is None or one.told.get(study.x) is None or not one.is_comparable:
+    for cell_series in series:
+        if study.x is None or cell_series.told.get(study.x) is None or not cell_series.is_comparable:
             continue
-        others = {name: value for name, value in one.told.items() if name != study.x}
-        ids = [record.id for record in one.finished.records]
-        line = next((of for known, of_line, of in lines if (known, of_line) == (others, ids)), None)
+        others = {name: value for name, value in cell_series.told.items() if name != study.x}
+        ids = [record.id for record in cell_series.finished.records]
+        line = next(
+            (members for line_factors, of_line, members in lines if (line_factors, of_line) == (others, ids)), None
+        )
         if line is None:
-            lines.append((others, ids, [one]))
+            lines.append((others, ids, [cell_series]))
         else:
-            line.append(one)
+            line.append(cell_series)
     for others, _, of_line in lines:
         relations = [record.known["relation"] for record in of_line[0].finished.records]
         yield _Levels(
-            {**others, "compared": study.x}, relations, [(one.told[str(study.x)], one.values) for one in of_line]
+            {**others, "compared": study.x},
+            relations,
+            [(cell_series.told[str(study.x)], cell_series.values) for cell_series in of_line],
         )
 
 
@@ -369,7 +377,10 @@ class Susceptibilities(Queries):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        return tables(study, [Series(one, dict(one.cell.factors), value_of(one, "susceptibility")) for one in cells])
+        return tables(
+            study,
+            [Series(finished, dict(finished.cell.factors), value_of(finished, "susceptibility")) for finished in cells],
+        )
 
     @override
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:

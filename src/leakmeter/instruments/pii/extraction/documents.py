@@ -179,14 +179,14 @@ def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
     starts = [low + at for at in starts_in_characters("sentence", text[low:high])]
     first = max(at for at in starts if at <= start)
     last = min((at for at in starts if at >= end), default=high)
-    said = text[first:last]
-    return first + len(said) - len(said.lstrip()), first + len(said.rstrip())
+    sentence = text[first:last]
+    return first + len(sentence) - len(sentence.lstrip()), first + len(sentence.rstrip())
 
 
 def _cut(text: str, low: int, high: int) -> int:
     """Behind the last blank line, line or space that ends between two places; the second place where there is none."""
     for mark in ("\n\n", "\n", " "):
-        found = text.rfind(mark, low, high)
-        if found >= 0:
-            return found + len(mark)
+        position = text.rfind(mark, low, high)
+        if position >= 0:
+            return position + len(mark)
     return high

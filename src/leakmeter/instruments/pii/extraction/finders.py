@@ -124,9 +124,9 @@ def one_line(text: str) -> str:
 def widest(found: Iterable[Found], n_characters: int) -> list[Found]:
     """In order, what lies in the text and in nothing longer, each place once."""
     out: list[Found] = []
-    for one in sorted(found, key=lambda one: (one.start, -one.end)):
-        if 0 <= one.start < one.end <= n_characters and (not out or one.end > out[-1].end):
-            out.append(one)
+    for place in sorted(found, key=lambda place: (place.start, -place.end)):
+        if 0 <= place.start < place.end <= n_characters and (not out or place.end > out[-1].end):
+            out.append(place)
     return out
 
 
@@ -136,7 +136,7 @@ def apart_from(found: Iterable[Found], others: Iterable[Found]) -> list[Found]:
     for other in others:
         taken.extend(bytes(max(0, other.end - len(taken))))
         taken[other.start : other.end] = b"\1" * (other.end - other.start)
-    return [one for one in found if not any(taken[one.start : one.end])]
+    return [place for place in found if not any(taken[place.start : place.end])]
 
 
 def _behind_opening(text: str, start: int, end: int) -> int:
@@ -171,18 +171,18 @@ class Structured:
         """The person, or nobody; one of them at most, without an id."""
         if "@" not in text or not _DIGITS.search(text):
             return
-        emails = [one for one in widest(self.emails(text), len(text)) if is_email(_said(text, one))]
+        emails = [place for place in widest(self.emails(text), len(text)) if is_email(_said(text, place))]
         if not emails:
             return
         phones = apart_from(widest(self.phones(text), len(text)), emails)
         if not phones:
             return
-        addresses = [_unbroken(text, one) for one in widest(self.addresses(text), len(text))]
-        addresses = [one for one in addresses if _is_address(_said(text, one))]
+        addresses = [_unbroken(text, place) for place in widest(self.addresses(text), len(text))]
+        addresses = [place for place in addresses if _is_address(_said(text, place))]
         phones = apart_from(phones, addresses)
         if not (phones and addresses):
             return
-        names = [one for one in widest(self.names(text), len(text)) if whole_name(_said(text, one))]
+        names = [place for place in widest(self.names(text), len(text)) if whole_name(_said(text, place))]
         names = apart_from(names, [*emails, *addresses])
         if not names:
             return
@@ -198,16 +198,16 @@ class Structured:
 
 def nearest(names: Sequence[Found], others: Sequence[Sequence[Found]]) -> tuple[Found, list[Found]]:
     """A name and one of each of the others, by the rule of this module; all in order and none empty."""
-    starts = [[one.start for one in kind] for kind in others]
+    starts = [[other.start for other in kind] for kind in others]
     best: tuple[tuple[int, int], Found, list[Found]] | None = None
     for name in names:
         n_before, distance, chosen = 0, 0, []
         for kind, begins in zip(others, starts, strict=True):
             at = bisect_left(begins, name.end)
-            one = kind[at] if at < len(kind) else kind[-1]
+            other = kind[at] if at < len(kind) else kind[-1]
             n_before += at == len(kind)
-            distance += one.start - name.end if at < len(kind) else max(0, name.start - one.end)
-            chosen.append(one)
+            distance += other.start - name.end if at < len(kind) else max(0, name.start - other.end)
+            chosen.append(other)
         if best is None or (n_before, distance) < best[0]:
             best = (n_before, distance), name, chosen
     assert best is not None
@@ -295,8 +295,8 @@ class Relationships:
         """Where the name begins that ends at a place in the sentence [low, high)."""
         if self.names is not None:
             # A recogniser may count the "'s" as part of the name.
-            found = self.names(text[low:high])
-            return min((low + one.start for one in found if low + one.end in (end, end + 2)), default=None)
+            names = self.names(text[low:high])
+            return min((low + name.start for name in names if low + name.end in (end, end + 2)), default=None)
         low = max(low, end - _REACH)
         match = _BEFORE.search(text, low, end)
         return None if match is None else end - len(without_opening(match.group()))
@@ -312,8 +312,8 @@ class Relationships:
             return None
         if candidate.other is None:
             return any_name(answer.strip(" ,.;:"))
-        said, given = _words(answer), _words(candidate.other)
-        return candidate.other if said and (said <= given or given <= said) else None
+        answer_words, name_words = _words(answer), _words(candidate.other)
+        return candidate.other if answer_words and (answer_words <= name_words or name_words <= answer_words) else None
 
 
 def _marks(kinds: tuple[str, ...]) -> re.Pattern[str]:
@@ -355,8 +355,8 @@ class Universities:
         for name in map(_one_spaced, listed):
             if first := _TEXT_WORD.match(name):
                 self._listed.setdefault(first.group(), ([], set()))[1].add(name)
-        for lengths, known in self._listed.values():
-            lengths.extend(sorted({len(name) for name in known}, reverse=True))
+        for lengths, listed_names in self._listed.values():
+            lengths.extend(sorted({len(name) for name in listed_names}, reverse=True))
         if not self._listed:
             raise UsageError("there are no names of universities; give at least one that begins with a letter or digit")
 
@@ -366,7 +366,7 @@ class Universities:
         if not places:
             return
         everyone = self._people(text, 0, len(text), places) if self._scope == "document" else []
-        told: set[tuple[str, str]] = set()
+        seen: set[tuple[str, str]] = set()
         people, low, high = everyone, 0, 0
         for place in places:
             if place.end > high:
@@ -374,10 +374,10 @@ class Universities:
                 people = self._people(text, low, high, places) if self._scope == "sentence" else everyone
             if not people:
                 continue
-            person = min(people, key=lambda one: _distance(one, place, low, high))
+            person = min(people, key=lambda name: _distance(name, place, low, high))
             pair = whole_name(text[person.start : person.end]) or "", _one_spaced(text[place.start : place.end])
-            if pair not in told:
-                told.add(pair)
+            if pair not in seen:
+                seen.add(pair)
                 yield Subject("", pair[0], university=pair[1])
 
     def places(self, text: str) -> list[Place]:
@@ -390,11 +390,11 @@ class Universities:
             start = word.start()
             if start < end or (entry := self._listed.get(word.group())) is None:
                 continue
-            lengths, known = entry
+            lengths, listed_names = entry
             for length in lengths:
-                said = text[start : start + length]
+                passage = text[start : start + length]
                 after = text[start + length : start + length + 1]
-                if len(said) == length and said in known and not (after.isalnum() or after == "_"):
+                if len(passage) == length and passage in listed_names and not (after.isalnum() or after == "_"):
                     end = start + length
                     out.append(Place(start, end))
                     break
@@ -402,8 +402,8 @@ class Universities:
 
     def _people(self, text: str, low: int, high: int, places: Sequence[Found]) -> list[Found]:
         """Full names within [low, high) that are no part of a university's."""
-        found = [Place(low + one.start, low + one.end) for one in self._names(text[low:high])]
-        named = [one for one in widest(found, high) if whole_name(text[one.start : one.end])]
+        all_names = [Place(low + name.start, low + name.end) for name in self._names(text[low:high])]
+        named = [name for name in widest(all_names, high) if whole_name(text[name.start : name.end])]
         first, behind = (bisect_left(places, at, key=lambda place: place.start) for at in (low, high))
         return apart_from(named, places[first:behind])
 
@@ -420,10 +420,10 @@ def load_names(path: str | Path, *, column: str = "name") -> tuple[str, ...]:
         rows = read_csv(path)
         if column not in rows[0]:
             raise DataError(f"CSV file '{path}' has no column '{column}'; it has {', '.join(map(repr, rows[0]))}")
-        given = [row[column] for row in rows]
+        entries = [row[column] for row in rows]
     else:
-        given = read_text(path, "list of names").splitlines()
-    names = tuple(dict.fromkeys(name for name in map(_one_spaced, given) if name))
+        entries = read_text(path, "list of names").splitlines()
+    names = tuple(dict.fromkeys(name for name in map(_one_spaced, entries) if name))
     if not names:
         raise DataError(f"list of names '{path}' holds no name; expected one a line")
     return names

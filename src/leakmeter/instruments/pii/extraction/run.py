@@ -48,7 +48,7 @@ def extract(
     *,
     field: str = "text",
     skip_bad: bool = False,
-    progress: Callable[[int, int], None] = lambda n_bytes, of: None,
+    progress: Callable[[int, int], None] = lambda n_bytes, n_total: None,
 ) -> Extracted:
     """Find people in documents and write them to a file, one a line, which is there when it is complete.
 
@@ -71,7 +71,7 @@ def extract(
         raise UsageError(f"'{out}' exists already; remove it, or name another file")
     n_documents = n_found = n_bad = 0
     problems: list[str] = []
-    known: set[str] = set()
+    identities: set[str] = set()
     with store_errors(f"'{out}' cannot be written"):
         # What a killed command left holds personal data.
         clear_left_over(out.parent, out.name)
@@ -87,10 +87,10 @@ def extract(
                 n_documents += document.part == 1
                 for subject in subjects_of(document, number + 1, extractor):
                     n_found += 1
-                    if (identity := _identity(subject)) not in known:
-                        known.add(identity)
+                    if (identity := _identity(subject)) not in identities:
+                        identities.add(identity)
                         file.write(json.dumps(subject.to_dict(), ensure_ascii=False) + "\n")
-    return Extracted(str(out), n_documents, len(known), n_found - len(known), n_bad, tuple(problems))
+    return Extracted(str(out), n_documents, len(identities), n_found - len(identities), n_bad, tuple(problems))
 
 
 def _documents(

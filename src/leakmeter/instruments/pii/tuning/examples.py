@@ -46,12 +46,12 @@ def split(subjects: Sequence[Subject], *, seed: int) -> tuple[list[Subject], lis
 
 def check_disjoint(tuned_on: Sequence[Subject], others: Sequence[Subject]) -> None:
     """Refuse subjects who are in both, by name or by a value; the error names the records, not the subjects."""
-    known = {text: subject for subject in tuned_on for text in _told(subject)}
+    by_text = {text: subject for subject in tuned_on for text in _told(subject)}
     for other in others:
         for text in _told(other):
-            if text in known:
+            if text in by_text:
                 raise UsageError(
-                    f"record {other.id} is, or shares a value with, record {known[text].id} of those who are tuned "
+                    f"record {other.id} is, or shares a value with, record {by_text[text].id} of those who are tuned "
                     "on; leave one of them out"
                 )
 

@@ -112,8 +112,8 @@ def fine_tune(
                 progress(Step(number + 1, len(batches), loss))
             if (number + 1) % save_every == 0 and number + 1 < len(batches):
                 tuner.save(work / _STATE, identity, number + 1)
-        told = {**record, "n_steps": len(batches), "identity": identity}
-        _write_model(tuned, tokenizer, told, work / "model", out)
+        final_record = {**record, "n_steps": len(batches), "identity": identity}
+        _write_model(tuned, tokenizer, final_record, work / "model", out)
     return out
 
 
@@ -205,10 +205,10 @@ def rows_of(documents: Sequence[Document], coder: HfTokenizer, end_id: int | Non
     for number, document in enumerate(documents, 1):
         if document.repeats < 1:
             raise UsageError(f"document {number} has {document.repeats} repeats; give 1 or more, or leave it out")
-        told = coder.encode_data(document.text, first=True).ids
-        if not told:
+        token_ids = coder.encode_data(document.text, first=True).ids
+        if not token_ids:
             raise UsageError(f"document {number} has no text; leave it out")
-        ids = (*coder.start_ids, *told, *(() if end_id is None else (end_id,)))
+        ids = (*coder.start_ids, *token_ids, *(() if end_id is None else (end_id,)))
         if len(ids) < 2:
             raise UsageError(f"document {number} is a single token, of which nothing can be learnt; leave it out")
         # The last token of a row is the first of the next, so that each is predicted once.
@@ -246,9 +246,9 @@ class FineTuner:
         """Take a step, numbered from 0; returns the loss before it, nats a token."""
         ids = torch.zeros((len(batch), max(map(len, batch))), dtype=torch.int64)
         targets = torch.full_like(ids, _NO_TARGET)
-        for row, told in enumerate(batch):
-            ids[row, : len(told)] = torch.tensor(told)
-            targets[row, : len(told) - 1] = torch.tensor(told[1:])
+        for row, row_ids in enumerate(batch):
+            ids[row, : len(row_ids)] = torch.tensor(row_ids)
+            targets[row, : len(row_ids) - 1] = torch.tensor(row_ids[1:])
         device = self._model.device
         with torch.enable_grad():
             logits = self._model(input_ids=ids.to(device), use_cache=False).logits

@@ -195,7 +195,7 @@ class _Run:
             )
         self.best = tensors.pop(_BEST)
         recall(self.optimiser, {_VECTORS: self.vectors}, tensors)
-        self.epochs = [Epoch(**told) for told in record["epochs"]]
+        self.epochs = [Epoch(**epoch) for epoch in record["epochs"]]
 
     def save(self) -> None:
         if self._kept is not None:
@@ -213,7 +213,7 @@ class _Run:
                 total += torch.nn.functional.cross_entropy(logits, ids, reduction="sum").item()
                 n_tokens += len(ids)
                 likeliest = torch.split(logits.argmax(dim=-1) == ids, [len(value) for _, value in batch])
-                n_matched += sum(bool(one.all()) for one in likeliest)
+                n_matched += sum(bool(matches.all()) for matches in likeliest)
         return total / n_tokens, n_matched / len(self.validation)
 
     def _copied(self) -> Tensor:
@@ -244,13 +244,13 @@ def _first_vectors(model: Any, tokenizer: Any, length: int, init: str | None, se
     table = model.get_input_embeddings()
     if init is None:
         ordinary = sorted(set(tokenizer.get_vocab().values()) - set(tokenizer.all_special_ids))
-        known = [token for token in ordinary if token < len(table.weight)]
-        ids = np.random.default_rng(seed).choice(known, size=length, replace=length > len(known))
+        usable = [token for token in ordinary if token < len(table.weight)]
+        ids = np.random.default_rng(seed).choice(usable, size=length, replace=length > len(usable))
     else:
-        told = HfTokenizer(tokenizer, model).encode_data(init, first=True).ids
-        if not told:
+        token_ids = HfTokenizer(tokenizer, model).encode_data(init, first=True).ids
+        if not token_ids:
             raise UsageError("init is an empty text; give one with words, or leave it out")
-        ids = np.resize(np.asarray(told, dtype=np.int64), length)
+        ids = np.resize(np.asarray(token_ids, dtype=np.int64), length)
     with torch.no_grad():
         vectors: Tensor = table(torch.from_numpy(ids).to(model.device)).float().clone()
     return vectors.requires_grad_()

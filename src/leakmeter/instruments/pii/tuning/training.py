@@ -42,7 +42,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str
     """Write tensors and a record as one safetensors file of mode 0600: its place holds all of it or what was there."""
     metadata = {_RECORD: json.dumps(record, sort_keys=True)}
     with storing(path), replacing(path) as temporary:
-        save_file({name: one.detach().cpu().contiguous() for name, one in tensors.items()}, temporary, metadata)
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary, metadata)
         temporary.chmod(PRIVATE)
 
 
@@ -111,8 +111,8 @@ def tokenizer_sha256(tokenizer: Any) -> str:
 
 def weights_sha256(model: Any) -> str:
     """SHA-256 in hex of the weights in memory, which need not be those of the file they were read from."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for name, weight in model.named_parameters():
-        found.update(f"{name}\0{tuple(weight.shape)}\0{weight.dtype}\0".encode())
-        found.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return found.hexdigest()
+        checksum.update(f"{name}\0{tuple(weight.shape)}\0{weight.dtype}\0".encode())
+        checksum.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return checksum.hexdigest()

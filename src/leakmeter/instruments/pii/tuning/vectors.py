@@ -79,13 +79,13 @@ def load_soft_prompt(path: Path, model: Any, tokenizer: Any) -> SoftPrompt:
 
     What stands before the vectors are the start tokens of the tokenizer given here.
     """
-    found, width = _read(path), width_of(model)
-    if found.width != width:
+    loaded, width = _read(path), width_of(model)
+    if loaded.width != width:
         raise DataError(
-            f"'{path}' holds vectors of width {found.width}, tuned on '{found.model}', and '{name_of(model)}' "
+            f"'{path}' holds vectors of width {loaded.width}, tuned on '{loaded.model}', and '{name_of(model)}' "
             f"takes width {width}; tune one on this model"
         )
-    return replace(found, start_ids=HfTokenizer(tokenizer, model).start_ids)
+    return replace(loaded, start_ids=HfTokenizer(tokenizer, model).start_ids)
 
 
 def check_examples(model: Any, examples: Sequence[Example], length: int, start_ids: tuple[int, ...]) -> None:
@@ -173,10 +173,10 @@ def _run(model: Any, n_kept: int, **inputs: Any) -> Any:
 def behind(path: Path, settings: ProbeSettings) -> ProbeSettings:
     n_tokens = _read(path).length
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        checksum = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise DataError(f"soft prompt '{path}' cannot be read: {error.strerror or error}") from None
-    return replace(settings, soft_prompt=found, soft_tokens=n_tokens)
+    return replace(settings, soft_prompt=checksum, soft_tokens=n_tokens)
 
 
 @contextmanager

@@ -58,15 +58,17 @@ def queries(
     for panel in panels:
         series = []
         for group in dict.fromkeys(groups):
-            points = [(x, y) for x, y, of in zip(panel.xs, ys, groups, strict=True) if of == group and x > 0]
+            points = [
+                (x, y) for x, y, item_group in zip(panel.xs, ys, groups, strict=True) if item_group == group and x > 0
+            ]
             xs, heights = [x for x, _ in points], [y for _, y in points]
             series.append(b.Series("scatter", heights, xs, name=b.Untrusted(group)))
         n_left_out = sum(not x > 0 for x in panel.xs)
         label = panel.x_label + (f" ({n_left_out} at 0 or below not shown)" if n_left_out else "")
         scale: Any = "log" if n_left_out < len(panel.xs) else "linear"
-        said = [f"{what.capitalize()} {_correlation(panel.row, what)}" for what in ("pearson", "spearman")]
+        correlations = [f"{what.capitalize()} {_correlation(panel.row, what)}" for what in ("pearson", "spearman")]
         axes = b.Axis(label, scale=scale), b.Axis(y_label)
-        drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), said=said, guides=guides))
+        drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), said=correlations, guides=guides))
     return b.Chart("queries", title, drawn, footer=footer, columns=3, panel_inches=(3.2, 2.8))
 
 

@@ -106,12 +106,12 @@ class Fisher(Measure):
     @override
     def trial(self, item: QueryItem) -> Trial[list[Measurement]]:
         request = self._request(item, self.probes)
-        (found,) = yield [request]
+        (gradients,) = yield [request]
         if self._is_adaptive:
-            request = self._request(item, self._enough(found.values), first=self.probes)
-            (found,) = yield [request]
-        assert isinstance(found, Gradients)
-        return list(self._measurements(item, request, found))
+            request = self._request(item, self._enough(gradients.values), first=self.probes)
+            (gradients,) = yield [request]
+        assert isinstance(gradients, Gradients)
+        return list(self._measurements(item, request, gradients))
 
     def longest_trial(self, item: QueryItem) -> Trial[Any]:
         yield [self._request(item, self.probes)]
@@ -145,13 +145,13 @@ class Fisher(Measure):
         pieces = (behind[0] if behind else item.prompt).pieces
         roles = [piece.role for piece in pieces]
         at = roles.index(CONTEXT if behind else QUERY)
-        made = Prompt((*pieces[:at], slot, *(piece for piece in pieces[at:] if piece.role != CONTEXT)))
-        if item.window is not None and len(made.ids) > item.window:
+        padded = Prompt((*pieces[:at], slot, *(piece for piece in pieces[at:] if piece.role != CONTEXT)))
+        if item.window is not None and len(padded.ids) > item.window:
             raise WindowError(
-                f"case '{item.id}' has {len(made.ids):,} tokens with a slot of {n_tokens:,}, and {item.window:,} fit "
+                f"case '{item.id}' has {len(padded.ids):,} tokens with a slot of {n_tokens:,}, and {item.window:,} fit "
                 "the model's window; give fewer slot-tokens"
             )
-        return made
+        return padded
 
     def _enough(self, values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> int:
         """Probes for every Σ to have the relative error asked for, by what the first ones say."""
@@ -191,8 +191,8 @@ def _check_contexts(item: QueryItem, behind: tuple[Prompt, ...]) -> None:
         raise UsageError(
             f"case '{item.id}' has no contexts, and sigma 'empirical' is what they do; give some, or another sigma"
         )
-    asked = item.prompt.ids[tokens_of(item.prompt, QUERY)]
-    if any(not np.array_equal(prompt.ids[tokens_of(prompt, QUERY)], asked) for prompt in behind):
+    query_ids = item.prompt.ids[tokens_of(item.prompt, QUERY)]
+    if any(not np.array_equal(prompt.ids[tokens_of(prompt, QUERY)], query_ids) for prompt in behind):
         raise UsageError(
             f"case '{item.id}' has other tokens behind some contexts than alone, so that nothing can be compared token "
             "by token; give another sigma"

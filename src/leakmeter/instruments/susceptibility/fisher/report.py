@@ -96,7 +96,7 @@ def report(
         lead=f"From gradients of a language model: how fast its answer to {n} begins to move when the vectors it reads "
         "change.",
         caveat=CAVEAT,
-        sections=[_section(one) for one in results] if len(results) > 1 else (),
+        sections=[_section(result) for result in results] if len(results) > 1 else (),
         index=_index(results[0]),
         index_caption="Queries, highest first",
         index_first=_QUERIES_LISTED,
@@ -111,20 +111,25 @@ def report(
 # ---- sentences ------------------------------------------------------------------------------------------------------
 def headline(summary: FisherSummary) -> str:
     """The mean over queries of each Σ."""
-    told = "; ".join(_named(mean_text(row), row.sigma) for row in summary.values)
-    return f"Fisher susceptibility {told}: the mean of {n_queries(summary.n)}."
+    means = "; ".join(_named(mean_text(row), row.sigma) for row in summary.values)
+    return f"Fisher susceptibility {means}: the mean of {n_queries(summary.n)}."
 
 
 def verdict(result: FisherResult) -> str:
-    told = "; ".join(
+    values = "; ".join(
         _named(f"{nats_text(value.fisher_nats)} {interval_text(value)}".rstrip(), value.sigma)
         for value in result.values
     )
     n = result.n_probes
     wide = next(
-        (few for one in result.values if (few := too_few(one.fisher_nats, one.interval_nats, 0.0, n, "probes"))), ""
+        (
+            few
+            for estimate in result.values
+            if (few := too_few(estimate.fisher_nats, estimate.interval_nats, 0.0, n, "probes"))
+        ),
+        "",
     )
-    return f"Fisher susceptibility {told}, at place {result.place}.{wide}"
+    return f"Fisher susceptibility {values}, at place {result.place}.{wide}"
 
 
 def explanation(result: FisherResult) -> str:
@@ -154,11 +159,11 @@ def correlations(row: ValuesOfSigma) -> str | None:
         (row.spearman_with_length, "the query’s length in tokens"),
         (row.spearman_with_entropy, "the entropy of its next token"),
     )
-    known = [f"{rho:.2f}{_too_few_for(rho, row.n)} with {what}" for rho, what in with_what if rho is not None]
-    if not known:
+    phrases = [f"{rho:.2f}{_too_few_for(rho, row.n)} with {what}" for rho, what in with_what if rho is not None]
+    if not phrases:
         return None
     return (
-        f"Spearman correlation of sigma {row.sigma} {' and '.join(known)}: ranks that these explain tell nothing of "
+        f"Spearman correlation of sigma {row.sigma} {' and '.join(phrases)}: ranks that these explain tell nothing of "
         "contexts."
     )
 
@@ -194,10 +199,10 @@ def settings(results: Sequence[FisherResult]) -> dict[str, str]:
 
 def cost(results: Sequence[FisherResult]) -> str:
     costs = [result.cost for result in results]
-    run, seconds = sum(one.tree_tokens for one in costs), sum(one.seconds for one in costs)
-    expected = [one.predicted_seconds for one in costs if one.predicted_seconds is not None]
+    run, seconds = sum(run_cost.tree_tokens for run_cost in costs), sum(run_cost.seconds for run_cost in costs)
+    expected = [run_cost.predicted_seconds for run_cost in costs if run_cost.predicted_seconds is not None]
     about = f" in {about_seconds(sum(expected))}" if len(expected) == len(costs) else ""
-    predicted = [one.predicted_tree_tokens for one in costs if one.predicted_tree_tokens is not None]
+    predicted = [run_cost.predicted_tree_tokens for run_cost in costs if run_cost.predicted_tree_tokens is not None]
     foretold = f"; predicted {sum(predicted):,}{about}" if len(predicted) == len(costs) else ""
     return f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s{foretold}"
 
@@ -306,13 +311,13 @@ def _chart(results: Sequence[FisherResult], summary: FisherSummary) -> b.Chart:
             (lengths, b.Axis("tokens of the query"), row.spearman_with_length),
             (entropies, b.Axis("entropy", "nats"), row.spearman_with_entropy),
         ):
-            said = "" if rank is None else f", Spearman {nats_text(rank)}"
+            correlation = "" if rank is None else f", Spearman {nats_text(rank)}"
             series = b.Series(
                 "scatter", [value.fisher_nats for value in values], xs, low=[low for low, _ in ends],
                 high=[high for _, high in ends], colour=number,
             )  # fmt: skip
             value_axis = b.Axis("Fisher susceptibility", _unit(row.sigma))
-            panels.append(b.Panel(axis, value_axis, (series,), title=("Σ ", b.Untrusted(row.sigma), said)))
+            panels.append(b.Panel(axis, value_axis, (series,), title=("Σ ", b.Untrusted(row.sigma), correlation)))
     return b.Chart(
         "values",
         "Fisher susceptibility, and what else explains it",

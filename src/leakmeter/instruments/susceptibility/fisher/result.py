@@ -89,7 +89,14 @@ class FisherResult(QueryResult):
         """The results of a run's queries, each as soon as its part is there."""
         measure = Fisher(**{**params, "sigma": tuple(params["sigma"])})
         for texts, measurements in parts:
-            yield cls._of(texts, {(one.piece, one.statistic): float(one.values[0]) for one in measurements}, measure)
+            yield cls._of(
+                texts,
+                {
+                    (measurement.piece, measurement.statistic): float(measurement.values[0])
+                    for measurement in measurements
+                },
+                measure,
+            )
 
     @classmethod
     def _of(cls, texts: Texts, found: Mapping[tuple[str, str], float], measure: Fisher) -> Self:
@@ -112,7 +119,7 @@ class FisherResult(QueryResult):
         """One row a Σ, with the fields of `Value` as columns, and the query's entropy and length."""
         import pandas as pd
 
-        intervals = pd.Series([one.interval_nats for one in self.values], dtype=object)
+        intervals = pd.Series([value.interval_nats for value in self.values], dtype=object)
         numbers = {"entropy_nats": self.entropy_nats, "n_query_tokens": self.n_query_tokens}
         return frame_of(Value, self.values).assign(interval_nats=intervals, **numbers)
 
@@ -167,15 +174,15 @@ def _warnings(
             "the probability: the value is too low by what the others add."
         )
         return
-    asked = measure.relative_error
-    for one in values:
-        if one.standard_error_nats is None or one.fisher_nats <= 0:
+    target = measure.relative_error
+    for value in values:
+        if value.standard_error_nats is None or value.fisher_nats <= 0:
             continue
-        sigma, share = one.sigma, one.standard_error_nats / one.fisher_nats
-        if asked is not None and n_probes == measure.max_probes and share > asked:
+        sigma, share = value.sigma, value.standard_error_nats / value.fisher_nats
+        if target is not None and n_probes == measure.max_probes and share > target:
             yield (
                 f"The standard error of sigma {sigma} is {100 * share:.2g} % of the value after {n_probes} probes, the "
-                f"most allowed, and not the {100 * asked:.2g} % asked for; give more max-probes."
+                f"most allowed, and not the {100 * target:.2g} % asked for; give more max-probes."
             )
         elif share > _WIDE:
             yield (
@@ -232,8 +239,8 @@ def _of_sigma(results: Sequence[FisherResult], number: int, seed: int) -> Values
         spearman_with_length=_spearman(values, [result.n_query_tokens for result in results]),
         spearman_with_entropy=_spearman(values, [result.entropy_nats for result in results]),
         queries=tuple(
-            RankedValue(id=result.id, fisher_nats=one.fisher_nats, interval_nats=one.interval_nats)
-            for result, one in ((result, result.values[number]) for result in ranked)
+            RankedValue(id=result.id, fisher_nats=value.fisher_nats, interval_nats=value.interval_nats)
+            for result, value in ((result, result.values[number]) for result in ranked)
         ),
     )
 

@@ -87,8 +87,8 @@ def _varied(cell: Cell) -> Row:
 
 def _variant_of(cell: Cell, sigma: str) -> str:
     """What the values of a Fisher cell and a Σ are called."""
-    said = [f"{name} {value}" for name, value in _varied(cell).items() if name != "place"]
-    return ", ".join([_fisher_of(cell).place, *said, sigma])
+    varied = [f"{name} {value}" for name, value in _varied(cell).items() if name != "place"]
+    return ", ".join([_fisher_of(cell).place, *varied, sigma])
 
 
 def _series_of(cells: Sequence[FinishedCell]) -> Iterator[Series]:
@@ -96,16 +96,16 @@ def _series_of(cells: Sequence[FinishedCell]) -> Iterator[Series]:
 
     That of Σ = 1 is in units of squared embeddings or states, which differ from model to model and place to place.
     """
-    for one in cells:
-        if not isinstance(one.cell.measure, Fisher):
-            told = {**one.cell.factors, _ESTIMATOR: _MONTE_CARLO, "place": None, "sigma": None}
-            yield Series(one, told, value_of(one, "susceptibility"))
-    for one in cells:
-        if isinstance(one.cell.measure, Fisher):
-            shared = {name: value for name, value in one.cell.factors.items() if name not in _OF_FISHER}
-            for sigma in one.cell.measure.sigma:
-                told = {**shared, _ESTIMATOR: "Fisher", "place": None, "sigma": sigma, **_varied(one.cell)}
-                yield Series(one, told, value_of(one, "fisher", sigma), is_comparable=sigma != "identity")
+    for finished in cells:
+        if not isinstance(finished.cell.measure, Fisher):
+            row = {**finished.cell.factors, _ESTIMATOR: _MONTE_CARLO, "place": None, "sigma": None}
+            yield Series(finished, row, value_of(finished, "susceptibility"))
+    for finished in cells:
+        if isinstance(finished.cell.measure, Fisher):
+            shared = {name: value for name, value in finished.cell.factors.items() if name not in _OF_FISHER}
+            for sigma in finished.cell.measure.sigma:
+                row = {**shared, _ESTIMATOR: "Fisher", "place": None, "sigma": sigma, **_varied(finished.cell)}
+                yield Series(finished, row, value_of(finished, "fisher", sigma), is_comparable=sigma != "identity")
 
 
 # ---- agreement with Monte Carlo -------------------------------------------------------------------------------------
@@ -141,8 +141,12 @@ def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
     for yardstick in cells:
         if isinstance(yardstick.cell.measure, Fisher):
             continue
-        of_it = [one for one in cells if isinstance(one.cell.measure, Fisher) and _queries(one) == _queries(yardstick)]
-        variants = [predictor for one in of_it for predictor in _predictors_of(one)]
+        of_it = [
+            finished
+            for finished in cells
+            if isinstance(finished.cell.measure, Fisher) and _queries(finished) == _queries(yardstick)
+        ]
+        variants = [predictor for finished in of_it for predictor in _predictors_of(finished)]
         truth = value_of(yardstick, "susceptibility")
         lines.append(_Line(yardstick, truth, (*variants, *_simpler(of_it[0]))))
     return lines
@@ -184,8 +188,8 @@ def _simpler(finished: FinishedCell) -> tuple[_Predictor, ...]:
 
 def _rows(line: _Line, seed: int) -> Iterator[Row]:
     truth, relations, openness = map(np.asarray, (line.truth, line.known("relation"), line.known(OPENNESS)))
-    values = np.asarray([one.values for one in line.predictors])
-    n_simpler = sum(not one.is_variant for one in line.predictors)
+    values = np.asarray([predictor.values for predictor in line.predictors])
+    n_simpler = sum(not predictor.is_variant for predictor in line.predictors)
     for which in (ALL, *LEVELS[OPENNESS], _RELATIONS):
         if which == _RELATIONS:
             of_which, y, clusters = _by_relation(values, relations), _by_relation(truth[None], relations)[0], None
@@ -193,11 +197,11 @@ def _rows(line: _Line, seed: int) -> Iterator[Row]:
             chosen = np.flatnonzero((openness == which) | (which == ALL))
             of_which, y, clusters = values[:, chosen], truth[chosen], relations[chosen]
         over = Resamples(range(len(y)) if clusters is None else clusters.tolist(), seed=seed)
-        for one, x in zip(line.predictors, of_which, strict=True):
-            row: Row = {**line.yardstick.cell.factors, _PREDICTOR: one.name, _QUERIES: which}
+        for predictor, x in zip(line.predictors, of_which, strict=True):
+            row: Row = {**line.yardstick.cell.factors, _PREDICTOR: predictor.name, _QUERIES: which}
             row |= {"n": len(y), "n_relations": over.n_clusters, **estimated("pearson", pearson(x, y, over))}
             row |= estimated("spearman", spearman(x, y, over))
-            partial = partial_spearman(x, y, list(of_which[-n_simpler:]), over) if one.is_variant else _NOTHING
+            partial = partial_spearman(x, y, list(of_which[-n_simpler:]), over) if predictor.is_variant else _NOTHING
             yield row | estimated("partial_spearman", partial)
 
 
@@ -208,20 +212,20 @@ def _by_relation(values: FloatArray, relations: Any) -> FloatArray:
 
 def _chosen(line: _Line, seed: int) -> Iterator[Row]:
     """The best variant on half of the relations, tried on the other half beside Eq. 10."""
-    variants = [one for one in line.predictors if one.is_variant]
-    reference = next((i for i, one in enumerate(variants) if one.is_eq_10), None)
+    variants = [predictor for predictor in line.predictors if predictor.is_variant]
+    reference = next((i for i, predictor in enumerate(variants) if predictor.is_eq_10), None)
     if reference is None:
         return
-    found = held_out(
-        [one.values for one in variants], line.truth, line.known("relation"), reference=reference, seed=seed
+    outcome = held_out(
+        [predictor.values for predictor in variants], line.truth, line.known("relation"), reference=reference, seed=seed
     )
-    if found is None:
+    if outcome is None:
         return
-    row: Row = {**line.yardstick.cell.factors, "chosen": variants[found.chosen].name, "of": len(variants)}
-    row |= {"n": found.n_items, "n_relations": found.n_clusters}
-    row |= estimated("chosen_by_spearman", Estimate(found.chosen_by, None))
-    row |= estimated("spearman", found.there)
-    yield row | estimated("eq_10_spearman", found.reference) | estimated("spearman_difference", found.difference)
+    row: Row = {**line.yardstick.cell.factors, "chosen": variants[outcome.chosen].name, "of": len(variants)}
+    row |= {"n": outcome.n_items, "n_relations": outcome.n_clusters}
+    row |= estimated("chosen_by_spearman", Estimate(outcome.chosen_by, None))
+    row |= estimated("spearman", outcome.there)
+    yield row | estimated("eq_10_spearman", outcome.reference) | estimated("spearman_difference", outcome.difference)
 
 
 # ---- the study ------------------------------------------------------------------------------------------------------
@@ -272,7 +276,9 @@ class FisherSusceptibilities(Queries):
     def items_csv(self, finished: FinishedCell) -> str:
         if isinstance(finished.cell.measure, Susceptibility):
             return monte_carlo.KIND.items_csv(finished)
-        return queries_csv(finished.records, {one.name: one.values for one in _predictors_of(finished)})
+        return queries_csv(
+            finished.records, {predictor.name: predictor.values for predictor in _predictors_of(finished)}
+        )
 
     @override
     def tables(
@@ -324,7 +330,7 @@ class FisherSusceptibilities(Queries):
             return {}
         files = {}
         for line in _lines_of(cells):
-            numbers = {_TRUTH: line.truth, **{one.name: one.values for one in line.predictors}}
+            numbers = {_TRUTH: line.truth, **{predictor.name: predictor.values for predictor in line.predictors}}
             files[f"{_file_of(line.yardstick.cell)}.csv"] = queries_csv(line.yardstick.records, numbers)
         return files
 
@@ -353,7 +359,7 @@ def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: s
         return all(told[name] == value for name, value in yardstick.factors.items())
 
     correlations = {row[_PREDICTOR]: row for row in rows if row[_QUERIES] == ALL and is_of(row)}
-    said = [f"{name} {value}" for name, value in yardstick.factors.items() if name != "model"]
+    factors = [f"{name} {value}" for name, value in yardstick.factors.items() if name != "model"]
     panels = [
         figure.Scatter(name, _unit(sigma), [float(query[name]) for query in queries], correlations[name])
         for cell in study.cells
@@ -367,7 +373,7 @@ def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: s
         [query[OPENNESS] for query in queries],
         y_label="Monte Carlo χ, nats",
         ceiling=math.log(drawn_of(yardstick).contexts),
-        title=f"{study.title}: {', '.join((yardstick.model, *said))}",
+        title=f"{study.title}: {', '.join((yardstick.model, *factors))}",
         footer=footer,
     )
 
