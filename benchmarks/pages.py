@@ -46,14 +46,14 @@ def rows(n_browsers: int = BROWSERS, n_rounds: int = ROUNDS) -> Iterator[dict[st
             case = {"context": f"Ana is {unit}. She sings.", "query": "How old?", "response": str(unit)}
             leakmeter.influence("toy", [case], out=Path(folder) / "runs")
         words = ["serve", "--model", "toy", "--runs", f"{folder}/runs", "--ledger", f"{folder}/ledger"]
-        server = subprocess.Popen([sys.executable, "-m", "leakmeter", *words], stdout=subprocess.PIPE, text=True)
-        try:
-            assert server.stdout is not None
-            link = server.stdout.readline().split()[-1]
-            took = _under_load(link, n_browsers, n_rounds)
-        finally:
-            server.terminate()
-            server.wait()
+        command = [sys.executable, "-m", "leakmeter", *words]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout is not None
+                link = server.stdout.readline().split()[-1]
+                took = _under_load(link, n_browsers, n_rounds)
+            finally:
+                server.terminate()
     took["all"] = [one for times in took.values() for one in times]
     for page, of in took.items():
         yield {
