@@ -53,6 +53,6 @@ def test_every_instrument_keeps_its_budget(tmp_path: Path, names: tuple[str, ...
 
 @pytest.mark.long
 def test_a_budget_is_kept_with_the_default_model(real_backend: Any, tmp_path: Path) -> None:
-    found = peaks(tmp_path, "smollm2-135m", "pii", "pii from Python", "influence", "decode")
+    found = peaks(tmp_path, "smollm2-135m", "influence", "decode")
     # Its weights are 513 MiB.
     assert too_much(found, 513 + BESIDE) == []
