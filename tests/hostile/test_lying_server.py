@@ -253,7 +253,7 @@ def may_differ(place: tuple[Any, ...], value: Any) -> bool:
     ("name", "n"),
     [
         *(("vllm", 5), ("sglang", 5), ("openai", 5), ("chat", 5), ("llamacpp", 2)),
-        *(pytest.param(name, 300 if name in _SLOW else 1500, marks=pytest.mark.long) for name in SERVERS),
+        *(pytest.param(name, 60 if name in _SLOW else 300, marks=pytest.mark.long) for name in SERVERS),
     ],
 )
 def test_a_field_that_is_wrong_is_refused_or_changes_nothing(name: str, n: int) -> None:
