@@ -28,7 +28,7 @@ said = "Said"
 """
 NOTE = ["--context-file", "note.txt", "--query", "When?"]
 LONG = ["--context-file", "long.txt", "--query", "When?"]
-TASKS = ["--task", "task.toml", "--data", "rows.jsonl", "--label-scoring", "whole-sequence", "--queries", "4"]
+TASKS = ["--task", "task.toml", "--data", "rows.jsonl", "--label-scoring", "whole-sequence", "--max-queries", "4"]
 PII = ["pii", "probe", "--subjects", "people.jsonl", "--kinds", "twin", "--decoys", "50", "--control-names", "1"]
 INSTRUMENTS = {
     "influence": ["influence", *NOTE, "--response", "It sails at nine."],

@@ -15,13 +15,12 @@ from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
-from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
+from leakmeter.instruments.pii.settings import Finds, FineTuning, Scope, SoftPromptTuning
 from leakmeter.runs.loading import tell
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
     from leakmeter.instruments.pii.check import Checked
-    from leakmeter.instruments.pii.command import Finds, Scope
     from leakmeter.instruments.pii.extraction.run import Extracted
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.pii.subject import Subject, ValueType
@@ -278,8 +277,7 @@ def pii_extract(
         >>> found.n_documents
         1
     """
-    from leakmeter.instruments.pii.command import extractor_of
-    from leakmeter.instruments.pii.extraction.run import extract
+    from leakmeter.instruments.pii.extraction.run import extract, extractor_of
 
     listed = None if universities is None else Path(universities)
     extractor = extractor_of(find, region, ner, qa, listed, scope)

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import App, Parameter
 
@@ -26,7 +25,7 @@ from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, load_templates, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
-from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
+from leakmeter.instruments.pii.settings import Finds, FineTuning, Scope, SoftPromptTuning
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.models import DEFAULT_MODEL
 
@@ -34,11 +33,9 @@ if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
     from leakmeter.core.backend import Backend
     from leakmeter.instruments.pii.check import Checked
-    from leakmeter.instruments.pii.extraction.finders import Extractor, Find
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.pii.subjects import Loaded
     from leakmeter.runs.result import Part
-    from leakmeter.text.entities.mention import Mention, Recogniser
 
 _MB: Final = 1_000_000
 _RARE: Final = 0.05
@@ -430,7 +427,6 @@ def _draw(found: Checked, out: Path, footer: str) -> None:
         output.tell(str(error))
 
 
-Finds = Literal["structured", "relationships", "universities"]
 _NOBODY: Final[Mapping[Finds, str]] = {
     "structured": "No document has a name, a telephone number, an e-mail and a postal address together. Without --ner "
     "names are found only beside an e-mail address or behind 'Name:'.",
@@ -440,7 +436,6 @@ _NOBODY: Final[Mapping[Finds, str]] = {
     "an e-mail address or behind 'Name:'.",
 }
 """What it means that nobody was found, which is not that nobody is there."""
-Scope = Literal["sentence", "document"]
 
 
 @app.command
@@ -491,6 +486,7 @@ def extract(
         Print one JSON object instead of the summary.
     """
     from leakmeter.instruments.pii.extraction.run import extract as extracted
+    from leakmeter.instruments.pii.extraction.run import extractor_of
 
     extractor = extractor_of(find, region, ner, qa, universities, scope)
     with counting("MB") as advance:
@@ -511,40 +507,3 @@ def extract(
     output.tell(f"people: {extraction.out}")
     if extraction.problems:
         output.tell(output.left_out(extraction.problems))
-
-
-def extractor_of(
-    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
-) -> Extractor:
-    from leakmeter.instruments.pii.extraction import finders
-    from leakmeter.text.entities import address, email, phone
-
-    phone.check_region(region)
-    names: Find | None = None
-    if ner is not None:
-        from leakmeter.models.recogniser import load_recogniser
-
-        names = partial(_people_named, recogniser=load_recogniser(ner))
-    if qa is not None and find != "relationships":
-        raise UsageError("--qa checks relatives' names; give --find relationships with it")
-    if (universities is None) == (find == "universities"):
-        raise UsageError("--universities and --find universities go together; give both or neither")
-    if find == "structured":
-        of_values = (email.find, partial(phone.find, region=region), partial(address.find, region=region))
-        return finders.Structured(*of_values, names or finders.names_beside_emails)
-    if find == "relationships":
-        ask = None
-        if qa is not None:
-            from leakmeter.models.question_answering import load_answerer
-
-            ask = load_answerer(qa)
-        return finders.Relationships(ask, names)
-    assert universities is not None
-    return finders.Universities(finders.load_names(universities), names or finders.names_beside_emails, scope)
-
-
-def _people_named(text: str, recogniser: Recogniser) -> Iterator[Mention]:
-    from leakmeter.text.entities import recognised
-    from leakmeter.text.entities.mention import PERSON
-
-    return (mention for mention in recognised.find(text, "US", recogniser) if mention.type == PERSON)

@@ -1,9 +1,9 @@
-"""What a user can set of fine-tuning a copy of a model and of tuning a soft prompt; without torch."""
+"""What a user can set of finding people, of fine-tuning a model and of tuning a soft prompt; without torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from cyclopts import Parameter
 
@@ -12,6 +12,9 @@ from leakmeter.core.limits import refuse_bad
 _T = TypeVar("_T")
 Unasked = Annotated[_T, Parameter(parse=False)]
 """A setting that is no option of a command."""
+Finds = Literal["structured", "relationships", "universities"]
+Scope = Literal["sentence", "document"]
+"""Where a person's name and a university have to stand together."""
 
 
 @dataclass(frozen=True, slots=True)

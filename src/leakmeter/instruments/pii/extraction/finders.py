@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Protocol, get_args
 
 import regex
 
@@ -15,6 +15,7 @@ from leakmeter.core.files import read_text
 from leakmeter.data.records import read_csv
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.extraction.documents import BLANK_LINE, sentence_around
+from leakmeter.instruments.pii.settings import Scope
 from leakmeter.instruments.pii.subject import Relation, Subject, is_email
 from leakmeter.models.question_answering import Ask
 
@@ -334,7 +335,6 @@ def _words(name: str) -> set[str]:
     return set(regex.findall(r"[\p{L}\p{M}]+", name.casefold()))
 
 
-Scope = Literal["sentence", "document"]
 _TEXT_WORD = re.compile(r"\w+")
 
 

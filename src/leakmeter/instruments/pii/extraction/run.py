@@ -9,16 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leakmeter.core.files import check_readable
 from leakmeter.core.record import Record
 from leakmeter.core.written import check_place, clear_left_over, replacing, store_errors
 from leakmeter.errors import DataError, LeakmeterError, UsageError
+from leakmeter.instruments.pii.extraction import finders
 from leakmeter.instruments.pii.extraction.documents import WHAT, Bad, Document, documents_of, kind_of
-from leakmeter.instruments.pii.extraction.finders import Extractor
+from leakmeter.instruments.pii.extraction.finders import Extractor, Find
+from leakmeter.instruments.pii.settings import Finds, Scope
 from leakmeter.instruments.pii.subject import Subject
+
+if TYPE_CHECKING:
+    from leakmeter.text.entities.mention import Mention, Recogniser
 
 N_PROBLEMS: Final = 100
 """So many bad lines are named; all are counted."""
@@ -39,6 +45,42 @@ class Extracted(Record):
     """Lines that hold no document."""
     problems: tuple[str, ...]
     """The first hundred of these by file and line, with the reason and without a word of the line."""
+
+
+def extractor_of(
+    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
+) -> Extractor:
+    from leakmeter.text.entities import address, email, phone
+
+    phone.check_region(region)
+    names: Find | None = None
+    if ner is not None:
+        from leakmeter.models.recogniser import load_recogniser
+
+        names = partial(_people_named, recogniser=load_recogniser(ner))
+    if qa is not None and find != "relationships":
+        raise UsageError("--qa checks relatives' names; give --find relationships with it")
+    if (universities is None) == (find == "universities"):
+        raise UsageError("--universities and --find universities go together; give both or neither")
+    if find == "structured":
+        of_values = (email.find, partial(phone.find, region=region), partial(address.find, region=region))
+        return finders.Structured(*of_values, names or finders.names_beside_emails)
+    if find == "relationships":
+        ask = None
+        if qa is not None:
+            from leakmeter.models.question_answering import load_answerer
+
+            ask = load_answerer(qa)
+        return finders.Relationships(ask, names)
+    assert universities is not None
+    return finders.Universities(finders.load_names(universities), names or finders.names_beside_emails, scope)
+
+
+def _people_named(text: str, recogniser: Recogniser) -> Iterator[Mention]:
+    from leakmeter.text.entities import recognised
+    from leakmeter.text.entities.mention import PERSON
+
+    return (mention for mention in recognised.find(text, "US", recogniser) if mention.type == PERSON)
 
 
 def extract(
