@@ -45,8 +45,6 @@ CASES = {
         "At noon.",
     ),
 }
-ONE_OR_ALL = [name if i == 0 else pytest.param(name, marks=pytest.mark.long) for i, name in enumerate(CASES)]
-"""The first; all of them among the long tests."""
 FEW = ("sentence", "ngram:16", "whole")
 MANY = ("word", "ngram:8:4", "document")
 WEIGHTS = (0.5, 1.0, 1.5)
@@ -187,7 +185,7 @@ def stories_naive() -> Naive:
 
 @pytest.mark.long
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
-@pytest.mark.parametrize("case", ONE_OR_ALL)
+@pytest.mark.parametrize("case", CASES)
 def test_a_sentencepiece_model_equals_the_naive_calculation_word_by_word(case: str, removal: str) -> None:
     backend = stories()
     check(backend, stories_naive(), case, ["word"], [removal], (1.0, 1.5), 6e-5)  # worst measured: 2.8e-5

@@ -17,8 +17,6 @@ METER = TESTS / "helpers" / "memory_meter.py"
 BUDGETS = {"64MiB": 64, "192MiB": 192}
 BESIDE = 48
 """MiB beside a budget: what loading takes (20), and holes between tensors, which are found once they are made."""
-SOME = ("susceptibility",)
-"""The quickest; all of them are among the long tests."""
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
@@ -40,14 +38,10 @@ def too_much(found: dict[tuple[str, str], dict[str, Any]], beside: int) -> list[
     return [one for one in told if one[2] or one[3] > BUDGETS[one[1]] + beside]
 
 
-@pytest.mark.parametrize(
-    "names",
-    [pytest.param(SOME, marks=pytest.mark.long), pytest.param(tuple(INSTRUMENTS), marks=pytest.mark.long)],
-    ids=["some", "all"],
-)
-def test_every_instrument_keeps_its_budget(tmp_path: Path, names: tuple[str, ...]) -> None:
-    found = peaks(tmp_path, "small", *names)
-    assert set(found) == {(name, budget) for name in names for budget in BUDGETS}
+@pytest.mark.long
+def test_every_instrument_keeps_its_budget(tmp_path: Path) -> None:
+    found = peaks(tmp_path, "small", *INSTRUMENTS)
+    assert set(found) == {(name, budget) for name in INSTRUMENTS for budget in BUDGETS}
     assert too_much(found, BESIDE) == []
 
 

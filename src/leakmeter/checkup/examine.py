@@ -46,7 +46,7 @@ def examine(
     on_check: Callable[[str], None] = lambda name: None,
 ) -> DoctorResult:
     """Make all checks, against a model in this process if one is given. `probes` are what is asked about, the doctor's
-    own by default; `on_check` is told the name of each check before it is made."""
+    own by default; `on_check` gets the name of each check before it is made."""
     examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
     findings: dict[int, Found] = {}
     if not subject.dialect.capabilities().targets:

@@ -52,7 +52,7 @@ def open_closed_streams() -> None:
 
 def logged(error: Exception) -> str:
     """Keep the traceback of an error that nobody foresaw in a file of the user's alone; returns what to tell. The text
-    of such an error may quote what was measured, and is told nowhere else."""
+    of such an error may quote what was measured, and stands nowhere else."""
     kind = type(error).__name__
     folder = cache_dir() / "errors"
     try:

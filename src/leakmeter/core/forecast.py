@@ -230,9 +230,9 @@ class PlanningBackend:
         kind = type(request.reduction)
         if kind not in self._shapes_drawn:
             try:
-                self._shapes_drawn[kind] = _shape(request, max(self.tokenizer.stop_ids, default=0) + 2)
+                self._shapes_drawn[kind] = _shape_of(request, max(self.tokenizer.stop_ids, default=0) + 2)
             except IndexError:
-                self._shapes_drawn[kind] = _shape(request, self._n_vocab())
+                self._shapes_drawn[kind] = _shape_of(request, self._n_vocab())
         return self._shapes_drawn[kind]
 
     def _shape(self, request: Request) -> Shape:
@@ -241,7 +241,7 @@ class PlanningBackend:
         if key not in _SHAPES:
             if len(_SHAPES) >= _MOST_SHAPES:
                 _SHAPES.clear()
-            _SHAPES[key] = _shape(request, n_vocab)
+            _SHAPES[key] = _shape_of(request, n_vocab)
         return _SHAPES[key]
 
     def _n_vocab(self) -> int:
@@ -295,7 +295,7 @@ def planning_backend(backend: Backend, size: ModelSize | None) -> PlanningBacken
     return planning
 
 
-def _shape(request: Request, n_vocab: int) -> Shape:
+def _shape_of(request: Request, n_vocab: int) -> Shape:
     with np.errstate(all="ignore"):
         # One row of two prompts.
         kept = request.reduction.reduce(np.zeros((2, 1, n_vocab), dtype=np.float32), np.asarray([n_vocab - 1]))

@@ -53,7 +53,7 @@ class _Bytes(Protocol):
 
 
 def records_of(source: str | Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
-    """The records of a file, or of standard input ('-'), from where `Streamed.end` said; `on_bytes` is told how many
+    """The records of a file, or of standard input ('-'), from where `Streamed.end` said; `on_bytes` gets how many
     bytes of the file were read."""
     if str(source) == STDIN:
         yield from _of_bytes(open_stdin(_WHAT), named(source, _WHAT), "standard input", start, on_bytes)

@@ -218,7 +218,7 @@ def measured_together(
     on_prediction: Callable[[int], None] = lambda n_tokens: None,
 ) -> list[Part]:
     """Cases of one part, measured. With `in_groups` each says of how many cases the part is, also where that is one;
-    `on_prediction` is told how many tokens are to be run, or at most."""
+    `on_prediction` gets how many tokens are to be run, or at most."""
     predicted = predictor.told(predictor.predict(measure, *group))
     on_prediction(predicted["tree_tokens"])
     n_before = backend.n_halvings

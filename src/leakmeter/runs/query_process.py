@@ -97,7 +97,7 @@ class QueryProcess:
         files: Sequence[str] = (),
     ) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
         """Names of the columns, and the rows, which come as they are asked for, and may raise `UsageError` too. `views`
-        are told where `sql` is no SELECT; `measurements` are names and types of the columns of the view of this name,
+        are named where `sql` is no SELECT; `measurements` are names and types of the columns of the view of this name,
         if there is one."""
         import pyarrow as pa
 

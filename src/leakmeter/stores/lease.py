@@ -113,7 +113,7 @@ class Lease:
 
 @contextmanager
 def held(objects: Objects, name: str, in_use: str, seconds: float = 0) -> Iterator[Lease]:
-    """Hold a lease, waiting for it so many seconds, and renew it meanwhile; `in_use` is told where another process
+    """Hold a lease, waiting for it so many seconds, and renew it meanwhile; `in_use` is called where another process
     holds it."""
     lease = Lease(objects, name)
     until = time.monotonic() + seconds

@@ -99,7 +99,7 @@ class Objects:
                 return None
 
     def get_all(self, names: Sequence[str], done: Callable[[str, bytes], None]) -> None:
-        """Read objects, several at a time; those that are gone are left out. `done` is told each one's name and
+        """Read objects, several at a time; those that are gone are left out. `done` gets each one's name and
         content, in order."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(names), _AT_ONCE):

@@ -132,7 +132,7 @@ class Kind(ABC):
     def tables(
         self, study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]
     ) -> Tables:
-        """The tables of a study; `directory` keeps what took long, `notify` is told what is left out, and why."""
+        """The tables of a study; `directory` keeps what took long, `notify` gets what is left out, and why."""
 
     @abstractmethod
     def axes(self, study: Study, rows: Sequence[Row]) -> Axes:

@@ -425,8 +425,8 @@ def test_another_template_is_refused() -> None:
     ("name", "file"),
     [
         ("trec", "train.csv"),
-        pytest.param("agnews", "test.csv", marks=pytest.mark.long),
-        pytest.param("dbpedia14", "train_sample.csv", marks=pytest.mark.long),
+        ("agnews", "test.csv"),
+        ("dbpedia14", "train_sample.csv"),
     ],
 )
 @pytest.mark.parametrize("kind", ["chat", "sentencepiece"])

@@ -45,7 +45,7 @@ def load_served(
     """A model behind a server to a back end. `model` is DIALECT:URL#NAME, without a name the server's only model;
     `tokenizer` is a known name, hf:ORG/NAME, a directory with a tokenizer.json, a .gguf file, 'toy', or a fast
     tokenizer of the transformers library, and `checked` refuses another than the server's. `allow_remote`: texts may be
-    sent to another machine. `notify` is told in one line to whom texts are sent, and when the server lets requests
+    sent to another machine. `notify` gets a line on whom texts are sent to, and when the server lets requests
     wait. `limits` are `seconds` and `patience` of the `Connection`. Before a `UsageError` nothing was sent."""
     name, url, served_name = _read(model)
     parts = split(url)

@@ -186,7 +186,7 @@ def utilities_of(
 ) -> Scores:
     """ROUGE-L F1 of every case and setting, and BERTScore F1 where it is wanted and its model at hand.
 
-    Scores of an encoder are kept in `directory`; `notify` is told in one line of a utility that is left out, and why.
+    Scores of an encoder are kept in `directory`; `notify` gets a line on a utility that is left out, and why.
     """
     triples = [responses_of(finished) for finished in cells]
     scores: dict[str, list[FloatArray]] = {

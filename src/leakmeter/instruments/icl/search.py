@@ -130,7 +130,7 @@ def search(
     """Take the best move until none lowers ICLInf by more than its noise floor.
 
     No list is measured twice: one that was passed over once had a higher ICLInf than what was taken instead. A list
-    behind which a query does not fit the model's window is passed over. `on_round` is told of the list before a round,
+    behind which a query does not fit the model's window is passed over. `on_round` gets the list before a round,
     of the one that was taken and of the round.
     """
     results = measured(scope.exemplars)

@@ -96,7 +96,7 @@ def extract(
 
     Paths are JSON lines (.jsonl, .ndjson), plain text (.txt, .text, .md), JSON, CSV, TSV or Parquet, packed or not; of
     plain text, parts of 50,000 characters at most are documents. `out` is a new name that ends in '.jsonl'. `skip_bad`
-    counts and names lines that hold no document, rather than stop at the first. `progress` is told how many bytes of
+    counts and names lines that hold no document, rather than stop at the first. `progress` gets how many bytes of
     the files were read, and of how many.
     """
     if not paths:
