@@ -14,7 +14,7 @@ from benchmarks.machine import matrix_rate
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.request import Request
-from leakmeter.runs.loading import load_backend
+from leakmeter.engine.loading import load_backend
 
 _STEADY = 0.10
 _TRIES = 4

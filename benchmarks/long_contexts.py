@@ -253,7 +253,7 @@ def _hide(documents: list[_Document], sentences: Sequence[str], rng: np.random.G
 
 def main() -> None:
     """Write the cases."""
-    from leakmeter.runs.loading import load_backend
+    from leakmeter.engine.loading import load_backend
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.long_contexts", description=__doc__)
     parser.add_argument("data", type=Path)

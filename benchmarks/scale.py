@@ -22,11 +22,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from leakmeter.engine.fleet import PartDone
+from leakmeter.engine.measure import WRITERS, write_part
 from leakmeter.execute.pool import Event, Pool
-from leakmeter.runs.fleet import PartDone
-from leakmeter.runs.measure import WRITERS, write_part
-from leakmeter.runs.parts import Part, cases_of_part
-from leakmeter.runs.rundir import RunDirectory
+from leakmeter.storage.parts import Part, cases_of_part
+from leakmeter.storage.rundir import RunDirectory
 
 NAME: Final = "scale"
 WORKERS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)

@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 
 from leakmeter.core.measurement import NATS, Measurement
-from leakmeter.runs.query import ask
-from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.spec import RunSpec
+from leakmeter.results.query import ask
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.spec import RunSpec
 
 NAME: Final = "store"
 _QUERIES: Final = {

@@ -50,8 +50,8 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def real_backend() -> Any:
     """The default model; skipped, visibly, where it is neither cached nor to be fetched."""
+    from leakmeter.engine.loading import load_backend
     from leakmeter.errors import ModelError
-    from leakmeter.runs.loading import load_backend
 
     try:
         return load_backend("smollm2-135m", device="cpu")

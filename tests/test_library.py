@@ -13,8 +13,8 @@ import pytest
 
 import leakmeter
 from helpers.command_line import Ended
+from leakmeter.engine import loading
 from leakmeter.errors import DataError, UnknownNameError, UsageError
-from leakmeter.runs import loading
 
 CASES = [
     {"id": f"n{i}", "context": f"Ana is {i}. She sings.", "query": "Age?", "response": f"{i}."} for i in range(41, 44)
@@ -133,7 +133,7 @@ def test_a_kept_call_is_the_commands_run(cli: Callable[..., Ended]) -> None:
 
 
 def test_an_interrupted_call_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.runs import rundir
+    from leakmeter.storage import rundir
 
     real, calls = rundir.RunDirectory.write_part, []
 

@@ -10,7 +10,7 @@ import pytest
 import leakmeter
 from leakmeter import meter as module
 from leakmeter.backends.toy import Toy
-from leakmeter.runs import loading
+from leakmeter.engine import loading
 
 
 def test_its_methods_are_the_functions_of_the_instruments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from leakmeter.runs.measure import cases_of_run
-from leakmeter.runs.rundir import RunDirectory
+from leakmeter.engine.measure import cases_of_run
 from leakmeter.stats.stats import bootstrap_interval_of_mean
+from leakmeter.storage.rundir import RunDirectory
 
 losses = np.stack(
     [

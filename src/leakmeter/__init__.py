@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from leakmeter.checkup.api import doctor
     from leakmeter.checkup.installation import check_installation
     from leakmeter.commands.study import list_studies, study
+    from leakmeter.engine.loading import forget, load_backend, load_run
     from leakmeter.errors import LeakmeterError
     from leakmeter.instruments import *  # noqa: F403
     from leakmeter.ledger.guard import Guard
     from leakmeter.meter import Meter
     from leakmeter.models.library import list_models, pull_model
-    from leakmeter.runs.library import (
+    from leakmeter.results.results import Results
+    from leakmeter.results.run import Run
+    from leakmeter.runs import (
         compare_runs,
         export_run,
         gate,
@@ -32,9 +35,6 @@ if TYPE_CHECKING:
         verify_run,
         write_baseline,
     )
-    from leakmeter.runs.loading import forget, load_backend, load_run
-    from leakmeter.runs.results import Results
-    from leakmeter.runs.run import Run
 
     __version__: str
 
@@ -42,28 +42,28 @@ _HOME = {
     "Guard": "leakmeter.ledger.guard",
     "LeakmeterError": "leakmeter.errors",
     "Meter": "leakmeter.meter",
-    "Results": "leakmeter.runs.results",
-    "Run": "leakmeter.runs.run",
+    "Results": "leakmeter.results.results",
+    "Run": "leakmeter.results.run",
     "check_installation": "leakmeter.checkup.installation",
-    "compare_runs": "leakmeter.runs.library",
+    "compare_runs": "leakmeter.runs",
     "doctor": "leakmeter.checkup.api",
-    "export_run": "leakmeter.runs.library",
-    "forget": "leakmeter.runs.loading",
-    "gate": "leakmeter.runs.library",
+    "export_run": "leakmeter.runs",
+    "forget": "leakmeter.engine.loading",
+    "gate": "leakmeter.runs",
     "list_models": "leakmeter.models.library",
-    "list_runs": "leakmeter.runs.library",
+    "list_runs": "leakmeter.runs",
     "list_studies": "leakmeter.commands.study",
-    "load_backend": "leakmeter.runs.loading",
-    "load_run": "leakmeter.runs.loading",
+    "load_backend": "leakmeter.engine.loading",
+    "load_run": "leakmeter.engine.loading",
     "pull_model": "leakmeter.models.library",
-    "query": "leakmeter.runs.library",
-    "save_report": "leakmeter.runs.library",
-    "schema": "leakmeter.runs.library",
+    "query": "leakmeter.runs",
+    "save_report": "leakmeter.runs",
+    "schema": "leakmeter.runs",
     "study": "leakmeter.commands.study",
     "tokens": "leakmeter.commands.tokens",
-    "rename_run": "leakmeter.runs.library",
-    "verify_run": "leakmeter.runs.library",
-    "write_baseline": "leakmeter.runs.library",
+    "rename_run": "leakmeter.runs",
+    "verify_run": "leakmeter.runs",
+    "write_baseline": "leakmeter.runs",
     **instruments.HOME,
 }
 __all__ = [

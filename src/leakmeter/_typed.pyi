@@ -30,7 +30,7 @@ from leakmeter.privacy.calibrate import Free
 from leakmeter.privacy.clipped_logits import Adjacency
 from leakmeter.privacy.clipped_logits import NormaliseBy
 from leakmeter.privacy.mechanism import Mechanism
-from leakmeter.runs.results import Results
+from leakmeter.results.results import Results
 from leakmeter.text.build import Removal
 from leakmeter.text.tokens import TokensResult
 from pathlib import Path

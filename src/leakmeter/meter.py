@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from leakmeter._typed import MeterMethods
     from leakmeter.core.backend import Backend
-    from leakmeter.runs.loading import KeptModel
+    from leakmeter.engine.loading import KeptModel
 else:
     MeterMethods = object
 
@@ -44,7 +44,7 @@ class Meter(MeterMethods):
     """
 
     def __init__(self, model: Any = DEFAULT_MODEL, **options: Any) -> None:
-        from leakmeter.runs.loading import KeptModel
+        from leakmeter.engine.loading import KeptModel
 
         self._model = KeptModel(model, **options)
 

@@ -88,7 +88,7 @@ def assert_leakage(
 def _results(case: Any, model: Any, meter: Meter | None, options: dict[str, Any]) -> Iterable[InfluenceResult]:
     from leakmeter.instruments.influence.api import influence
     from leakmeter.instruments.influence.result import InfluenceResult
-    from leakmeter.runs.results import Results
+    from leakmeter.results.results import Results
 
     if isinstance(case, InfluenceResult | Results):
         if options or meter is not None:

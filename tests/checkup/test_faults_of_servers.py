@@ -25,7 +25,7 @@ from leakmeter.checkup.subject import InProcess, Subject
 from leakmeter.checkup.words import FAULTS
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.request import FloatArray
-from leakmeter.runs.loading import load_backend
+from leakmeter.engine.loading import load_backend
 from leakmeter.stats import logspace
 
 Cli = Callable[..., Any]

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import leakmeter
+from leakmeter.engine.scores import FILE_NAME, ScoreCache
 from leakmeter.errors import UsageError
-from leakmeter.runs.scores import FILE_NAME, ScoreCache
 
 Call = Callable[..., Any]
 CASE = {"context": "Anna Ek lives in Graz. Bo asked twice.", "query": "Who?", "response": "Anna"}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from leakmeter.engine.loading import load_run
 from leakmeter.errors import ModelError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.models import resolve
-from leakmeter.runs.loading import load_run
 
 
 @pytest.mark.long

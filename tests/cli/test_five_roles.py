@@ -26,7 +26,7 @@ def printed(ended: Ended) -> list[dict[str, object]]:
 @pytest.fixture
 def the_default_model(real_backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands measure with the default model, which is loaded once for all tests."""
-    monkeypatch.setattr("leakmeter.runs.loading.load_backend", lambda *_, **__: real_backend)
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: real_backend)
 
 
 # ---- a builder of a system that retrieves, with its logs ------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from leakmeter.core.quantity import RunQuantity
-from leakmeter.runs.measured import read_measured
+from leakmeter.results.measured import read_measured
 
 Call = Callable[..., Any]
 WORSE = ("--template", "{context} {query}")

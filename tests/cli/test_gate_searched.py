@@ -13,7 +13,7 @@ import pytest
 
 import leakmeter
 from leakmeter.errors import UsageError
-from leakmeter.runs.pages import page_of_runs
+from leakmeter.pages.render import page_of_runs
 from leakmeter.testing import assert_leakage
 
 Call = Callable[..., Any]

@@ -29,7 +29,7 @@ def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[BaseExc
         def raising(root: Path) -> Any:
             raise error
 
-        monkeypatch.setattr("leakmeter.runs.catalogue.entries", raising)
+        monkeypatch.setattr("leakmeter.storage.catalogue.entries", raising)
         return tmp_path / "cache" / "errors"
 
     return make

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.runs.query import all_views
+from leakmeter.results.query import all_views
 
 Call = Callable[..., Any]
 
@@ -34,7 +34,7 @@ def test_a_mean_a_piece(ask: Call) -> None:
     assert (ended.code, ended.err) == (0, "")
     rows = [json.loads(line) for line in ended.out.splitlines()]
     run = next(Path("runs").iterdir())
-    from leakmeter.runs.rundir import RunDirectory
+    from leakmeter.storage.rundir import RunDirectory
 
     by_piece: dict[str, list[float]] = {}
     for measurement in RunDirectory(run).read_part(0)[1]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.runs.loading import load_run
+from leakmeter.engine.loading import load_run
 from leakmeter.studies.tables import to_markdown
 
 Call = Callable[..., Any]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.verify import verify
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.verify import verify
 
 Call = Callable[..., Any]
 TEXTS = ("Anna sang. Bo ate.", "Cid left. Dora came.", "Ek slept. Finn ran.")

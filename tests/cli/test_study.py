@@ -20,10 +20,10 @@ import pytest
 
 from helpers.examples import few
 from helpers.places import TESTS
-from leakmeter.runs.export import Whole, write
-from leakmeter.runs.parts import cases_of_run
-from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
+from leakmeter.storage.export import Whole, write
+from leakmeter.storage.parts import cases_of_run
+from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.grid import shipped
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -122,9 +122,9 @@ def test_the_same_seed_gives_the_same_bytes(cli: Call, abstracts: Path) -> None:
 def test_a_finished_study_costs_nothing(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cli(*words_of("figure_8", abstracts)).code == 0
     table = (study_of(Path("runs")) / "table.md").read_bytes()
-    import leakmeter.runs.loading
+    import leakmeter.engine.loading
 
-    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", None)
+    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", None)
     assert cli(*words_of("figure_8", abstracts)).code == 0
     assert (study_of(Path("runs")) / "table.md").read_bytes() == table
 
@@ -356,9 +356,9 @@ def test_a_finished_study_of_exemplars_costs_nothing(
     cli: Call, moods: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = cli("study", "icl_figure_4", *moods)
-    import leakmeter.runs.loading
+    import leakmeter.engine.loading
 
-    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", None)
+    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", None)
     assert cli("study", "icl_figure_4", *moods).out == first.out
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from leakmeter.runs.loading import load_run
+from leakmeter.engine.loading import load_run
 
 
 @pytest.fixture(scope="module")

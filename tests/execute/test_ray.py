@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 import leakmeter
+from leakmeter.engine.loading import load_backend
 from leakmeter.errors import LeakmeterError, ModelError
-from leakmeter.runs import export
-from leakmeter.runs.loading import load_backend
+from leakmeter.storage import export
 
 ray = pytest.importorskip("ray", reason="not installed: pip install 'leakmeter[ray]'")
 pytestmark = pytest.mark.long

@@ -174,13 +174,13 @@ EDITS: Final = b'[[same]]\nsubjects = ["a1", "b2"]\n[[apart]]\nsubjects = ["c3"]
 
 
 def _baselines() -> tuple[Any, ...]:
-    from leakmeter.runs.baseline import baseline_of
+    from leakmeter.gating.baseline import baseline_of
 
     return (baseline_of([measured_run([1.0, 2.0, None])], ("leak", "leak.right"), KEY).to_dict(),)
 
 
 def _baseline(content: bytes, folder: Path) -> None:
-    from leakmeter.runs.baseline import hold_against, read_baseline
+    from leakmeter.gating.baseline import hold_against, read_baseline
 
     hold_against(measured_run([1.0, 2.0, 3.0]), 1, read_baseline(_file("baseline.json", content, folder)), KEY)
 
@@ -227,9 +227,9 @@ def _run(content: bytes, folder: Path) -> None:
 
 
 def _read_run(path: Path) -> None:
-    from leakmeter.runs.catalogue import entries
-    from leakmeter.runs.loading import load_run
-    from leakmeter.runs.verify import verify
+    from leakmeter.engine.loading import load_run
+    from leakmeter.storage.catalogue import entries
+    from leakmeter.storage.verify import verify
 
     verify(path)
     list(entries(path.parent))
@@ -346,7 +346,7 @@ TEXTS: Final = (
 
 @cache
 def _queried() -> list[Path]:
-    from leakmeter.runs.catalogue import complete_runs
+    from leakmeter.storage.catalogue import complete_runs
 
     return [path for path in complete_runs(runs_of_each())[0] if path.name.startswith(("influence", "decode"))]
 
@@ -380,8 +380,8 @@ _WHOLE_QUERIES: Final = (
 
 
 def _query(content: bytes, folder: Path) -> None:
-    from leakmeter.runs.query import ask
-    from leakmeter.runs.query_process import Limits
+    from leakmeter.results.query import ask
+    from leakmeter.results.query_process import Limits
 
     answer = ask(content.decode("utf-8", "replace"), _queried(), Limits(memory="200MB", max_seconds=2))
     for _ in zip(answer.rows, range(1000), strict=False):

@@ -107,14 +107,14 @@ def pages_with(language: str) -> list[Path]:
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
 def test_python_examples_run_with_the_toy_model(page: Path, somewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every name, option and attribute they use is there; the toy model stands in for the named ones."""
-    import leakmeter.runs.loading
+    import leakmeter.engine.loading
 
-    load = leakmeter.runs.loading.load_backend
+    load = leakmeter.engine.loading.load_backend
 
     def toy(model: Any = "toy", **_: Any) -> Any:
         return load("toy" if isinstance(model, str) else model)
 
-    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", toy)
+    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", toy)
     names: dict[str, Any] = {"__name__": "__example__"}
     for block in blocks("python"):
         if block.page == page:

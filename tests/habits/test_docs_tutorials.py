@@ -12,7 +12,7 @@ from helpers.docs_blocks import PAGES, blocks, command_lines, exit_code, words_o
 from helpers.model_server import VLLM, ModelServer
 from helpers.places import ROOT
 from helpers.toy_chat import ToyChat
-from leakmeter.runs import loading
+from leakmeter.engine import loading
 
 TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials"]
 # They train weights, which the toy model has none of, or fetch some; that they parse is tested with all others.

@@ -27,7 +27,7 @@ from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.request import Asked, Request, Responses, Scores, Trial
 from leakmeter.errors import UnknownNameError
-from leakmeter.runs.result import Result
+from leakmeter.results.result import Result
 
 MEASURES = registry.instruments()
 BACKENDS = registry.backends()

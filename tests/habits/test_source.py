@@ -46,7 +46,7 @@ def test_nothing_names_the_machine_it_was_written_on() -> None:
 
 def test_there_is_something_to_read() -> None:
     names = {str(path.relative_to(ROOT)) for path in texts()}
-    assert {"README.md", "src/leakmeter/runs/loading.py", "pyproject.toml"} <= names
+    assert {"README.md", "src/leakmeter/engine/loading.py", "pyproject.toml"} <= names
     assert PLACES.search("see /tmp/x")
     assert PLACES.search("`/work`")
     assert not PLACES.search("docs/work/x or a/tmp")

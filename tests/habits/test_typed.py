@@ -15,7 +15,7 @@ import pytest
 import leakmeter
 from helpers.places import ROOT
 from helpers.typed_surface import functions, stub
-from leakmeter.runs.loading import LOAD_OPTIONS
+from leakmeter.engine.loading import LOAD_OPTIONS
 
 STUB = ROOT / "src" / "leakmeter" / "_typed.pyi"
 PROGRAM = """
@@ -40,12 +40,12 @@ meter.influence(context="Ana is 41.", samples="two")
 REVEALED = [
     "leakmeter.instruments.influence.result.InfluenceResult",
     "float",
-    "leakmeter.runs.results.Results[leakmeter.instruments.influence.result.InfluenceResult]",
+    "leakmeter.results.results.Results[leakmeter.instruments.influence.result.InfluenceResult]",
     "leakmeter.instruments.influence.result.InfluenceResult",
     "float",
     "float",
     "leakmeter.instruments.decoding.result.DecodeResult",
-    "leakmeter.runs.results.Results[leakmeter.instruments.generation.result.PrivateGenerationResult]",
+    "leakmeter.results.results.Results[leakmeter.instruments.generation.result.PrivateGenerationResult]",
 ]
 OVERRIDING = """
 class Base:

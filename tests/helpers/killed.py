@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from helpers.logged_answers import Echo, logged
+from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
 from leakmeter.ledger import measuring
 from leakmeter.ledger.forget import forget
 from leakmeter.ledger.keys import Keys
 from leakmeter.ledger.measuring import Measuring, add
 from leakmeter.ledger.store import Ledger
-from leakmeter.runs.loading import KeptModel
 from leakmeter.traces import LoggedAnswer
 
 KEYS: Final = Keys(b"k" * 32)

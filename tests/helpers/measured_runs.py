@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, LowerBound, Quantity, RunQuantity
-from leakmeter.runs.measured import Measured
+from leakmeter.results.measured import Measured
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakmeter.backends.toy import Toy
 from leakmeter.core.backend import Backend
-from leakmeter.runs.measure import Callbacks
+from leakmeter.engine.measure import Callbacks
 from leakmeter.studies.cells import FinishedCell, finished_cell, load_records, measure_cell, study_directory
 from leakmeter.studies.grid import Study
 

@@ -273,8 +273,8 @@ def run_command(words: Sequence[object]) -> Ended:
 
 def shown(run: Path) -> Ended:
     """The run shown in a terminal by the library, with its frames."""
+    from leakmeter.engine.loading import load_run
     from leakmeter.errors import LeakmeterError
-    from leakmeter.runs.loading import load_run
 
     out = io.StringIO()
     with redirect_stdout(out):

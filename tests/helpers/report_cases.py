@@ -8,7 +8,7 @@ from typing import Any
 
 from leakmeter.core.cost import ResultCost
 from leakmeter.instruments.influence.result import InfluenceResult, Piece, Sample
-from leakmeter.runs.result import DocumentRange, Response
+from leakmeter.results.result import DocumentRange, Response
 from leakmeter.stats.posterior import posterior_of
 
 Case = InfluenceResult

@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from leakmeter.engine.loading import LOAD_OPTIONS
 from leakmeter.instruments import HOME
-from leakmeter.runs.loading import LOAD_OPTIONS
 
 ABOUT = '''"""Signatures of the functions, for editors and type checkers; made by tests/helpers/typed_surface.py."""
 '''
@@ -104,7 +104,7 @@ def _default(value: Any) -> str:
 def _defining(parameter: str, function: Any, module: Any) -> Any:
     """The module whose names an annotation is written in."""
     if parameter in LOAD_OPTIONS:
-        return importlib.import_module("leakmeter.runs.loading")
+        return importlib.import_module("leakmeter.engine.loading")
     for part in function.parts.values():
         if parameter in part.names:
             # A field may be of a base class in another module.

@@ -24,13 +24,13 @@ from helpers.logged_answers import Echo, logged
 from helpers.logged_traffic import WRITERS, exchanges
 from leakmeter.data import opened as opened_module
 from leakmeter.data import streamed as records_module
+from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import DataError, LeakmeterError
 from leakmeter.ledger import measuring
 from leakmeter.ledger.keys import Keys
 from leakmeter.ledger.measuring import add
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.turns import Turns
-from leakmeter.runs.loading import KeptModel
 from leakmeter.traces import LoggedAnswer, LoggedMessage, Place, Reason, TraceReader, as_case
 from leakmeter.traces import places as places_module
 from leakmeter.traces import reader as reader_module

@@ -31,13 +31,13 @@ from helpers.killed import (
     quoting,
 )
 from helpers.logged_answers import Echo, logged
+from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
 from leakmeter.ledger.forget import forget
 from leakmeter.ledger.keys import Keys
 from leakmeter.ledger.measuring import Measuring, add
 from leakmeter.ledger.store import FILE, SUBJECTS, Ledger
 from leakmeter.ledger.totals import Book
-from leakmeter.runs.loading import KeptModel
 from leakmeter.traces import LoggedAnswer
 
 Call = Callable[..., Any]

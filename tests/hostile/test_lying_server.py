@@ -30,7 +30,7 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, TargetLogProbs, Top
 from leakmeter.core.request import DrawRequest
 from leakmeter.errors import LeakmeterError
-from leakmeter.runs.verify import verify
+from leakmeter.storage.verify import verify
 
 Cli = Callable[..., Any]
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-import leakmeter.runs.loading
+import leakmeter.engine.loading
 from helpers import logged_traffic
 from helpers.logged_answers import ChatToy
 from leakmeter.backends.toy import Toy
@@ -24,7 +24,7 @@ SECRET = "Ms Ana Alvi came. She said 4471."
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three invented calls to two people, the last of which cannot be measured."""
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", lambda *given, **options: ChatToy())
+    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: ChatToy())
     calls = [
         {
             "schema": "leakmeter-answer/1",
@@ -126,7 +126,7 @@ def test_what_is_refused(cli: Call, log: Path, arguments: tuple[str, ...], why: 
 def test_a_model_that_writes_no_chat_is_refused_with_what_can_be_given(
     cli: Call, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", lambda *given, **options: Toy())
+    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: Toy())
     ended = cli("ledger", "add", log, "--model", "toy")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert "model 'toy' has no chat template" in ended.err
@@ -139,7 +139,7 @@ def test_what_is_too_long_is_told_without_options_that_there_are_not(
 ) -> None:
     small = ChatToy()
     small.window = 60
-    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", lambda *given, **options: small)
+    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: small)
     ended = cli("ledger", "add", log, "--model", "toy")
     assert ended.code == 0
     assert "added 0 answers, 0 of them measured; 0 were known, 1 refused, 2 left out" in ended.out
@@ -155,7 +155,7 @@ def test_every_call_of_a_mixed_log_is_accounted_for(
     small = ChatToy()
     small.window = 400
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setattr(leakmeter.runs.loading, "load_backend", lambda *given, **options: small)
+    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: small)
     exchange = replace(logged_traffic.exchanges(1)[0], texts=("A boat came.",), ids=("d1",), question="What came?")
     mixed = (("A boat.", False, 2), ("A boat.", True, 1), ("A boat. " * 60, False, 3), (" ", False, 2))
     kinds = [(answer, rewrite) for answer, rewrite, n in mixed for _ in range(n)]

@@ -17,6 +17,7 @@ import pytest
 from helpers.examples import few
 from helpers.logged_answers import Echo, logged
 from leakmeter.core import database
+from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.ledger import measuring, store
 from leakmeter.ledger.budgets import Budget, check
@@ -26,7 +27,6 @@ from leakmeter.ledger.measuring import Added, Measuring, add
 from leakmeter.ledger.query import ask
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import Book
-from leakmeter.runs.loading import KeptModel
 from leakmeter.traces import AbsentDocument, LoggedAnswer, LoggedMessage, Place, Reason, Refused, Sampling
 
 KEYS = Keys(b"k" * 32)

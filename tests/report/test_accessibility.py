@@ -13,9 +13,9 @@ from helpers.differentiable_toy import DifferentiableToy
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import clinic, sampled, small
 from leakmeter.core import registry
+from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.instruments.influence import report as influence
 from leakmeter.report import html
-from leakmeter.runs.measure import Callbacks, measure_cases
 
 MEASURES = registry.instruments()
 pytestmark = [

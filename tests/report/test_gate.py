@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from leakmeter.core.check import Check, Item, Number
-from leakmeter.runs.comparison_words import comparison_lines, setting_line
-from leakmeter.runs.gate_words import bound_sentence, check_lines, number_text, regression_sentence
-from leakmeter.runs.junit import to_junit
+from leakmeter.gating.comparison_words import comparison_lines, setting_line
+from leakmeter.gating.gate_words import bound_sentence, check_lines, number_text, regression_sentence
+from leakmeter.gating.junit import to_junit
 
 HELD = Check(
     "influence.p95 <= 5",

@@ -19,8 +19,8 @@ from helpers.report_snapshots import printed
 from leakmeter.core.check import Number
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.report import report
+from leakmeter.pages.runs_report import ShownComparison, ShownRun, runs_report
 from leakmeter.report import html
-from leakmeter.runs.runs_report import ShownComparison, ShownRun, runs_report
 
 NATS = Number(7.31, (5.2, 9.9), "nats", 120)
 DIGEST = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")

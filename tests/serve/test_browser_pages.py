@@ -12,9 +12,9 @@ from helpers.accessibility import check_page
 from helpers.logged_answers import ChatToy, logged
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.serving import listening
+from leakmeter.engine.loading import KeptModel
 from leakmeter.ledger.measuring import Measuring, add
 from leakmeter.ledger.store import Ledger
-from leakmeter.runs.loading import KeptModel
 from leakmeter.serve.serving import Serving
 
 pytestmark = [

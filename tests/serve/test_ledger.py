@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 
 from helpers.logged_answers import ChatToy, logged
 from helpers.serving import client, serving_of
+from leakmeter.engine.loading import KeptModel
 from leakmeter.ledger.budgets import PER
 from leakmeter.ledger.forget import forget
 from leakmeter.ledger.keys import shown
@@ -24,7 +25,6 @@ from leakmeter.ledger.report import BY
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import Book
 from leakmeter.report.scale import nats_text
-from leakmeter.runs.loading import KeptModel
 from leakmeter.serve import ledger as pages
 
 pytestmark = pytest.mark.usefixtures("undrawn")

@@ -19,8 +19,8 @@ from helpers.made_runs import SPEC
 from helpers.s3_server import Faults, environment, make_bucket, s3_server
 from leakmeter.core import urls
 from leakmeter.errors import StoreError
-from leakmeter.runs import stored
-from leakmeter.runs.stored import StoredRun
+from leakmeter.storage import stored
+from leakmeter.storage.stored import StoredRun
 from leakmeter.stores import objects as stores
 from leakmeter.stores.lease import held
 from leakmeter.stores.objects import Objects
@@ -185,7 +185,7 @@ def over(url: str, name: str = ".lease") -> None:
 
 DIES = """
 import os, signal
-from leakmeter.runs.stored import StoredRun
+from leakmeter.storage.stored import StoredRun
 real = StoredRun._write
 def write(self, path, content):
     if path.name == {at!r}:

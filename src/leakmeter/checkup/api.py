@@ -13,9 +13,9 @@ from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import Subject
 from leakmeter.checkup.words import fault_of_status
 from leakmeter.core.backend import Backend
+from leakmeter.engine.loading import load_backend, tell
 from leakmeter.errors import ScoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.runs.loading import load_backend, tell
 
 _PATIENCE: Final = 20.0
 """Seconds that a request waits for a server that is busy; a run waits longer."""

@@ -125,7 +125,7 @@ def _version(library: str) -> str | None:
 def _largest_gap(model: str) -> float:
     """Largest difference of a token's log-probability, nats; infinite where there is NaN."""
     from leakmeter.backends.hf.plain_pass import plain_log_probs  # for the toy too: torch has to be importable
-    from leakmeter.runs.loading import load_backend
+    from leakmeter.engine.loading import load_backend
 
     backend: Any = load_backend(model, dtype=None if model == _TOY else "float32", cache=False, notify=lambda _: None)
     case = probes_of(backend.tokenizer).case

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from leakmeter.core.plain import to_plain
 from leakmeter.core.record import Record
 from leakmeter.overriding import override
-from leakmeter.runs.result import AnyResult
+from leakmeter.results.result import AnyResult
 
 Status = Literal["passed", "note", "failed", "skipped"]
 

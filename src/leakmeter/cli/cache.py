@@ -15,7 +15,7 @@ from leakmeter.overriding import override
 
 if TYPE_CHECKING:
     from leakmeter.core.json_object import JsonObject
-    from leakmeter.runs.scores import ScoreCache
+    from leakmeter.engine.scores import ScoreCache
 
 app = App(
     name="cache",
@@ -80,7 +80,7 @@ def _cache() -> ScoreCache | None:
     folder = scores_dir()
     if folder is None:
         return None
-    from leakmeter.runs.scores import FILE_NAME, ScoreCache
+    from leakmeter.engine.scores import FILE_NAME, ScoreCache
 
     # Counting and clearing read no entry: they need no secret.
     return ScoreCache(folder / FILE_NAME, b"", notify=output.tell)

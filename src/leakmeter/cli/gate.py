@@ -17,9 +17,9 @@ from leakmeter.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from leakmeter.core.check import Check
-    from leakmeter.runs.baseline import Held
-    from leakmeter.runs.bounds import Bound
-    from leakmeter.runs.measured import Measured
+    from leakmeter.gating.baseline import Held
+    from leakmeter.gating.bounds import Bound
+    from leakmeter.results.measured import Measured
 
 _BROKEN: Final = 1
 _UNDECIDED: Final = 2
@@ -74,9 +74,9 @@ def gate(
         Print one JSON object instead; null stands for what has no meaning.
     """
     from leakmeter.core.written import write_whole
-    from leakmeter.runs.bounds import check_bounds, parse_bound
-    from leakmeter.runs.junit import to_junit
-    from leakmeter.runs.measured import read_measured
+    from leakmeter.gating.bounds import check_bounds, parse_bound
+    from leakmeter.gating.junit import to_junit
+    from leakmeter.results.measured import read_measured
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
     if latest and run:
@@ -120,7 +120,7 @@ def gate(
 
 def _found(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
     """Directories of the runs that are asked for."""
-    from leakmeter.runs.catalogue import complete_runs, find_run
+    from leakmeter.storage.catalogue import complete_runs, find_run
 
     if names:
         return [find_run(name, *roots) for name in names]
@@ -138,10 +138,10 @@ def _found(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
 def _latest(found: Sequence[Path], roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
     """The newest run that has the quantities of these names, and is of an instrument that the baseline is of."""
     from leakmeter.core import registry
-    from leakmeter.runs.baseline import read_baseline
-    from leakmeter.runs.bounds import unknown_quantity
-    from leakmeter.runs.catalogue import entry_of, label
-    from leakmeter.runs.measured import named_quantity
+    from leakmeter.gating.baseline import read_baseline
+    from leakmeter.gating.bounds import unknown_quantity
+    from leakmeter.results.measured import named_quantity
+    from leakmeter.storage.catalogue import entry_of, label
 
     entries = {path: entry_of(path) for path in found}
     quantities = {
@@ -181,7 +181,7 @@ def _places(roots: Sequence[Path]) -> str:
 
 
 def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
-    from leakmeter.runs.baseline import hold_against, read_baseline
+    from leakmeter.gating.baseline import hold_against, read_baseline
 
     baseline, key = read_baseline(path), _key()
     if len(baseline.runs) > len(runs):
@@ -191,7 +191,7 @@ def _held(runs: Sequence[Measured], path: Path) -> list[Held]:
 
 def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Path) -> None:
     from leakmeter.core.written import write_whole
-    from leakmeter.runs.baseline import baseline_of, left_out_lines
+    from leakmeter.gating.baseline import baseline_of, left_out_lines
 
     bounded = {named[0].name for run in runs for bound in bounds if (named := run.named(bound.name))}
     baseline = baseline_of(runs, bounded, _key())
@@ -205,14 +205,14 @@ def _write_baseline(runs: Sequence[Measured], bounds: Sequence[Bound], path: Pat
 
 def _key() -> bytes:
     from leakmeter.models import config_dir
-    from leakmeter.runs.pseudonym import subject_key
+    from leakmeter.storage.pseudonym import subject_key
 
     return subject_key(config_dir())
 
 
 def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
-    from leakmeter.runs.comparison_words import setting_line
-    from leakmeter.runs.gate_words import check_lines
+    from leakmeter.gating.comparison_words import setting_line
+    from leakmeter.gating.gate_words import check_lines
 
     lines = check_lines(checks)
     for number, held_run in enumerate(held, 1):

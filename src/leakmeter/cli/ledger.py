@@ -15,7 +15,7 @@ from leakmeter.commands.options import Flag
 from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.runs.query_process import DEFAULT_LIMITS
+from leakmeter.results.query_process import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     from leakmeter.ledger.measuring import Added
@@ -120,9 +120,9 @@ def add(
     if not traces:
         raise UsageError("no log is given; give files of traces, or '-' for standard input")
     from leakmeter.commands.progress import progress
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.ledger.measuring import Measuring
     from leakmeter.ledger.measuring import add as add_answers
-    from leakmeter.runs.loading import KeptModel
     from leakmeter.traces import TraceReader
 
     how = Measuring(
@@ -243,11 +243,11 @@ def check(
         Print one JSON object instead.
     """
     from leakmeter.core.written import write_whole
+    from leakmeter.gating.gate_words import check_lines
+    from leakmeter.gating.junit import to_junit
     from leakmeter.ledger.budgets import Budget, lines, unknown
     from leakmeter.ledger.budgets import check as held_against
     from leakmeter.ledger.report import record
-    from leakmeter.runs.gate_words import check_lines
-    from leakmeter.runs.junit import to_junit
 
     limit = Budget(budget, per)
     if junit is not None:

@@ -18,7 +18,7 @@ from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.plain import visible
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.runs.query_process import DEFAULT_LIMITS, Limits
+from leakmeter.results.query_process import DEFAULT_LIMITS, Limits
 
 LimitOptions = Annotated[Limits, Parameter(name="*")]
 _SHOWN_ROWS: Final = 100
@@ -82,7 +82,7 @@ def write_rows(columns: Sequence[str], rows: Iterator[Sequence[Any]], *, json: b
 
 
 def _schema() -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
-    from leakmeter.runs.query import all_views
+    from leakmeter.results.query import all_views
 
     rows = (
         (view, column.name, column.type, column.about) for view, columns in all_views().items() for column in columns
@@ -103,8 +103,8 @@ def _show_schema(rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _answer(sql: str, root: Path, limits: Limits) -> tuple[Sequence[str], Iterator[Sequence[Any]]]:
-    from leakmeter.runs.catalogue import complete_runs
-    from leakmeter.runs.query import ask
+    from leakmeter.results.query import ask
+    from leakmeter.storage.catalogue import complete_runs
 
     run_paths, problems = complete_runs(root)
     if problems:

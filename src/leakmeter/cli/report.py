@@ -56,16 +56,16 @@ def report(
         _one(run, html, figures, public=public)
     output.tell_page(html, public=public)
     if markdown is not None:
-        from leakmeter.runs.result import saved
+        from leakmeter.results.result import saved
 
         saved(markdown, _as_markdown([run, *others], public=public), public=public)
         output.tell_page(markdown, public=public)
 
 
 def _as_markdown(paths: list[Path], *, public: bool) -> str:
+    from leakmeter.engine.loading import load_run
+    from leakmeter.pages.render import report_of_runs
     from leakmeter.report import markdown
-    from leakmeter.runs.loading import load_run
-    from leakmeter.runs.pages import report_of_runs
 
     runs = [load_run(path) for path in paths]
     if public:
@@ -82,7 +82,7 @@ def is_study(path: Path) -> bool:
 
 
 def _one(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
-    from leakmeter.runs.loading import load_run
+    from leakmeter.engine.loading import load_run
 
     run = load_run(path)
     if public:
@@ -92,15 +92,15 @@ def _one(path: Path, html: Path, figures: Path | None, *, public: bool) -> None:
         return
     page = run.render_page()
     if figures is not None:
-        from leakmeter.runs.pages import write_figures
+        from leakmeter.pages.render import write_figures
 
         _tell_figures(write_figures({figures: run}))
     output.save_page(html, page)
 
 
 def _several(paths: list[Path], html: Path, figures: Path | None, *, public: bool) -> None:
-    from leakmeter.runs.loading import load_run
-    from leakmeter.runs.pages import page_of_runs, write_figures
+    from leakmeter.engine.loading import load_run
+    from leakmeter.pages.render import page_of_runs, write_figures
 
     if public:
         raise UsageError("--public is for one run; give the others apart")

@@ -18,7 +18,7 @@ from leakmeter.core.urls import place_of
 
 if TYPE_CHECKING:
     from leakmeter.core.json_object import JsonObject
-    from leakmeter.runs.catalogue import Entry, Summary
+    from leakmeter.storage.catalogue import Entry, Summary
 
 app = App(
     name="runs",
@@ -45,7 +45,7 @@ def list_runs(*, runs: Path = Path("runs"), json: Flag = False) -> None:
     json
         Write one JSON object a directory instead of a table.
     """
-    from leakmeter.runs.catalogue import entries, minute
+    from leakmeter.storage.catalogue import entries, minute
 
     listed = entries(runs)
     if json:
@@ -94,7 +94,7 @@ def show(run: str, /, *, runs: Path = Path("runs"), json: Flag = False) -> None:
     json
         Write one JSON object instead.
     """
-    from leakmeter.runs.catalogue import find_run, summary
+    from leakmeter.storage.catalogue import find_run, summary
 
     path = find_run(run, runs)
     run_summary = summary(path)
@@ -134,9 +134,9 @@ def compare(
     json
         Print one JSON object instead; null stands for what has no meaning.
     """
-    from leakmeter.runs.catalogue import entry_of, find_run, label
-    from leakmeter.runs.compare import compare as compared
-    from leakmeter.runs.measured import read_measured
+    from leakmeter.gating.compare import compare as compared
+    from leakmeter.results.measured import read_measured
+    from leakmeter.storage.catalogue import entry_of, find_run, label
 
     paths = [find_run(name, runs) for name in (a, b)]
     first, second = map(read_measured, paths)
@@ -144,7 +144,7 @@ def compare(
     if json:
         output.print_json(comparison)
         return
-    from leakmeter.runs.comparison_words import comparison_lines
+    from leakmeter.gating.comparison_words import comparison_lines
 
     for letter, path in zip("AB", paths, strict=True):
         output.print_text(f"{letter}: {', '.join(filter(None, (path.resolve().name, label(entry_of(path)))))}")
@@ -165,8 +165,8 @@ def complete(run: str, /, *others: Annotated[Path, Parameter(negative="")], runs
     runs
         Directory of runs, where the run is given by name.
     """
-    from leakmeter.runs.catalogue import find_run
-    from leakmeter.runs.slices import complete as completed
+    from leakmeter.engine.slices import complete as completed
+    from leakmeter.storage.catalogue import find_run
 
     first = Path(place_of(find_run(run, runs)))
     output.tell(f"run: {completed([first, *others]).place}")
@@ -185,9 +185,9 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
     runs
         Directory of runs.
     """
-    from leakmeter.runs.catalogue import RUN, entries, find_run
-    from leakmeter.runs.stored import fetched
-    from leakmeter.runs.verify import verify as verified
+    from leakmeter.storage.catalogue import RUN, entries, find_run
+    from leakmeter.storage.stored import fetched
+    from leakmeter.storage.verify import verify as verified
 
     runs = runs if run else fetched(runs)
     named = [find_run(name, runs) for name in run]
@@ -214,7 +214,7 @@ def rename(run: str, name: str, /, *, runs: Path = Path("runs")) -> None:
     runs
         Directory of runs, where the run is given by name.
     """
-    from leakmeter.runs.library import rename_run
+    from leakmeter.runs import rename_run
 
     rename_run(run, name or None, runs=runs)
 
@@ -237,13 +237,13 @@ def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("r
     runs
         Directory of runs, where the run is given by name.
     """
-    from leakmeter.runs.catalogue import find_run
-    from leakmeter.runs.export import Redacted, Whole, write
+    from leakmeter.storage.catalogue import find_run
+    from leakmeter.storage.export import Redacted, Whole, write
 
     path = find_run(run, runs)
     if redact:
         from leakmeter.models import config_dir
-        from leakmeter.runs.pseudonym import subject_key
+        from leakmeter.storage.pseudonym import subject_key
 
         write(path, out, Redacted(subject_key(config_dir())))
     else:

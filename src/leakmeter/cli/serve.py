@@ -101,7 +101,7 @@ def serve(
         raise UsageError("the pages need Starlette and uvicorn: pip install 'leakmeter[serve]'") from None
     _ = starlette, uvicorn
     from leakmeter.backends.served import names_a_server
-    from leakmeter.runs.loading import names_a_backend
+    from leakmeter.engine.loading import names_a_backend
     from leakmeter.serve.access import Access, is_loopback
     from leakmeter.serve.app import make_app
     from leakmeter.serve.models import Models

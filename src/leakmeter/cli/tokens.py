@@ -62,7 +62,7 @@ def tokens(
         Print one JSON object a case instead.
     """
     from leakmeter.commands.tokens import tokenised
-    from leakmeter.runs.loading import load_tokenizer
+    from leakmeter.engine.loading import load_tokenizer
 
     loaded = read_cases(source or Source(), response)
     for note in loaded.notes:

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from leakmeter.commands.given import LoadedCases, as_unicode
 from leakmeter.core import registry
 from leakmeter.core.case import Case
+from leakmeter.engine.loading import LOAD_OPTIONS, KeptModel, model_of, tell
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.runs.loading import LOAD_OPTIONS, KeptModel, model_of, tell
-from leakmeter.runs.spec import checked_name
+from leakmeter.storage.spec import checked_name
 
 if TYPE_CHECKING:
     from leakmeter.core.instrument import Settings
     from leakmeter.core.measure import Measure
-    from leakmeter.runs.result import Part
-    from leakmeter.runs.results import Results
+    from leakmeter.results.result import Part
+    from leakmeter.results.results import Results
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = Mapping[str, object]
@@ -229,10 +229,10 @@ def measured(
 ) -> Results[Any]:
     """Cases measured in memory, or into a run directory; see `commands.cases.run_cases`."""
     from leakmeter.commands.progress import progress
-    from leakmeter.runs.measure import Callbacks, check_answered, measure_cases
-    from leakmeter.runs.results import Results
-    from leakmeter.runs.run import Run
-    from leakmeter.runs.stored import check_store
+    from leakmeter.engine.measure import Callbacks, check_answered, measure_cases
+    from leakmeter.results.results import Results
+    from leakmeter.results.run import Run
+    from leakmeter.storage.stored import check_store
 
     settings = settings.resolved()
     with model.lock:

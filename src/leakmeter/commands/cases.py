@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.instrument import Settings
     from leakmeter.core.item import Prepared
-    from leakmeter.runs.measure import Callbacks
-    from leakmeter.runs.result import AnyResult, Part
-    from leakmeter.runs.rundir import RunDirectory
-    from leakmeter.runs.slices import Slice
+    from leakmeter.engine.measure import Callbacks
+    from leakmeter.engine.slices import Slice
+    from leakmeter.results.result import AnyResult, Part
+    from leakmeter.storage.rundir import RunDirectory
 
 
 def run_cases(
@@ -53,7 +53,7 @@ def run_cases(
         measure: what measures.
         name: the measure's.
         run: with which model, and where to.
-        group_size: cases that are scored together; see `runs.measure.measure_cases`.
+        group_size: cases that are scored together; see `engine.measure.measure_cases`.
         results: texts and measurements to what is shown; the measure's own results by default.
         accept: refuses a back end on which the measure would not mean what it promises.
         settle: called once nothing else is refused: gives what measures instead, and the directory where that is kept,
@@ -77,8 +77,8 @@ def run_cases(
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
     from leakmeter.core.written import files_among
-    from leakmeter.runs.measure import Callbacks, RemoteBackend, check_answered
-    from leakmeter.runs.stored import check_store
+    from leakmeter.engine.measure import Callbacks, RemoteBackend, check_answered
+    from leakmeter.storage.stored import check_store
 
     part = _slice_of(run, draws=settle is not None)
     check_store(run.out)
@@ -140,7 +140,7 @@ def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:
     """The slice of the run that is to be measured; None for all of it."""
     if run.part is None:
         return None
-    from leakmeter.runs.slices import Slice
+    from leakmeter.engine.slices import Slice
 
     if run.html is not None:
         raise UsageError("a slice has no page; leave --html out, and give it to `leakmeter report` of the whole run")
@@ -169,11 +169,11 @@ def kept_parts(
 ) -> Iterator[tuple[RunDirectory, Measure, Iterator[Part]]]:
     """A run directory, what measures, and the cases' texts and measurements; the run is complete once all are taken.
     `prepared` are the cases of `kept` for the back end. With `part` that slice alone is measured, and the run left for
-    `runs.slices.complete`. All else is as for `run_cases`."""
+    `engine.slices.complete`. All else is as for `run_cases`."""
     from leakmeter.core.written import made_for
-    from leakmeter.runs.fingerprint import spec_of
-    from leakmeter.runs.measure import measure_cases, n_parts
-    from leakmeter.runs.stored import run_directory
+    from leakmeter.engine.measure import measure_cases, n_parts
+    from leakmeter.storage.fingerprint import spec_of
+    from leakmeter.storage.stored import run_directory
 
     with ExitStack() as undone:
         if url_of(out) is None:
@@ -206,7 +206,7 @@ def _kept_for(run: Path, directory: Path | None) -> Iterator[None]:
         yield
     except BaseException:
         from leakmeter.core.written import remove_unused
-        from leakmeter.runs.nonce import NONCE_FILES
+        from leakmeter.storage.nonce import NONCE_FILES
 
         if directory is not None and not run.exists():
             remove_unused(directory, NONCE_FILES)

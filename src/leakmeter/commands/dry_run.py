@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from leakmeter.core.instrument import Settings
-    from leakmeter.runs.prediction import PredictedCase, PredictedCases, PredictedServed
+    from leakmeter.engine.prediction import PredictedCase, PredictedCases, PredictedServed
 
 _CASES_AT_MOST = 20
 
@@ -25,7 +25,7 @@ def predict_cases(
     given: LoadedCases[Any], settings: Settings, measure: Measure, run: RunOptions, *, group_size: int = 1
 ) -> None:
     """Print what measuring these cases would take; nothing is measured and nothing is written."""
-    from leakmeter.runs.prediction import predicted_cases
+    from leakmeter.engine.prediction import predicted_cases
 
     predictor = run.load_predictor()
     prepared, kept = given.prepared(predictor.backend, settings, measure)

@@ -18,11 +18,11 @@ from cyclopts import Parameter
 from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
-from leakmeter.runs.spec import checked_name
+from leakmeter.storage.spec import checked_name
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.runs.prediction import Predictor
+    from leakmeter.engine.prediction import Predictor
 
 Flag = Annotated[bool, Parameter(negative="")]
 """An option that is given or not: there is no `--no-…` of it."""
@@ -129,7 +129,7 @@ class RunOptions(WorkerOptions):
 
     def load_backend(self) -> Backend:
         """The model, ready to score."""
-        from leakmeter.runs.loading import load_backend
+        from leakmeter.engine.loading import load_backend
 
         return load_backend(
             self.model,
@@ -145,8 +145,8 @@ class RunOptions(WorkerOptions):
 
     def load_predictor(self) -> Predictor:
         """What predicts the model's work, made without its weights."""
-        from leakmeter.runs.loading import names_a_backend
-        from leakmeter.runs.prediction import predictor_for, predictor_of
+        from leakmeter.engine.loading import names_a_backend
+        from leakmeter.engine.prediction import predictor_for, predictor_of
 
         # The toy, and back ends of other packages, have no weights that could be done without.
         if self.model == "toy" or names_a_backend(self.model):

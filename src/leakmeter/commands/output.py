@@ -16,7 +16,7 @@ from leakmeter.errors import LeakmeterError, StoreError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from leakmeter.runs.result import AnyResult
+    from leakmeter.results.result import AnyResult
 
 _WIDEST = 1000  # characters of a line
 _PRIVATE_NAME: Final = re.compile(r"-[0-9a-f]{16}\b")
@@ -52,9 +52,9 @@ def check_apart(**written: Path | None) -> None:
 
 def _own_files() -> Iterator[Path]:
     """What every command may read: secrets, scores and models of the user's."""
+    from leakmeter.engine.scores import FILE_NAME
     from leakmeter.models import config_dir, models_dir, scores_dir
-    from leakmeter.runs.pseudonym import FILE as SUBJECTS
-    from leakmeter.runs.scores import FILE_NAME
+    from leakmeter.storage.pseudonym import FILE as SUBJECTS
 
     yield from (config_dir() / SUBJECTS, config_dir() / "scores.secret", models_dir())
     if (scores := scores_dir()) is not None:
@@ -123,7 +123,7 @@ def write_page(path: Path, results: Sequence[AnyResult], command: str | None, ru
 
 def save_page(path: Path, page: str, *, public: bool = False) -> None:
     """Write a page, for its owner alone unless it may be published."""
-    from leakmeter.runs.result import saved
+    from leakmeter.results.result import saved
 
     try:
         saved(path, page, public=public)

@@ -15,7 +15,7 @@ from leakmeter.commands.output import tell
 from leakmeter.core.backend import Backend
 
 if TYPE_CHECKING:
-    from leakmeter.runs.measure import Callbacks
+    from leakmeter.engine.measure import Callbacks
 
 _QUIET_SECONDS = 2.0
 LINE_SECONDS = 10.0
@@ -71,7 +71,7 @@ class _State:
             self.weight, self.n_cases, self.case, self.planned = self.weights[number], n_cases, 0, 0
             self.backend, self.n_loaded = backend, backend.n_tokens_run
             try:
-                from leakmeter.runs.measure import Callbacks
+                from leakmeter.engine.measure import Callbacks
 
                 yield Callbacks(on_case=self._begin_case, on_prediction=self._begin_work, on_halving=_tell_halving)
             finally:

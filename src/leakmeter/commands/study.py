@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from leakmeter.core.backend import Backend
     from leakmeter.core.json_object import JsonObject
-    from leakmeter.runs.prediction import Predictor
+    from leakmeter.engine.prediction import Predictor
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.forecast import Forecast
     from leakmeter.studies.grid import Study
@@ -49,7 +49,7 @@ class StudyRun:
         Raises:
             StoreError: it lies in a run.
         """
-        from leakmeter.runs.result import saved
+        from leakmeter.results.result import saved
         from leakmeter.studies.study_report import page_of_study
 
         return saved(path, page_of_study(self.path))
@@ -172,7 +172,7 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
     and its table as Markdown. The command that is put into tables has all that determines the numbers, and nothing
     else; models are the study's, not the options'."""
     from leakmeter.commands.progress import study_progress
-    from leakmeter.runs.measure import PartsBackend
+    from leakmeter.engine.measure import PartsBackend
     from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
     from leakmeter.studies.forecast import forecasts
 

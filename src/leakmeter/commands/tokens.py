@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function
 from leakmeter.commands.given import LoadedCases
 from leakmeter.core.case import Case
+from leakmeter.engine.loading import tell
 from leakmeter.errors import UsageError
-from leakmeter.runs.loading import tell
 from leakmeter.text.build import PreparedContext, PromptSettings
 from leakmeter.text.tokens import TokensResult, tokens_of
 
 if TYPE_CHECKING:
     from leakmeter.core.tokenizer import Tokenizer
-    from leakmeter.runs.loading import KeptModel
+    from leakmeter.engine.loading import KeptModel
 
 
 @function(

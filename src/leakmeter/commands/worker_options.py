@@ -28,5 +28,5 @@ class WorkerOptions:
     """Take workers on machines of several kinds, which moves last digits."""
 
     def loading(self) -> dict[str, Any]:
-        """As options of `runs.loading.load_backend`."""
+        """As options of `engine.loading.load_backend`."""
         return {field.name: getattr(self, field.name) for field in fields(WorkerOptions)}

@@ -123,7 +123,7 @@ class Instrument:
 
     @property
     def result(self) -> Any:
-        """The class of results; see `runs.result.Result`."""
+        """The class of results; see `results.result.Result`."""
         return self._part(self.result_at)
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 Case = Any
-"""A result of the instrument's own kind (see `runs.result.Result`)."""
+"""A result of the instrument's own kind (see `results.result.Result`)."""
 Worse = Literal["more", "less"]
 
 SHARE_OF_CASES: Final = "share of cases"

@@ -35,8 +35,8 @@ from leakmeter.traces.refused import Unusable
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.case import Case
-    from leakmeter.runs.loading import KeptModel
-    from leakmeter.runs.result import Part
+    from leakmeter.engine.loading import KeptModel
+    from leakmeter.results.result import Part
 
 _ANSWER: Final = "the answer"
 NOTE: Final = "A monitor, not a bound: that an answer is refused informs too, and so does what is answered instead."

@@ -1,7 +1,7 @@
 """What stands in a ledger for people, texts and prompts: keyed hashes, which tell equal from different.
 
 Who finds a copy of a ledger cannot test whether a guessed name or text is in it: the key is in the user's configuration
-(see `runs.pseudonym`), never beside the ledger.
+(see `storage.pseudonym`), never beside the ledger.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from leakmeter.runs.pseudonym import pseudonym
+from leakmeter.storage.pseudonym import pseudonym
 
 RECIPIENT, SUBJECT, DOCUMENT = "recipient", "subject", "document"
 SHOWN_DIGITS: Final = 12
@@ -23,7 +23,7 @@ class Keys:
     """Keyed hashes of one ledger.
 
     Args:
-        key: the user's; see `runs.pseudonym.subject_key`.
+        key: the user's; see `storage.pseudonym.subject_key`.
     """
 
     def __init__(self, key: bytes) -> None:

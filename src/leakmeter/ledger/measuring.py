@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from leakmeter.core.case import Case
     from leakmeter.core.measurement import Measurement
     from leakmeter.core.preparations import Preparations
-    from leakmeter.runs.loading import KeptModel
-    from leakmeter.runs.measure import Callbacks
-    from leakmeter.runs.result import Part
+    from leakmeter.engine.loading import KeptModel
+    from leakmeter.engine.measure import Callbacks
+    from leakmeter.results.result import Part
 
 BATCH: Final = 20
 """Answers whose numbers are committed together, at most."""
@@ -160,7 +160,7 @@ def add(
 
 
 def _quiet() -> Callbacks:
-    from leakmeter.runs.measure import Callbacks
+    from leakmeter.engine.measure import Callbacks
 
     return Callbacks()
 
@@ -296,7 +296,7 @@ def measured(
 
 def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> tuple[Setup, JsonObject]:
     """A unit's setup, and what of the model decides whether numbers add up."""
-    from leakmeter.runs.fingerprint import spec_of
+    from leakmeter.storage.fingerprint import spec_of
 
     settings, measure = how.settings(unit).resolved(), how.measure(temperature)
     spec = spec_of(measure, "influence", settings, backend, ())
@@ -341,7 +341,7 @@ def _in_runs(
 
 def in_memory(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> list[tuple[str, Part]]:
     """Measure without a run."""
-    from leakmeter.runs.measure import Callbacks, measure_cases
+    from leakmeter.engine.measure import Callbacks, measure_cases
 
     prepared, _ = _prepared(backend, cases, setup)
     parts = measure_cases(backend, setup.measure, prepared, None, Callbacks())
@@ -350,7 +350,7 @@ def in_memory(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> list
 
 def _prepared(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> tuple[Preparations, LoadedCases[Case]]:
     from leakmeter.commands.given import LoadedCases
-    from leakmeter.runs.measure import check_answered
+    from leakmeter.engine.measure import check_answered
 
     prepared, kept = LoadedCases(tuple(cases.values())).prepared(backend, setup.settings, setup.measure)
     setup.measure.check(prepared[0].item)

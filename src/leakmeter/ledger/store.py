@@ -33,7 +33,7 @@ from leakmeter.ledger.keys import Keys
 from leakmeter.ledger.tables import TABLES, TEXTS, Rows, insert, make, select
 
 if TYPE_CHECKING:
-    from leakmeter.runs.result import Part
+    from leakmeter.results.result import Part
 
 FILE: Final = "ledger.sqlite"
 FILES: Final = (FILE, "ledger.json")
@@ -98,7 +98,7 @@ class Ledger:
     def of_user(cls, path: Path) -> Ledger:
         """A ledger under the user's own key."""
         from leakmeter.models import config_dir
-        from leakmeter.runs.pseudonym import subject_key
+        from leakmeter.storage.pseudonym import subject_key
 
         return cls(path, Keys(subject_key(config_dir())))
 

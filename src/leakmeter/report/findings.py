@@ -1,6 +1,6 @@
 """What a measure found in many cases: one sentence, their summary, and the figures that a paper would have.
 
-A measure joins with one class method of its result, `findings` (see `runs.result`).
+A measure joins with one class method of its result, `findings` (see `results.result`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DELTA, DecodeResult
-from leakmeter.runs.nonce import made_directory
 from leakmeter.serve.completions import (
     END,
     CompletionRequest,
@@ -47,6 +46,7 @@ from leakmeter.serve.queue import BusyError, Job
 from leakmeter.serve.serving import Serving, serving_of
 from leakmeter.serve.spent import NANO, Spent, SpentError, nano
 from leakmeter.serve.watching import Watch, measured, prepared_case
+from leakmeter.storage.nonce import made_directory
 from leakmeter.text.build import PromptSettings
 
 KEY: Final = "LEAKMETER_SERVE_API_KEY"

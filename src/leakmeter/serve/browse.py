@@ -21,14 +21,10 @@ from starlette.routing import BaseRoute, Route
 from leakmeter.core import registry
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
+from leakmeter.pages.render import report_of_runs
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import interval_text, nats_text
-from leakmeter.runs import catalogue
-from leakmeter.runs.catalogue import Entry
-from leakmeter.runs.pages import report_of_runs
-from leakmeter.runs.run import Run
-from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.spec import MOST_NAME, checked_name
+from leakmeter.results.run import Run
 from leakmeter.serve import measuring
 from leakmeter.serve.access import refusal
 from leakmeter.serve.bodies import json_object
@@ -36,6 +32,10 @@ from leakmeter.serve.faults import without_paths
 from leakmeter.serve.live import TEMPLATES
 from leakmeter.serve.pages import show, whole_report
 from leakmeter.serve.serving import Serving, serving_of
+from leakmeter.storage import catalogue
+from leakmeter.storage.catalogue import Entry
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.spec import MOST_NAME, checked_name
 
 ROWS: Final = 50
 """Runs of a page."""

@@ -18,6 +18,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE
 from leakmeter.core.plain import visible
+from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DecodeResult
@@ -31,7 +32,6 @@ from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.overriding import override
 from leakmeter.report import blocks as b
 from leakmeter.report import html, scale
-from leakmeter.runs.loading import KeptModel
 from leakmeter.serve import bodies, edits, mixtures
 from leakmeter.serve.pages import show
 from leakmeter.serve.queue import Job

@@ -13,8 +13,6 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from leakmeter.data.rows import rows_of_text
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.runs.rundir import RunDirectory
-from leakmeter.runs.spec import checked_name
 from leakmeter.serve import bodies
 from leakmeter.serve.access import MOST_BYTES
 from leakmeter.serve.live import TEMPLATES
@@ -22,6 +20,8 @@ from leakmeter.serve.live import UNITS as LIVE_UNITS
 from leakmeter.serve.queue import Job
 from leakmeter.serve.serving import Serving, serving_of, session_of
 from leakmeter.serve.watching import cancellable
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.spec import checked_name
 from leakmeter.text.build import PromptSettings
 
 UNITS: Final = (*LIVE_UNITS, "document")
@@ -130,7 +130,7 @@ def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, 
     from leakmeter.commands.cases import kept_parts
     from leakmeter.commands.given import LoadedCases
     from leakmeter.data.cases import cases_of
-    from leakmeter.runs.measure import Callbacks, check_answered
+    from leakmeter.engine.measure import Callbacks, check_answered
     from leakmeter.traces.presets import PRESETS
 
     settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole").resolved()

@@ -12,11 +12,11 @@ from leakmeter.core.drive import drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.reductions import NextToken
 from leakmeter.core.request import Request, Scores, Trial
+from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
 from leakmeter.privacy.decoding import Decoding
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.runs.loading import KeptModel
 from leakmeter.serve.queue import Job
 from leakmeter.serve.watching import cancellable
 from leakmeter.stats import logspace

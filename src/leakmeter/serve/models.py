@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UnknownNameError
-from leakmeter.runs.loading import KeptModel
 
 
 class Models:

@@ -20,12 +20,12 @@ from leakmeter.core.item import ContextItem, Lazily, Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.engine.loading import KeptModel
+from leakmeter.engine.measure import Callbacks, RemoteBackend, check_answered, measure_cases, response_texts
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.search import Found, Row, states_of
-from leakmeter.runs.loading import KeptModel
-from leakmeter.runs.measure import Callbacks, RemoteBackend, check_answered, measure_cases, response_texts
-from leakmeter.runs.result import Part
+from leakmeter.results.result import Part
 from leakmeter.serve.queue import Job
 from leakmeter.text.build import PromptSettings
 

@@ -36,13 +36,13 @@ from leakmeter.core.written import (
     store_errors,
     write_whole,
 )
+from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
-from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
-from leakmeter.runs.nonce import NONCE_FILES, made_directory
-from leakmeter.runs.parts import Part, cases_of_run
-from leakmeter.runs.rundir import RunDirectory
+from leakmeter.storage.fingerprint import spec_of
+from leakmeter.storage.nonce import NONCE_FILES, made_directory
+from leakmeter.storage.parts import Part, cases_of_run
+from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.grid import Cell, Study
 
 Progress = Callable[[Backend, int], AbstractContextManager[Callbacks]]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leakmeter.engine.prediction import Predictor
 from leakmeter.errors import LeakmeterError
-from leakmeter.runs.prediction import Predictor
 from leakmeter.studies.grid import Cell, Study
 
 _FIRST_RECORDS: Final = 5

@@ -16,7 +16,7 @@ Series = Mapping[tuple[int, str, str], FloatArray]
 def entity_fields(span: Mapping[str, Any], series: Series, context: str, response: str) -> dict[str, Any]:
     """A span's fields about personal data; None in each where it is none.
 
-    The span is as `runs.measure.texts_of` keeps it, the series are measurements by (sample, statistic, piece).
+    The span is as `engine.measure.texts_of` keeps it, the series are measurements by (sample, statistic, piece).
     """
     entity = span.get("entity")
     swapped = series.get((0, "swapped", span["name"]))

@@ -15,12 +15,12 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.engine.measure import check_answered
 from leakmeter.errors import CapabilityError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.privacy.decoding import RECEIPT
-from leakmeter.runs.measure import check_answered
 
 PROMPT = Prompt(
     (
@@ -171,7 +171,7 @@ def test_a_server_without_whole_rows_draws_responses_itself():
 
 
 def test_what_is_drawn_by_the_server_is_predicted():
-    from leakmeter.runs.prediction import predictor_of
+    from leakmeter.engine.prediction import predictor_of
 
     backend = toy_served(TARGETS)
     found = predictor_of(backend).predict(Influence(max_new_tokens=5), prepared(item(None)))

@@ -18,9 +18,9 @@ from leakmeter.backends.served.load import load_served
 from leakmeter.core import registry
 from leakmeter.core.drive import drive
 from leakmeter.core.measurement import Measurement
+from leakmeter.engine.loading import load_backend
 from leakmeter.errors import ModelError
 from leakmeter.models import DEFAULT_MODEL, resolve
-from leakmeter.runs.loading import load_backend
 
 pytest.importorskip("xllamacpp")
 

@@ -80,7 +80,7 @@ def test_scoring_the_same_text_gives_the_same_loss(cli: Call, note: Path, weight
     # Draws depend on the case's name, which is "case" in Python.
     path = note.rename(note.with_name("case.txt"))
     words = ("--context-file", path, "--query", "Who?", "--model", "toy", "--json", "--template", "{context}{query} ")
-    toy = leakmeter.runs.loading.load_backend("toy")
+    toy = leakmeter.engine.loading.load_backend("toy")
     texts = (
         (seed, leakmeter.decode(toy, context=path.read_text(), query="Who?", template="{context}{query} ",
                                 cid_lambda=weight, seed=seed, max_new_tokens=2))
@@ -163,14 +163,14 @@ def test_in_public_nothing_is_said_of_cases_that_cannot_be_used(
     ended = cli(*words, "--skip-bad", "--public")
     assert ended.code == 0
     assert ended.err.splitlines()[-1] == "left out 1 bad case"
-    load = leakmeter.runs.loading.load_backend
+    load = leakmeter.engine.loading.load_backend
 
     def narrow(*given: Any, **more: Any) -> Any:
         backend = load(*given, **more)
         backend.window = 8
         return backend
 
-    monkeypatch.setattr("leakmeter.runs.loading.load_backend", narrow)
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", narrow)
     data.write_text(json.dumps(lines[0]))
     assert "window" in cli(*words).err
     ended = cli(*words, "--public")
@@ -185,7 +185,7 @@ def test_in_public_an_error_does_without_the_run_s_name(decode: Call, monkeypatc
     def full(self: Any, *given: Any) -> None:
         raise StoreError(f"run directory '{self.path}' cannot be written: disk full")
 
-    monkeypatch.setattr("leakmeter.runs.rundir.RunDirectory.write_part", full)
+    monkeypatch.setattr("leakmeter.storage.rundir.RunDirectory.write_part", full)
     assert re.search("decode-[0-9a-f]{16}", decode(epsilon=0.5).err)
     ended = decode("--public", epsilon=0.5)
     assert ended.err == "leakmeter: run directory 'runs/decode-…' cannot be written: disk full\n"

@@ -87,7 +87,7 @@ def test_what_is_context_in_chats_can_be_said_in_both_doors(tmp_path: Path, monk
         leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2)
     found = leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2, context_from="system")
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
-    monkeypatch.setattr("leakmeter.runs.loading.load_backend", lambda *given, **options: ToyChat())
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **options: ToyChat())
     words = ["frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "--max-new-tokens", "2"]
     with pytest.raises(SystemExit) as ended:
         main([*words, "--context-from", "system"])

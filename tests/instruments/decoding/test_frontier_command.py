@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from leakmeter.privacy.draws import SEED_WARNING
-from leakmeter.runs.parts import cases_of_run
-from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
+from leakmeter.storage.parts import cases_of_run
+from leakmeter.storage.rundir import RunDirectory
 from leakmeter.text.overlap import rouge_l
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -160,9 +160,9 @@ def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_
     assert cli(*words_of(cases, kind)).code == 0
     before = {path: path.stat().st_mtime_ns for path in Path("runs").glob("decode-*/measurements-*.parquet")}
     with monkeypatch.context() as patched:
-        import leakmeter.runs.loading
+        import leakmeter.engine.loading
 
-        patched.setattr(leakmeter.runs.loading, "load_backend", None)
+        patched.setattr(leakmeter.engine.loading, "load_backend", None)
         ended = cli(*words_of(cases, kind))
         assert ended.code == 0, ended.err
     ended = cli(*words_of(cases, kind, "4"))

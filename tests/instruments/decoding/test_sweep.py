@@ -12,7 +12,7 @@ from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of
-from leakmeter.runs.nonce import kept_nonce
+from leakmeter.storage.nonce import kept_nonce
 from leakmeter.text.build import PromptSettings
 
 

@@ -18,7 +18,7 @@ from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.generation.result import Draws, OwnMechanism, PrivateGenerationResult
 from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
 from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation
-from leakmeter.runs.results import Results
+from leakmeter.results.results import Results
 
 TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." for i in range(7)]
 NEWS = [{"label": i % 4, "text": f"News item {i}."} for i in range(24)]

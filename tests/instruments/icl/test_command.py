@@ -276,7 +276,7 @@ def test_a_query_that_does_not_fit_is_named_or_left_out(icl: Call, mine: Path, m
         toy.window = 150
         return toy
 
-    monkeypatch.setattr("leakmeter.runs.loading.load_backend", small)
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", small)
     write_csv(mine / "long.csv", [*ROWS[:4], {"id": "long", "said": "Rain. " * 30, "mood": "s"}])
     ended = icl(data=mine / "long.csv")
     assert ended.code == 2

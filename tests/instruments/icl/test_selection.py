@@ -19,6 +19,8 @@ from leakmeter.backends.toy import Toy
 from leakmeter.core.plain import to_json
 from leakmeter.data import tasks
 from leakmeter.data.tasks import task_of
+from leakmeter.engine.measure import Callbacks
+from leakmeter.engine.prediction import predictor_of
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
@@ -47,8 +49,6 @@ from leakmeter.instruments.icl.selection import (
     selection_directory,
     selection_of,
 )
-from leakmeter.runs.measure import Callbacks
-from leakmeter.runs.prediction import predictor_of
 from leakmeter.stats.rank_tests import signed_rank_p
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
 from leakmeter.studies.cells import Progress
@@ -490,7 +490,7 @@ def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str
 
 
 def test_a_list_is_an_ordinary_run(tmp_path: Path) -> None:
-    from leakmeter.runs.loading import load_run
+    from leakmeter.engine.loading import load_run
 
     (found,) = (lists_in(tmp_path).measured(EXAMPLES[:2], QUERIES),)
     (run,) = tmp_path.iterdir()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from leakmeter.runs.loading import load_run
+from leakmeter.engine.loading import load_run
 from leakmeter.stats.rank_tests import signed_rank_p
 
 Call = Callable[..., Any]

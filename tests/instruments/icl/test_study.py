@@ -17,8 +17,8 @@ from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.study import compared
-from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference
+from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.cells import FinishedCell, load_records, measure_cell
 from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.tables import to_csv, to_markdown

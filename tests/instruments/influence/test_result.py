@@ -12,7 +12,7 @@ import pytest
 
 from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.influence.result import InfluenceResult, Sample
-from leakmeter.runs.result import Response
+from leakmeter.results.result import Response
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 
 CONTEXT = "Ana is 41. She is 41."

@@ -11,6 +11,7 @@ import pytest
 from helpers import tuned_models
 from leakmeter.backends.hf.backend import HfBackend
 from leakmeter.backends.hf.load import load_directory
+from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import Check, Insertion, canaries_of, documents_of
 from leakmeter.instruments.pii.check import AucRow, findings
@@ -21,7 +22,6 @@ from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.settings import FineTuning
 from leakmeter.instruments.pii.subject import Subject
 from leakmeter.instruments.pii.tuning.finetune import Document, fine_tune
-from leakmeter.runs.measure import Callbacks, measure_cases
 
 
 def small() -> HfBackend:

@@ -257,7 +257,7 @@ def test_a_query_that_does_not_fit_is_named_or_left_out(
         toy.window = 60
         return toy
 
-    monkeypatch.setattr("leakmeter.runs.loading.load_backend", small)
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", small)
     with (mine / "long.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, ["id", "query"])
         writer.writeheader()

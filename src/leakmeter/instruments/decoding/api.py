@@ -13,11 +13,11 @@ from leakmeter.text.build import PromptSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.decoding.frontier import Frontier
     from leakmeter.instruments.decoding.result import DecodeResult
-    from leakmeter.runs.loading import KeptModel
-    from leakmeter.runs.result import Part
-    from leakmeter.runs.results import Results
+    from leakmeter.results.result import Part
+    from leakmeter.results.results import Results
 
 # Only the whole context is taken away.
 _PROMPTS = Some(PromptSettings, only=("template", "truncate"), given={"unit": "whole"})
@@ -68,10 +68,10 @@ def decode(
         >>> len(drawn.response.tokens)
         3
     """
+    from leakmeter.engine.loading import tell
     from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision, precision_for
     from leakmeter.instruments.decoding.result import DecodeResult
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.runs.loading import tell
 
     loaded, is_single = cases_given(data, context, query, None, messages, names, how)
     seeded = measure.seeded()
@@ -132,14 +132,14 @@ def frontier(
     """
     from leakmeter.core.item import Origin
     from leakmeter.data.referenced import load_referenced
+    from leakmeter.engine.loading import tell
+    from leakmeter.engine.measure import Callbacks, measure_cases
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.guarantee import check_precision, precision_for
     from leakmeter.instruments.decoding.sweep import study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.runs.fingerprint import device_of
-    from leakmeter.runs.loading import tell
-    from leakmeter.runs.measure import Callbacks, measure_cases
-    from leakmeter.runs.nonce import drawn_nonce
+    from leakmeter.storage.fingerprint import device_of
+    from leakmeter.storage.nonce import drawn_nonce
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
     from leakmeter.text import templates

@@ -18,7 +18,7 @@ from leakmeter.text.build import PromptSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from leakmeter.runs.result import AnyResult, Part
+    from leakmeter.results.result import AnyResult, Part
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ def _run(
     from leakmeter.core.written import made_for
     from leakmeter.instruments.decoding.guarantee import check_precision
     from leakmeter.instruments.decoding.sweep import study_of, sweep_directory
-    from leakmeter.runs.nonce import kept_nonce
+    from leakmeter.storage.nonce import kept_nonce
     from leakmeter.studies.cells import finished_cell, measure_cell
     from leakmeter.studies.tables import SYMBOLS
 
@@ -252,8 +252,8 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     """Print what the sweep would take: every setting draws from the same prompts, at the same cost."""
     from rich.text import Text
 
+    from leakmeter.engine.prediction import predicted_cases
     from leakmeter.report.words import about_seconds
-    from leakmeter.runs.prediction import predicted_cases
 
     predictor = run.load_predictor()
     measure = sweep.seeded().measures[0]

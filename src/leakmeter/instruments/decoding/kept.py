@@ -8,8 +8,8 @@ from typing import Any
 
 from leakmeter.core.measurement import WEIGHT, Measurement
 from leakmeter.overriding import override
-from leakmeter.runs.damage import FieldError
-from leakmeter.runs.kept import KeptCase, Series
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import KeptCase, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

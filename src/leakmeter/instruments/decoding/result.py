@@ -20,7 +20,7 @@ from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.runs.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
+from leakmeter.results.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
 
 if TYPE_CHECKING:
     import pandas as pd

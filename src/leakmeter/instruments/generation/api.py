@@ -16,12 +16,12 @@ from leakmeter.instruments.generation.prompts import GenerationSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.generation.calibration import Calibration
     from leakmeter.instruments.generation.result import PrivateGenerationResult
     from leakmeter.privacy.mechanism import Mechanism
-    from leakmeter.runs.loading import KeptModel
-    from leakmeter.runs.result import Part
-    from leakmeter.runs.results import Results
+    from leakmeter.results.result import Part
+    from leakmeter.results.results import Results
     from leakmeter.text.exemplar import Example
 
 
@@ -90,11 +90,11 @@ def audit(
         >>> found.summary.holds, len(found[0].public.texts)
         (True, 1)
     """
+    from leakmeter.engine.loading import tell
     from leakmeter.instruments.generation.audits import audit_directory, audit_of, check_precision, precision_for
     from leakmeter.instruments.generation.result import PrivateGenerationResult
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.runs.loading import tell
-    from leakmeter.runs.nonce import kept_nonce
+    from leakmeter.storage.nonce import kept_nonce
 
     # None stands for the default, but of a template.
     options = {**measure, **settings, "temperature": temperature}

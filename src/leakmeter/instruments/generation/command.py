@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from leakmeter.instruments.generation.measure import PrivateGeneration
     from leakmeter.instruments.generation.result import PrivateGenerationResult
-    from leakmeter.runs.result import AnyResult, Part
+    from leakmeter.results.result import AnyResult, Part
     from leakmeter.text.exemplar import Example
 
 SAMPLE: Final = "tickets"
@@ -145,7 +145,7 @@ def run(
     """
     from leakmeter.instruments.generation.audits import audit_directory, audit_of, check_precision, precision_for
     from leakmeter.privacy.draws import SEED_WARNING
-    from leakmeter.runs.nonce import kept_nonce
+    from leakmeter.storage.nonce import kept_nonce
 
     chosen = merged(config, asked or Options())
     options = run or _RunOptions()

@@ -13,8 +13,8 @@ from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
 from leakmeter.overriding import override
 from leakmeter.privacy.rdp import to_epsilon
 from leakmeter.privacy.renyi import SPREAD
-from leakmeter.runs.damage import FieldError
-from leakmeter.runs.kept import MOST, KeptCase, Series
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import MOST, KeptCase, Series
 
 _PROMISED_ORDER: Final = "promised_order"
 _PROMISED_RDP: Final = "promised_rdp"

@@ -25,7 +25,7 @@ from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed
 from leakmeter.report.blocks import Provenance, Report
-from leakmeter.runs.result import AnyResult, Part, PieceFields, Result, Texts
+from leakmeter.results.result import AnyResult, Part, PieceFields, Result, Texts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,12 +16,12 @@ from leakmeter.instruments.icl.responses import ResponseSettings
 from leakmeter.instruments.influence.measure import Influence
 
 if TYPE_CHECKING:
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.icl.given import Given
     from leakmeter.instruments.icl.result import IclResult
     from leakmeter.instruments.icl.selection import Selection
     from leakmeter.instruments.influence.result import InfluenceResult
-    from leakmeter.runs.loading import KeptModel
-    from leakmeter.runs.results import Results
+    from leakmeter.results.results import Results
     from leakmeter.text.exemplar import Example
 
 _SETTINGS = Some(ExemplarSettings, without=("task",), raw=True)
@@ -249,12 +249,12 @@ def icl_select(
 
     from leakmeter.commands.progress import progress
     from leakmeter.core.plain import to_json
+    from leakmeter.engine.measure import Callbacks
     from leakmeter.instruments.icl import selection
     from leakmeter.instruments.icl.draw import choose_queries
     from leakmeter.instruments.icl.search import scope_of, search
     from leakmeter.instruments.icl.selection_report import report
     from leakmeter.report import markdown
-    from leakmeter.runs.measure import Callbacks
     from leakmeter.studies.cells import write
 
     if data is None:

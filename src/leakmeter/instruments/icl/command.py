@@ -18,7 +18,7 @@ from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
     from leakmeter.instruments.icl.result import IclResult
-    from leakmeter.runs.result import Part
+    from leakmeter.results.result import Part
 
 
 def icl(

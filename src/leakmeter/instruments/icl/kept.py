@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.instruments.icl.math import FARTHEST
 from leakmeter.overriding import override
-from leakmeter.runs.damage import FieldError
-from leakmeter.runs.kept import MOST, KeptCase, Series
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import MOST, KeptCase, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

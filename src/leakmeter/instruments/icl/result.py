@@ -16,7 +16,7 @@ from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.quantities import ICL
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.overriding import override
-from leakmeter.runs.result import DEFINING, Part, PieceFields, Result, Texts
+from leakmeter.results.result import DEFINING, Part, PieceFields, Result, Texts
 from leakmeter.stats.posterior import posterior_of
 
 if TYPE_CHECKING:

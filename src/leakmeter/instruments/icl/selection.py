@@ -24,6 +24,8 @@ from leakmeter.core.backend import Backend
 from leakmeter.core.item import Origin
 from leakmeter.core.record import Record
 from leakmeter.core.written import check_outside_runs
+from leakmeter.engine.measure import measure_cases, n_parts
+from leakmeter.engine.prediction import Predictor, predicted_cases
 from leakmeter.errors import WindowError
 from leakmeter.instruments.icl.draw import FIXED_TOGETHER, fixed_cases
 from leakmeter.instruments.icl.measure import Icl
@@ -31,12 +33,10 @@ from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplar
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search
 from leakmeter.instruments.icl.summary import Summary, summary
-from leakmeter.runs.fingerprint import device_of, spec_of
-from leakmeter.runs.measure import measure_cases, n_parts
-from leakmeter.runs.prediction import Predictor, predicted_cases
-from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats import stats
 from leakmeter.stats.rank_tests import signed_rank_p
+from leakmeter.storage.fingerprint import device_of, spec_of
+from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.cells import Progress, digest, used_directory
 from leakmeter.text.exemplar import Example, Task
 

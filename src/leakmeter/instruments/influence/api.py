@@ -10,9 +10,9 @@ from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.influence.result import InfluenceResult
-    from leakmeter.runs.loading import KeptModel
-    from leakmeter.runs.results import Results
+    from leakmeter.results.results import Results
 
 
 @function(

@@ -17,7 +17,7 @@ from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import about_seconds, saved
-from leakmeter.runs.result import DocumentRange
+from leakmeter.results.result import DocumentRange
 
 _REMOVALS: Final = {
     "drop": "its tokens are cut out and the rest moves up",

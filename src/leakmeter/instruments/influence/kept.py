@@ -10,8 +10,8 @@ from leakmeter.core.item import LEVELS
 from leakmeter.core.measurement import COUNT, HALF_WIDTH, Measurement
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
 from leakmeter.overriding import override
-from leakmeter.runs.damage import FieldError
-from leakmeter.runs.kept import KeptCase, Series
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import KeptCase, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

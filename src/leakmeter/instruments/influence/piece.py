@@ -8,7 +8,7 @@ from typing import Any
 
 from leakmeter.core.record import Record
 from leakmeter.core.request import FloatArray
-from leakmeter.runs.result import Texts
+from leakmeter.results.result import Texts
 from leakmeter.text.entity_results import entity_fields
 
 Series = Mapping[tuple[int, str, str], FloatArray]

@@ -17,7 +17,7 @@ from leakmeter.instruments.influence.kept import KeptInfluence
 from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.quantities import INFLUENCE
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
-from leakmeter.runs.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
+from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
 from leakmeter.stats.posterior import posterior_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 from leakmeter.text.entity_results import entity_warnings, ranks

@@ -16,7 +16,7 @@ from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
 from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.search import alpha_of, kth, reach
 from leakmeter.instruments.influence.search_options import Audit, Search
-from leakmeter.runs.result import Texts
+from leakmeter.results.result import Texts
 from leakmeter.stats.conformal import interval, interval_factor
 from leakmeter.stats.hypergeometric import upper_limit
 

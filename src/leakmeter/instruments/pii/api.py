@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands.call import CallOptions, RowNames, Some, function, measured
 from leakmeter.commands.given import LoadedCases
+from leakmeter.engine.loading import tell
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, ProbeTemplates, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.settings import Finds, FineTuning, Scope, SoftPromptTuning
-from leakmeter.runs.loading import tell
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.pii.check import Checked
     from leakmeter.instruments.pii.extraction.run import Extracted
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.pii.subject import Subject, ValueType
     from leakmeter.instruments.pii.tuning.soft_prompt import Tuned
-    from leakmeter.runs.loading import KeptModel
-    from leakmeter.runs.results import Results
+    from leakmeter.results.results import Results
 
 
 @function(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from leakmeter.core.record import Record
 from leakmeter.core.urls import check_directory
 from leakmeter.core.written import check_outside_runs, made_for, make_private, write_whole
+from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_of, lines_of
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
@@ -27,11 +28,10 @@ from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
 from leakmeter.instruments.pii.subject import ValueType
-from leakmeter.runs.fingerprint import spec_of
-from leakmeter.runs.measure import Callbacks, measure_cases, n_parts
-from leakmeter.runs.rundir import RunDirectory
 from leakmeter.stats.enough import items_for_auc
 from leakmeter.stats.ranks import auc, roc
+from leakmeter.storage.fingerprint import spec_of
+from leakmeter.storage.rundir import RunDirectory
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend

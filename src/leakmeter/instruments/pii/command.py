@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from leakmeter.instruments.pii.check import Checked
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.pii.subjects import Loaded
-    from leakmeter.runs.result import Part
+    from leakmeter.results.result import Part
 
 _MB: Final = 1_000_000
 _RARE: Final = 0.05
@@ -68,7 +68,7 @@ class ModelOptions:
 
     def load(self, needed_for: str) -> HfBackend:
         from leakmeter.backends.hf.backend import HfBackend
-        from leakmeter.runs.loading import load_backend
+        from leakmeter.engine.loading import load_backend
 
         backend = load_backend(self.model, dtype=self.dtype, device=self.device, cache=False)
         if not isinstance(backend, HfBackend):

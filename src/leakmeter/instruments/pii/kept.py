@@ -12,8 +12,8 @@ from leakmeter.instruments.pii.measure import BEAM
 from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.overriding import override
-from leakmeter.runs.damage import FieldError
-from leakmeter.runs.kept import MOST, Count, Flag, KeptCase, Series
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import MOST, Count, Flag, KeptCase, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

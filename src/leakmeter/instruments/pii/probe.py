@@ -16,7 +16,7 @@ from leakmeter.core.plain import excerpt
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.subject import STRUCTURED, Subject, ValueType, told_relation
 from leakmeter.models import config_dir
-from leakmeter.runs.pseudonym import pseudonym, subject_key
+from leakmeter.storage.pseudonym import pseudonym, subject_key
 
 ProbeKind = Literal["twin", "triplet", "quadruplet", "relationship", "university"]
 PROBE_KINDS: Final[tuple[ProbeKind, ...]] = get_args(ProbeKind)

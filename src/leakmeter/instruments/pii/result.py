@@ -19,7 +19,7 @@ from leakmeter.instruments.pii.quantities import PII
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.instruments.pii.summary import Summary, summary
 from leakmeter.overriding import override
-from leakmeter.runs.result import Part, Result, Texts
+from leakmeter.results.result import Part, Result, Texts
 from leakmeter.stats.ranks import exposure, extrapolated_exposure, rank, rank_p
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.redaction.result import RedactionResult
-    from leakmeter.runs.loading import KeptModel
-    from leakmeter.runs.results import Results
+    from leakmeter.results.results import Results
 
 
 @function(

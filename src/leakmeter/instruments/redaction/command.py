@@ -20,7 +20,7 @@ from leakmeter.text.build import PromptSettings
 
 if TYPE_CHECKING:
     from leakmeter.instruments.redaction.result import RedactionResult
-    from leakmeter.runs.result import Part
+    from leakmeter.results.result import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

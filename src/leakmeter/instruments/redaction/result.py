@@ -17,7 +17,7 @@ from leakmeter.instruments.influence.search_options import Search
 from leakmeter.instruments.redaction.kept import KeptRedaction
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.instruments.redaction.quantities import REDACTION
-from leakmeter.runs.result import Params, Part, Texts
+from leakmeter.results.result import Params, Part, Texts
 from leakmeter.stats.posterior import Posterior, posterior_of
 from leakmeter.text.entity_results import entity_warnings
 from leakmeter.text.layout import without_characters

@@ -16,11 +16,11 @@ from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.gradient import Sigma
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.susceptibility.case import Context, QueryCase
     from leakmeter.instruments.susceptibility.fisher.result import FisherResult
     from leakmeter.instruments.susceptibility.result import SusceptibilityResult
-    from leakmeter.runs.loading import KeptModel
-    from leakmeter.runs.results import Results
+    from leakmeter.results.results import Results
 
 
 @function(measure=Susceptibility, settings=QuerySettings, names=RowNames, how=CallOptions)

@@ -21,7 +21,7 @@ from leakmeter.instruments.susceptibility.measure import Susceptibility
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.runs.result import AnyResult, Part
+    from leakmeter.results.result import AnyResult, Part
 
 _SAMPLES: Final = ("queries.jsonl", "contexts.jsonl")
 Estimator = Literal["monte-carlo", "fisher"]

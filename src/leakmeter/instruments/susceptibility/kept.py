@@ -10,8 +10,8 @@ from leakmeter.core.measurement import COUNT, NATS_PER_SQUARE, Measurement
 from leakmeter.core.record import Record
 from leakmeter.instruments.susceptibility.math import OF_CONTEXT, OF_QUERY
 from leakmeter.overriding import override
-from leakmeter.runs.damage import FieldError
-from leakmeter.runs.kept import MOST, Amount, KeptCase, Series
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import MOST, Amount, KeptCase, Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

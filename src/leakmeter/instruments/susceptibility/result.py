@@ -19,7 +19,7 @@ from leakmeter.instruments.susceptibility.math import Spread, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.memorisation import Kind, Memorisation, MemorisationOfAll, begins, kinds_of
 from leakmeter.overriding import override
-from leakmeter.runs.result import Part, PieceFields, Result, Texts
+from leakmeter.results.result import Part, PieceFields, Result, Texts
 from leakmeter.stats import stats
 
 if TYPE_CHECKING:

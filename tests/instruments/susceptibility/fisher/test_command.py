@@ -206,7 +206,7 @@ def test_a_model_without_gradients_is_refused_before_it_is_loaded(
     def load(*_: Any, **__: Any) -> HfBackend:
         raise AssertionError("loaded")
 
-    monkeypatch.setattr("leakmeter.runs.loading.load_backend", load)
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", load)
     assert "gives no gradients" in fisher(model="toy").err
 
 

@@ -15,7 +15,7 @@ from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.kept import KeptGradients
 from leakmeter.instruments.susceptibility.result import QueryResult, Values, check_any, usual_cost
 from leakmeter.overriding import override
-from leakmeter.runs.result import Part, PieceFields, Texts
+from leakmeter.results.result import Part, PieceFields, Texts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,379 @@
+"""The library's models and runs: a model to a back end, a run directory to its results."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from inspect import Parameter, signature
+from pathlib import Path
+from threading import Lock, RLock
+from typing import TYPE_CHECKING, Any, Final
+
+from leakmeter.core.limits import parse_memory
+from leakmeter.core.plain import visible
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.models import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from leakmeter.backends.hf.backend import HfBackend
+    from leakmeter.core.backend import Backend
+    from leakmeter.core.tokenizer import Tokenizer
+    from leakmeter.engine.scores import ScoreCache
+    from leakmeter.results.run import Run
+
+
+def load_backend(
+    model: Any = DEFAULT_MODEL,
+    *,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
+    notify: Callable[[str], None] | None = None,
+) -> Backend:
+    """A model to a back end that scores with it; load once, measure often.
+
+    Args:
+        model: see `influence`.
+        dtype: 'float32', 'bfloat16' or 'float16'; float32 on a CPU, bfloat16 on CUDA by default.
+        device: 'cpu', 'cuda', 'cuda:1' …
+        memory: to be held beside the weights, such as '512MiB' or '4GiB'; 1 GiB on a CPU and a quarter of a GPU's by
+            default. The work is cut to it, which moves last digits, so runs that differ in it are different runs.
+        model_id: what the score cache calls a loaded (model, tokenizer) pair, which it otherwise leaves alone: to hash
+            weights in memory is slow, and the hash stale as soon as they are trained further. Other weights need
+            another id.
+        cache: keep scores, and use those that were kept, in the user's score cache. It holds numbers from which texts
+            might be reconstructed; `leakmeter cache clear` empties it.
+        tokenizer: of a served model: a known name, 'hf:ORG/NAME', a directory with a tokenizer.json, a .gguf file, or
+            a fast tokenizer of the transformers library.
+        allow_remote: a served model may be on another machine, to which contexts, queries and responses are sent.
+        concurrency: requests to a served model under way at a time; 8 by default.
+        threads: of the CPU, of this process or of each worker; by default all cores here, and 1 of a worker. They
+            decide the last digits, so runs that differ in them are different runs.
+        on: 'ray' to have workers measure on this machine, or on the cluster that RAY_ADDRESS names; 'ray:ADDRESS' for
+            another. Contexts, queries and responses are sent to them.
+        workers: how many load the model, each its own; 2 by default.
+        gpus_per_worker: GPUs of each, which may be a part of one; none by default.
+        allow_mixed: take workers on machines of several kinds, which moves last digits.
+        notify: told in one line of what takes time, such as a download, and when the score cache cannot be used;
+            standard error by default.
+
+    Returns:
+        The back end, which every function takes as a model.
+
+    Raises:
+        LeakmeterError: there is no such model, or it cannot be loaded so; the message says what to do.
+
+    Examples:
+        >>> import leakmeter
+        >>> backend = leakmeter.load_backend("toy")
+        >>> leakmeter.influence(backend, context="Ana is 41.", query="How old is Ana?", response="41").model
+        'toy'
+    """
+    from leakmeter.backends.served import names_a_server
+    from leakmeter.core.backend import Backend
+
+    if threads is not None and threads < 1:
+        raise UsageError(f"threads is {threads}; it has to be 1 or more")
+    if on is not None:
+        from leakmeter.engine.workers import Workers
+
+        settings = {"dtype": dtype, "device": device, "memory": memory, "model_id": model_id, "cache": cache}
+        return Workers(on, workers, gpus_per_worker, threads, allow_mixed).load(model, settings, notify or tell)
+    if workers is not None or gpus_per_worker is not None or allow_mixed:
+        raise UsageError("workers, gpus_per_worker and allow_mixed are for work on several machines; give on='ray' too")
+    if isinstance(model, str) and names_a_server(model):
+        if dtype is not None or device is not None or memory is not None or model_id is not None or threads is not None:
+            raise UsageError("a served model computes elsewhere; leave dtype, device, memory, model_id and threads out")
+        from leakmeter.backends.served.load import load_served
+
+        return load_served(
+            model, tokenizer=tokenizer, allow_remote=allow_remote, concurrency=concurrency, notify=notify or tell
+        )
+    if tokenizer is not None or allow_remote or concurrency is not None:
+        raise _not_served()
+    if not isinstance(model, (str, Path)):
+        if isinstance(model, Backend):
+            if model_id is not None:
+                raise UsageError(f"model_id '{model_id}' comes too late for a back end; give it to load_backend")
+            return model
+        if not (isinstance(model, tuple) and len(model) == 2):
+            raise UsageError(f"model is a {type(model).__name__}; give a name, a path, or the pair (model, tokenizer)")
+        from leakmeter.backends.hf.load import from_objects
+        from leakmeter.backends.hf.machine import use_threads
+
+        if threads is not None:
+            use_threads(threads)
+
+        loaded = from_objects(*model, memory_bytes=parse_memory(memory) if memory else None)
+        return _reusing(loaded, model_id, cache, notify or tell)
+    other = _other_backend(str(model), dtype, device, memory)
+    if other is not None:
+        return other
+    if model == "toy":
+        if dtype not in (None, "float64") or device not in (None, "cpu") or memory is not None:
+            raise UsageError("the toy model computes in float64 on the CPU; leave dtype, device and memory out")
+        from leakmeter.core import registry
+
+        toy: Backend = registry.backend("toy")()
+        return toy
+    from leakmeter.models import resolve
+
+    resolved = resolve(str(model), notify=notify or tell)
+    from leakmeter.backends.hf.load import load_directory
+    from leakmeter.backends.hf.machine import use_threads
+
+    if threads is not None:
+        use_threads(threads)
+
+    backend = load_directory(
+        Path(resolved.path),
+        name=resolved.name,
+        dtype=dtype,
+        device=device,
+        weights_sha256=resolved.weights_sha256,
+        memory_bytes=parse_memory(memory) if memory else None,
+    )
+    return _reusing(backend, model_id, cache, notify or tell)
+
+
+def load_tokenizer(model: str, *, tokenizer: Any = None, notify: Callable[[str], None] | None = None) -> Tokenizer:
+    """A model's tokenizer, or `tokenizer` of a served model; weights are not loaded, and no server is asked."""
+    from leakmeter.backends.served import names_a_server
+
+    if names_a_server(model):
+        from leakmeter.backends.served.load import served_tokenizer
+
+        return served_tokenizer(tokenizer, notify or tell)[0]
+    if tokenizer is not None:
+        raise _not_served()
+    if model == "toy" or names_a_backend(model):
+        return load_backend(model).tokenizer
+    from leakmeter.models.tokenizers import tokenizer_folder
+
+    folder = tokenizer_folder(model, notify=notify or tell)
+    from leakmeter.backends.hf.local_tokenizer import load_tokenizer as loaded
+
+    return loaded(folder, model)
+
+
+def _not_served() -> UsageError:
+    return UsageError(
+        "tokenizer, allow_remote and concurrency are for a served model, such as vllm:http://127.0.0.1:8000#NAME; "
+        "leave them out"
+    )
+
+
+def _other_backend(model: str, dtype: str | None, device: str | None, memory: str | None) -> Backend | None:
+    """The back end that 'NAME:…' names; None where no back end of that name is made of a text."""
+    from leakmeter.core import registry
+
+    if not names_a_backend(model):
+        return None
+    name, _, rest = model.partition(":")
+    backend: Backend = registry.backend(name).named(rest, dtype=dtype, device=device, memory=memory)
+    return backend
+
+
+def names_a_backend(model: str) -> bool:
+    """Whether a model's name is 'NAME:…' of a back end that is made of the rest."""
+    from leakmeter.backends.served import names_a_server
+    from leakmeter.core import registry
+
+    if names_a_server(model):
+        return True
+    name, colon, _ = model.partition(":")
+    return bool(colon) and name in registry.backends() and hasattr(registry.backend(name), "named")
+
+
+def load_run(path: str | Path) -> Run:
+    """Read a complete run directory as an object; iterating over it yields its results, one case after another.
+
+    Args:
+        path: the directory, or its URL in an object store, of which a private copy is made that goes with the object.
+
+    Returns:
+        The run, a `Results` with a result a case.
+
+    Raises:
+        StoreError: no complete run is there; iterating raises it too, where a part is damaged.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     again = leakmeter.load_run(one.path)
+        ...     same = again[0] == one[0]
+        >>> len(again), same
+        (1, True)
+    """
+    from leakmeter.results.run import Run
+
+    return Run.read(path)
+
+
+class KeptModel:
+    """A model as it was given, loaded when it is first needed and kept; one call at a time measures with it.
+
+    Args:
+        given: see `leakmeter.influence`.
+        options: how it is loaded; see `load_backend`.
+
+    Raises:
+        UsageError: an option that there is not.
+    """
+
+    is_shared = False
+    """Whether calls of functions share it, rather than those of one meter."""
+
+    def __init__(self, given: Any = DEFAULT_MODEL, **options: Any) -> None:
+        for name in options:
+            if name not in LOAD_OPTIONS:
+                raise UnknownNameError("option", name, LOAD_OPTIONS)
+        self.given = given
+        self.options = options
+        self.lock = RLock()
+
+    @property
+    def dtype(self) -> str | None:
+        """The precision that was asked for; None for the default of the device."""
+        return self.options.get("dtype")
+
+    @property
+    def name(self) -> str:
+        """What the command line would call it; that of the back end where no name was given."""
+        return str(self.given) if isinstance(self.given, (str, Path)) else str(self.backend.name)
+
+    @cached_property
+    def backend(self) -> Backend:
+        with self.lock:
+            return load_backend(self.given, **self.options)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer; a name or path is not loaded for it."""
+        if "backend" in self.__dict__ or not isinstance(self.given, (str, Path)):
+            return self.backend.tokenizer
+        return load_tokenizer(str(self.given), tokenizer=self.options.get("tokenizer"))
+
+    def in_precision(self, dtype: str | None) -> KeptModel:
+        """What measures in a precision that a guarantee needs; a meter's own model stays as it was loaded."""
+        if self.is_shared and dtype != self.dtype:
+            return model_of(self.given, **{**self.options, "dtype": dtype})
+        return self
+
+    @contextmanager
+    def without_cache(self) -> Iterator[Backend]:
+        """The model, whose scores of people's data are not kept in the score cache meanwhile."""
+        backend: Any = self.backend
+        reuse = getattr(backend, "reuse", None)
+        if reuse is not None:
+            backend.reuse = None
+        try:
+            yield backend
+        finally:
+            if reuse is not None:
+                backend.reuse = reuse
+
+
+LOAD_OPTIONS: Final[Mapping[str, Parameter]] = {
+    name: parameter for name, parameter in signature(load_backend).parameters.items() if name not in ("model", "notify")
+}
+"""How a model is loaded, as options of what measures with it."""
+_kept: tuple[object, KeptModel] | None = None
+_keeping = Lock()
+
+
+def model_of(given: Any, **options: Any) -> KeptModel:
+    """What measures with a model: that of the call before, where the same name or path is given alike.
+
+    A path whose files have changed since, and other settings of the environment, are not the same. What is no name,
+    such as a (model, tokenizer) pair, may be trained between two calls, and is not kept.
+    """
+    global _kept
+    model = KeptModel(given, **options)
+    model.is_shared = True
+    if not isinstance(given, (str, Path)):
+        return model
+    key = (str(given), tuple(sorted(options.items())), _files_of(Path(given)), _environment())
+    with _keeping:
+        if _kept is None or _kept[0] != key:
+            _kept = (key, model)
+        return _kept[1]
+
+
+def forget() -> None:
+    """Free the model that functions such as `influence` loaded and keep for the next call.
+
+    Examples:
+        >>> import leakmeter
+        >>> leakmeter.forget()
+    """
+    global _kept
+    with _keeping:
+        _kept = None
+
+
+def _files_of(path: Path) -> tuple[tuple[str, int, int], ...]:
+    """Names, times and sizes of a model's files; none where it is known by a name."""
+    try:
+        files = sorted(path.iterdir()) if path.is_dir() else [path] if path.is_file() else []
+        stats = [(file.name, file.stat()) for file in files]
+    except OSError:
+        return ()
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
+
+
+def _environment() -> tuple[tuple[str, str], ...]:
+    """What decides where models and scores are kept."""
+    return tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith(("LEAKMETER_", "HF_"))))
+
+
+def tell(line: str) -> None:
+    sys.stderr.write(f"{visible(line)}\n")
+
+
+def _reusing(backend: HfBackend, model_id: str | None, cache: bool, notify: Callable[[str], None]) -> HfBackend:
+    if not cache or (backend.weights_sha256 is None and model_id is None):
+        return backend
+    scores = _score_cache(notify)
+    if scores is not None:
+        from leakmeter.backends.hf.reuse import reuse_for
+
+        backend.reuse = reuse_for(backend, scores, model_id)
+    return backend
+
+
+def _score_cache(notify: Callable[[str], None]) -> ScoreCache | None:
+    """The user's, or None where it is turned off or its secret cannot be kept."""
+    from leakmeter.engine.scores import FILE_NAME, ScoreCache
+    from leakmeter.models import config_dir, scores_dir
+    from leakmeter.storage.pseudonym import read_secret
+
+    folder = scores_dir()
+    if folder is None:
+        return None
+    try:
+        secret = read_secret(config_dir() / "scores.secret")
+    except (OSError, NotImplementedError) as error:
+        # filelock raises the latter where a file system has no locks.
+        reason = getattr(error, "strerror", None) or error
+        notify(
+            f"going on without the score cache: its secret cannot be kept in '{config_dir()}' ({reason}); "
+            "move it with LEAKMETER_CONFIG=DIR"
+        )
+        return None
+    return ScoreCache(folder / FILE_NAME, secret, notify=notify)

@@ -1,0 +1,331 @@
+"""Cases to measurements, part by part: a part is one case, or several that are scored together; none is done twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Protocol, runtime_checkable
+
+from leakmeter.core.backend import Backend
+from leakmeter.core.drive import Cost, drive
+from leakmeter.core.item import Prepared
+from leakmeter.core.measure import Measure
+from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Measurement
+from leakmeter.core.preparations import Preparations
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.engine.prediction import Predictor, predictor_of, shares, with_noise
+from leakmeter.errors import LeakmeterError
+from leakmeter.execute.pool import Failure, rebuilt
+from leakmeter.storage.parts import Part, cases_of_part
+from leakmeter.storage.rundir import RunDirectory
+
+_MOST_NAMED: Final = 5
+"""Parts that an error names."""
+WRITERS: Final = 8
+"""Threads that write what workers measured. Each mostly waits for the store, a disk or one far away, while the driver
+hands out more; see `docs/results/scale.md`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """Who wants to know how the work goes on; every call has a default that does nothing."""
+
+    on_case: Callable[[int, str], None] = lambda number, case_id: None
+    """A case begins: its number from 0 and its id."""
+    on_prediction: Callable[[int], None] = lambda n_tokens: None
+    """It is about to be scored, with so many tokens to run, or fewer."""
+    on_halving: Callable[[str, int], None] = lambda case_id, n_halvings: None
+    """Memory ran out while a case was measured, so many times; the work went on in smaller parts."""
+
+
+@runtime_checkable
+class RemoteBackend(Backend, Protocol):
+    """A back end whose model is out of our hands: it may change meanwhile, and its noise has to be measured."""
+
+    @property
+    def concurrency(self) -> int:
+        """Requests under way at a time, on which the noise depends."""
+
+    def confirm(self) -> None:
+        """Ask whether the model is still the one that `identity` tells.
+
+        Raises:
+            ModelError: it is another.
+        """
+
+    def measured_noise(self, items: Sequence[Any]) -> Any:
+        """The noise of a log-probability: a dataclass of nats, the largest as `nats`, and the `concurrency`."""
+
+
+@runtime_checkable
+class PartsBackend(Backend, Protocol):
+    """A back end whose work is done by workers, a part of a run at a time."""
+
+    def measure_parts(
+        self, measure: Measure, cases: Preparations, parts: Sequence[int], group_size: int
+    ) -> Iterator[tuple[int, Any]]:
+        """Parts by their numbers, each as its cases' `parts` or as a `Failure`, as they come."""
+
+    def close(self) -> None:
+        """End the workers."""
+
+
+def n_parts(n_cases: int, group_size: int) -> int:
+    return -(-n_cases // group_size)
+
+
+def check_answered(backend: Backend, measure: Measure, prepared: Sequence[Prepared]) -> None:
+    """Refuse what the back end cannot answer of any case, before anything is scored or written; a back end without
+    `check` answers everything."""
+    if hasattr(backend, "check"):
+        predictor = predictor_of(backend)
+        # Its noise will be known before the first case, so that no case asks for what would show it.
+        for case in prepared:
+            predictor.predict(measure, *with_noise([case], 0.0))
+
+
+def measure_cases(
+    backend: Backend,
+    measure: Measure,
+    prepared: Sequence[Prepared],
+    directory: RunDirectory | None,
+    callbacks: Callbacks,
+    *,
+    group_size: int = 1,
+    numbers: Sequence[int] | None = None,
+) -> Iterator[Part]:
+    """Each case's texts and measurements, in order: read where a part is finished, measured and written where not.
+    Cases of a group are scored together, so that what their prompts share is run once; last digits depend on it.
+    `numbers` are of the parts to be measured, all by default. Once the model behind a server has changed
+    (`ModelError`), the part at hand is not written."""
+    numbers = range(n_parts(len(prepared), group_size)) if numbers is None else numbers
+    if isinstance(backend, PartsBackend):
+        cases = Preparations.of(prepared)
+        yield from _measured_elsewhere(backend, measure, cases, directory, callbacks, group_size, numbers)
+        return
+    predictor = predictor_of(backend)
+    noise_nats: float | None = None
+    for number in numbers:
+        if directory is not None and directory.has_part(number):
+            yield from cases_of_part(directory, number)
+            continue
+        first = number * group_size
+        if noise_nats is None and isinstance(backend, RemoteBackend):
+            noise_nats = _noise_nats(backend, prepared, directory)
+        group = with_noise(prepared[first : first + group_size], noise_nats)
+        callbacks.on_case(first, group[0].item.id)
+        parts = measured_together(
+            backend, predictor, measure, group, in_groups=group_size > 1, on_prediction=callbacks.on_prediction
+        )
+        if n_halvings := parts[0][0]["cost"]["out_of_memory_retries"]:
+            callbacks.on_halving(_named([case.item.id for case in group]), n_halvings)
+        if directory is not None:
+            write_part(directory, number, parts)
+        yield from parts
+
+
+def _measured_elsewhere(
+    backend: PartsBackend,
+    measure: Measure,
+    cases: Preparations,
+    directory: RunDirectory | None,
+    callbacks: Callbacks,
+    group_size: int,
+    numbers: Sequence[int],
+) -> Iterator[Part]:
+    """See `measure_cases`. Parts are written as they come, and handed on in order; those that fail are told at last."""
+    todo = [number for number in numbers if directory is None or not directory.has_part(number)]
+    missing, failed = set(todo), dict[int, Failure]()
+    kept: dict[int, list[Part]] = {}
+    following = iter(numbers)
+    number = next(following, None)
+    callbacks.on_case((len(numbers) - len(todo)) * group_size, cases.ids[0])
+
+    def in_order() -> Iterator[Part]:
+        nonlocal number
+        while number is not None and number not in missing:
+            if directory is not None:
+                yield from kept.pop(number, None) or cases_of_part(directory, number)
+            else:
+                yield from kept.pop(number)
+            number = next(following, None)
+
+    def written(done: int, found: Any) -> None:
+        missing.discard(done)
+        if directory is None or done == number:
+            kept[done] = found.parts
+        n_cases = min(len(cases), (len(numbers) - len(missing)) * group_size)
+        callbacks.on_case(n_cases, cases.ids[min(len(cases), (done + 1) * group_size) - 1])
+
+    # What an end of any kind leaves to the writers is written before it: these parts are measured.
+    with ThreadPoolExecutor(WRITERS) as threads:
+        writing: dict[Future[None], tuple[int, Any]] = {}
+        for done, found in backend.measure_parts(measure, cases, todo, group_size):
+            if isinstance(found, Failure):
+                failed[done] = found
+                continue
+            if found.n_halvings:
+                callbacks.on_halving(_named(cases.ids[done * group_size : (done + 1) * group_size]), found.n_halvings)
+            if directory is None:
+                written(done, found)
+            else:
+                writing[threads.submit(write_part, directory, done, found.parts)] = done, found
+                for future in _ended(writing, at_most=WRITERS):
+                    written(*writing.pop(future))
+            yield from in_order()
+        for future in _ended(writing, at_most=0):
+            written(*writing.pop(future))
+            yield from in_order()
+    yield from in_order()
+    if failed:
+        raise _failed(failed, cases.ids, group_size, len(numbers) if directory is not None else 0)
+
+
+def _ended(writing: Mapping[Future[None], Any], *, at_most: int) -> list[Future[None]]:
+    """Writes that are done, so many of them that no more than `at_most` are left."""
+    while True:
+        ended = [future for future in writing if future.done()]
+        if len(writing) - len(ended) <= at_most:
+            for future in ended:
+                future.result()
+            return ended
+        wait(writing, return_when=FIRST_COMPLETED)
+
+
+def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, n_kept: int) -> LeakmeterError:
+    """What to tell where parts could not be measured, and all others could."""
+    first = min(failed)
+    groups = [ids[number * group_size : (number + 1) * group_size] for number in sorted(failed)[:_MOST_NAMED]]
+    names = ", ".join(f"'{_named(group)}'" for group in groups)
+    more = f" and {len(failed) - _MOST_NAMED:,} more" if len(failed) > _MOST_NAMED else ""
+    error = rebuilt(failed[first])
+    others = f"the other {n_kept - len(failed):,} parts of the run are kept, and the same command tries again"
+    kept = others if n_kept else ""
+    message = f"{names}{more} could not be measured: {error}"
+    error.args = (f"{message}; {kept}" if kept else message,)
+    return error
+
+
+def measured_together(
+    backend: Backend,
+    predictor: Predictor,
+    measure: Measure,
+    group: Sequence[Prepared],
+    *,
+    in_groups: bool,
+    on_prediction: Callable[[int], None] = lambda n_tokens: None,
+) -> list[Part]:
+    """Cases of one part, measured. With `in_groups` each says of how many cases the part is, also where that is one;
+    `on_prediction` gets how many tokens are to be run, or at most."""
+    predicted = predictor.told(predictor.predict(measure, *group))
+    on_prediction(predicted["tree_tokens"])
+    n_before = backend.n_halvings
+    started = time.perf_counter()
+    measured, cost = drive(backend, [measure.trial(case.item) for case in group])
+    seconds, n_halvings = time.perf_counter() - started, backend.n_halvings - n_before
+    if isinstance(backend, RemoteBackend):
+        backend.confirm()
+    parts: list[Part] = []
+    costs = _costs(cost, seconds, predicted, n_halvings, len(group))
+    for case, measurements, took in zip(group, measured, costs, strict=True):
+        case_cost = {**took, "scored_together": len(group)} if in_groups else took
+        parts.append(({**texts_of(case, measurements, backend), "cost": case_cost}, measurements))
+    return parts
+
+
+def write_part(directory: RunDirectory, number: int, parts: Sequence[Part]) -> None:
+    directory.write_part(
+        number,
+        [texts for texts, _ in parts],
+        [measurement for _, measurements in parts for measurement in measurements],
+    )
+
+
+def _named(ids: Sequence[str]) -> str:
+    return " to ".join(dict.fromkeys((ids[0], ids[-1])))
+
+
+def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory: RunDirectory | None) -> float:
+    """The model's noise as the run has it, so that a run that goes on has one.
+
+    It is measured where the run has none yet, or one with fewer requests at a time: then the larger is kept.
+    """
+    noise = None if directory is None else directory.noise
+    if noise is None or noise.get("concurrency", 0) < backend.concurrency:
+        new_noise = asdict(backend.measured_noise([prepared[0].item]))
+        noise = {**new_noise, "nats": max(new_noise["nats"], noise["nats"])} if noise is not None else new_noise
+        if directory is not None:
+            directory.keep_noise(noise)
+    return float(noise["nats"])
+
+
+def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: int, n: int) -> list[dict[str, Any]]:
+    """What each of `n` cases took: its share of what they took together."""
+    expected = predicted["seconds"]
+    counts = (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens, predicted["tree_tokens"])
+    return [
+        {
+            "requests": n_prompts,
+            "tree_tokens": n_tokens_run,
+            "naive_tokens": n_full_pass_tokens,
+            "seconds": round(seconds / n, 3),
+            "predicted": {"tree_tokens": n_predicted, "seconds": None if expected is None else round(expected / n, 3)},
+            "out_of_memory_retries": n_halvings,
+        }
+        for n_prompts, n_tokens_run, n_full_pass_tokens, n_predicted in zip(
+            *(shares(count, n) for count in counts), strict=True
+        )
+    ]
+
+
+def texts_of(one: Prepared, measurements: Sequence[Measurement], backend: Backend) -> dict[str, Any]:
+    """What a case's measurements are about, in words: the part of a result that is not numbers."""
+    of_tokens = [measurement for measurement in measurements if measurement.unit == TOKEN_ID]
+    responses = [
+        measurement.values.astype(int).tolist() for measurement in of_tokens if measurement.statistic == RESPONSE
+    ]
+    named = {
+        int(token) for measurement in of_tokens if measurement.statistic != RESPONSE for token in measurement.values
+    }
+    texts: dict[str, Any] = {
+        "id": one.item.id,
+        "model": backend.name,
+        "weights_sha256": backend.weights_sha256,
+        "dtype": backend.dtype,
+        "unit": one.unit,
+        "removal": one.removal,
+        "template": one.template,
+        "query": one.query,
+        "context": one.context,
+        "documents": [{"name": name, "start": start, "end": end} for name, start, end in one.documents],
+        "truncated_tokens": one.n_truncated_tokens,
+        "sampled": one.item.response is None,
+        "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
+        "spans": [asdict(span) for span in one.item.spans],
+    }
+    if one.unmarked_query_tokens is not None:
+        texts["unmarked_query_tokens"] = one.unmarked_query_tokens
+    texts.update(one.texts())
+    if named:
+        texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}
+    return texts
+
+
+def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:
+    """A response's text, without what ended it, and the text that each token adds."""
+    visible = ids[:-1] if ids and ids[-1] in tokenizer.stop_ids else ids
+    tokens: list[str] = []
+    # A character may take several tokens: it is shown at the one that completes it.
+    start, shown = 0, ""
+    for end in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[start:end])
+        if text.endswith("�") and end < len(ids):
+            tokens.append("")
+            continue
+        tokens.append(text[len(shown) :])
+        shown = text
+        if end - start > 64:
+            start, shown = end - 1, tokenizer.decode(ids[end - 1 : end])
+    return {"text": tokenizer.decode(visible), "tokens": tokens}

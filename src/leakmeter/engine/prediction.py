@@ -1,0 +1,329 @@
+"""Predict what cases will take in tokens and time, before they are measured and without the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from leakmeter.core import cost
+from leakmeter.core.backend import Backend
+from leakmeter.core.cost import ModelSize, Speed
+from leakmeter.core.drive import settled
+from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
+from leakmeter.core.item import Prepared
+from leakmeter.core.limits import parse_memory
+from leakmeter.core.measure import Measure, chooses
+from leakmeter.core.request import Asked, Scores, Trial
+from leakmeter.errors import ModelError
+from leakmeter.storage.fingerprint import device_of
+
+_MOST_SECONDS = 0.25  # for measuring how fast the machine is
+_SHARE_OF_RUN = 0.01
+_SPEEDS: WeakKeyDictionary[Any, tuple[float, Speed]] = WeakKeyDictionary()
+"""Of the device of a model in memory, and in how many seconds it was measured: a short answer that is measured alone
+takes less than a look at the device."""
+
+
+@dataclass(slots=True)
+class Predictor:
+    """Predicts cases for one model on one device; measures the device's speed when it is first needed."""
+
+    backend: PlanningBackend
+    device: str
+    measure_speed: Callable[[float], Speed] | None
+    """The device's speed, measured in so many seconds; None where operations have no meaning."""
+    sent_beside: Callable[[Sequence[Any], int], Sent] | None = None
+    """Of a served model: what a run of items in so many parts has the server asked beside them."""
+    _speed: Speed | None = None
+
+    def predict(self, measure: Measure, *together: Prepared) -> Prediction:
+        """Counts of what cases that are scored together will take; nothing of it is computed."""
+        if chooses(measure):
+            longest = self._as_one([measure.longest_trial(case.item) for case in together])
+            return replace(predict(self.backend, longest), is_upper_bound=True)
+        return predict(self.backend, self._as_one([measure.trial(case.item) for case in together]))
+
+    def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
+        return _as_one([settled(self.backend, trial) for trial in trials])
+
+    def seconds(self, prediction: Prediction) -> float | None:
+        """Predicted time of a case; None where operations have no meaning."""
+        size = self.backend.size
+        if size is None or self.measure_speed is None:
+            return None
+        if self._speed is None:
+            # A first look tells how long a better one may take.
+            self._speed = self.measure_speed(0.0)
+            allowed = _SHARE_OF_RUN * cost.seconds(size, self._speed, prediction.work)
+            self._speed = self.measure_speed(min(allowed, _MOST_SECONDS))
+        return cost.seconds(size, self._speed, prediction.work)
+
+    def told(self, prediction: Prediction) -> dict[str, Any]:
+        """The prediction as a case's cost keeps it."""
+        seconds = self.seconds(prediction)
+        return {
+            "tree_tokens": prediction.n_tokens_run,
+            "seconds": None if seconds is None else round(seconds, 3),
+        }
+
+
+def shares(total: int, n: int) -> list[int]:
+    """A count in `n` whole shares that add up to it and differ by 1 at most."""
+    return [total // n + (i < total % n) for i in range(n)]
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedCase:
+    """What a case will take: its share of what those take that are scored together."""
+
+    id: str
+    requests: int
+    """Prompts scored."""
+    tree_tokens: int
+    """To be run."""
+    full_pass_tokens: int
+    """That a full pass for each prompt would run."""
+    full_pass_per_token_tokens: int
+    """That a full pass for each prompt and token would run."""
+    seconds: float | None
+    """None where operations have no meaning."""
+    at_most: bool
+    """Whether it is an upper bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedServed:
+    """What a server will be asked, repeated requests apart."""
+
+    requests: int
+    """Of the cases, of the noise floor, and of whether the model is still the same."""
+    prompt_tokens: int
+    """Sent with them, the responses that are scored included."""
+    price_per_million: float | None
+    """Of a million prompt tokens, as it was given."""
+    price: float | None
+    """Of all of them, in the same currency; None where none was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedWithoutSearch:
+    """What the same cases would take if every piece was scored."""
+
+    requests: int
+    tree_tokens: int
+    operations: float | None
+    """None where operations have no meaning."""
+    seconds: float | None
+    tokens_ratio: float
+    """Tokens without the search over tokens with it; as the next one at least so much, where those are at most so
+    many."""
+    operations_ratio: float | None
+    at_most: bool
+    """Whether it is an upper bound itself, since responses are still to be drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedCases:
+    """What cases will take together, and each of them; the numbers are those of `PredictedCase`, added up."""
+
+    model: str
+    dtype: str
+    device: str
+    requests: int
+    tree_tokens: int
+    full_pass_tokens: int
+    full_pass_per_token_tokens: int
+    seconds: float | None
+    at_most: bool
+    cases: tuple[PredictedCase, ...]
+    served: PredictedServed | None = None
+    """None where the model is in this process."""
+    operations: float | None = None
+    """Multiply-adds count twice; None where operations have no meaning."""
+    without_search: PredictedWithoutSearch | None = None
+    """None where nothing is searched."""
+
+
+def predicted_cases(
+    predictor: Predictor,
+    measure: Measure,
+    prepared: Sequence[Prepared],
+    *,
+    group_size: int = 1,
+    price_per_million: float | None = None,
+    exhaustive: tuple[Measure, Sequence[Prepared]] | None = None,
+) -> PredictedCases:
+    """What cases will take, one by one and together; cases that are scored together each have their share. `exhaustive`
+    is, of a search, what measures every piece, and the cases as it needs them; the price is that of a million prompt
+    tokens that are sent to a server."""
+    if predictor.sent_beside is not None:
+        prepared = with_noise(prepared, 0.0)  # whichever it is
+    groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
+    predictions = [predictor.predict(measure, *group) for group in groups]
+    cases: list[PredictedCase] = []
+    for group, one in zip(groups, predictions, strict=True):
+        n, seconds = len(group), predictor.seconds(one)
+        counts = (one.n_prompts, one.n_tokens_run, one.n_full_pass_tokens, one.n_token_pass_tokens)
+        of_case = None if seconds is None else seconds / n
+        own = zip(*(shares(count, n) for count in counts), strict=True)
+        cases += [
+            PredictedCase(case.item.id, requests, run, full, full_per_token, of_case, one.is_upper_bound)
+            for case, (requests, run, full, full_per_token) in zip(group, own, strict=True)
+        ]
+    return PredictedCases(
+        predictor.backend.name,
+        predictor.backend.dtype,
+        predictor.device,
+        sum(case.requests for case in cases),
+        sum(case.tree_tokens for case in cases),
+        sum(case.full_pass_tokens for case in cases),
+        sum(case.full_pass_per_token_tokens for case in cases),
+        None if predictor.measure_speed is None else sum(case.seconds or 0.0 for case in cases),
+        any(case.at_most for case in cases),
+        tuple(cases),
+        _served(predictor, predictions, [one.item for one in prepared], price_per_million),
+        _operations(predictor.backend.size, predictions),
+        None if exhaustive is None else _without_search(predictor, predictions, *exhaustive, group_size),
+    )
+
+
+def _without_search(
+    predictor: Predictor,
+    searched: Sequence[Prediction],
+    measure: Measure,
+    prepared: Sequence[Prepared],
+    group_size: int,
+) -> PredictedWithoutSearch:
+    groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
+    predictions = [predictor.predict(measure, *group) for group in groups]
+    n_tokens, before = (
+        sum(prediction.n_tokens_run for prediction in predicted) for predicted in (predictions, searched)
+    )
+    operations, operations_before = (
+        _operations(predictor.backend.size, predicted) for predicted in (predictions, searched)
+    )
+    seconds = [seconds for prediction in predictions if (seconds := predictor.seconds(prediction)) is not None]
+    return PredictedWithoutSearch(
+        sum(prediction.n_prompts for prediction in predictions),
+        n_tokens,
+        operations,
+        sum(seconds) if seconds else None,
+        n_tokens / before,
+        None if operations is None or not operations_before else operations / operations_before,
+        any(prediction.is_upper_bound for prediction in predictions),
+    )
+
+
+def _operations(size: ModelSize | None, predictions: Sequence[Prediction]) -> float | None:
+    if size is None:
+        return None
+    return sum(
+        cost.operations(
+            size, n_tokens=prediction.work.n_tokens, n_seen=prediction.work.n_seen, n_rows=prediction.work.n_rows
+        )
+        for prediction in predictions
+    )
+
+
+def _served(
+    predictor: Predictor, predictions: Sequence[Prediction], items: Sequence[Any], price_per_million: float | None
+) -> PredictedServed | None:
+    if predictor.sent_beside is None or not items:
+        return None
+    sent = predictor.sent_beside(items, len(predictions))
+    for prediction in predictions:
+        sent += prediction.sent or Sent()
+    price = None if price_per_million is None else sent.n_tokens / 1e6 * price_per_million
+    return PredictedServed(sent.n_requests, sent.n_tokens, price_per_million, price)
+
+
+def with_noise(prepared: Sequence[Prepared], noise_nats: float | None) -> Sequence[Prepared]:
+    """Cases that know the noise of their model; as they are where each measures its own."""
+    if noise_nats is None:
+        return prepared
+    return [replace(case, item=replace(case.item, model_noise_nats=noise_nats)) for case in prepared]
+
+
+def predictor_of(backend: Backend) -> Predictor:
+    if hasattr(backend, "planning"):
+        return Predictor(backend.planning(), device_of(backend), None)
+    model = getattr(backend, "model", None)
+    limits = getattr(backend, "limits", None)
+    if model is None or limits is None:
+        sent_beside = getattr(backend, "to_be_sent_beside", None)
+        return Predictor(planning_backend(backend, None), "cpu", None, sent_beside)
+    from leakmeter.backends.hf.outline import size_of
+    from leakmeter.backends.hf.speed import speed_of
+
+    def measured(seconds: float) -> Speed:
+        cached = _SPEEDS.get(model)
+        if cached is None or cached[0] < seconds:
+            speed = speed_of(model.device, model.dtype, seconds=seconds, memory_bytes=limits.state_bytes)
+            cached = _SPEEDS[model] = (seconds, speed)
+        return cached[1]
+
+    return Predictor(planning_backend(backend, size_of(model, limits)), str(model.device), measured)
+
+
+def predictor_for(
+    model: str, *, dtype: str | None = None, device: str | None = None, memory: str | None = None
+) -> Predictor:
+    """A predictor for a model that has to be on this machine already (else `ModelError`); the weights are not read."""
+    from leakmeter.models import resolve
+
+    resolved = resolve(model, notify=_unheard, download=False, hash_weights=False)
+    if resolved.is_hub and not Path(resolved.path).is_dir():
+        raise ModelError(f"'{model}' is not on this machine; fetch it with `leakmeter models pull {model}`")
+    from leakmeter.backends.hf.outline import outline_directory
+    from leakmeter.backends.hf.schedule import check_states
+    from leakmeter.backends.hf.speed import speed_of
+
+    outline = outline_directory(
+        Path(resolved.path),
+        name=resolved.name,
+        dtype=dtype,
+        device=device,
+        memory_bytes=parse_memory(memory) if memory else None,
+    )
+    backend = PlanningBackend(
+        name=resolved.name,
+        tokenizer=outline.tokenizer,
+        dtype=str(outline.dtype).removeprefix("torch."),
+        window=outline.window,
+        sharing="prefixes" if outline.forks else "sequences",
+        size=outline.size,
+        most_rows=outline.most_rows,
+    )
+    backend.hides_pieces = outline.forks
+    size = outline.size
+    per_token = size.n_layers * size.state_width * size.bytes_per_number
+    backend.check = lambda chunk: check_states(resolved.name, chunk, per_token, 2 * size.most_state_bytes)
+    most = outline.size.most_state_bytes
+    return Predictor(
+        backend,
+        str(outline.device),
+        lambda seconds: speed_of(outline.device, outline.dtype, seconds=seconds, memory_bytes=most),
+    )
+
+
+def _as_one(trials: Sequence[Trial[Any]]) -> Trial[None]:
+    """Trials as one, which asks in each round for all that they ask for."""
+    answers: dict[int, list[Scores] | None] = dict.fromkeys(range(len(trials)))
+    while answers:
+        by_trial: dict[int, Sequence[Asked]] = {}
+        for number, answer in answers.items():
+            with suppress(StopIteration):
+                by_trial[number] = next(trials[number]) if answer is None else trials[number].send(answer)
+        if not by_trial:
+            return
+        scores = iter((yield [request for requests in by_trial.values() for request in requests]))
+        answers = {number: list(islice(scores, len(requests))) for number, requests in by_trial.items()}
+
+
+def _unheard(line: str) -> None:
+    """Nothing takes time where nothing is fetched or converted."""

@@ -1,0 +1,1 @@
+"""Runs held against limits, a baseline and one another."""

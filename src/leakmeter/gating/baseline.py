@@ -1,0 +1,362 @@
+"""A run's quantities in a small file that may be committed, and a later run held against it.
+
+    {"leakmeter_baseline": 1, "key": …, "runs": [{"measure": …, "settings": …, "cases": […], "quantities": {…}}]}
+
+It holds no text, no id and no seed. Cases stand in it under keyed hashes (`storage.pseudonym`): the key is the user's
+own, so that nobody else can try out what the ids might be. Where the key is another, as on a machine that checks a
+repository, cases are paired by their order. Settings that are no plain word or number are hashed so too.
+
+Numbers have four significant digits. Each is made of a private text all the same: who has the model, and guesses a
+whole text, can see whether his guess gives the same number.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+import numpy as np
+
+from leakmeter.core.check import Check, Item, Number
+from leakmeter.core.files import check_readable
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.plain import excerpt
+from leakmeter.core.prompt import IntArray
+from leakmeter.core.quantity import Quantity
+from leakmeter.errors import DataError, UsageError
+from leakmeter.gating.bounds import WORST_AT_MOST
+from leakmeter.gating.compare import HIDDEN, Setting, differing, incomparable, is_seed
+from leakmeter.gating.comparison_words import setting_line
+from leakmeter.gating.gate_words import left_out_sentence, regression_sentence
+from leakmeter.results.measured import Measured, case_quantities
+from leakmeter.stats.aggregates import aggregate
+from leakmeter.stats.rank_tests import paired_difference
+from leakmeter.stats.stats import FloatArray
+from leakmeter.storage.pseudonym import pseudonym
+from leakmeter.storage.spec import is_word
+
+_T = TypeVar("_T")
+_VERSION: Final = 1
+_DIGITS: Final = 4
+_ROUNDING: Final = 0.5 * 10.0 ** (1 - _DIGITS)
+"""Largest share of a number that rounding takes or adds."""
+_HASHED: Final = "hashed:"
+_INFINITE: Final = ("inf", "-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a run was held against."""
+
+    checks: tuple[Check, ...]
+    settings: tuple[Setting, ...]
+    """What was set otherwise than in the baseline; None where the baseline, or the run, does not have it."""
+    n_unknown_settings: int
+    """Settings of which nothing can be said, since they were hashed with another key."""
+    by_order: bool
+    """Whether cases were paired by their order rather than by their ids."""
+    n_only_now: int
+    n_only_then: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptQuantity:
+    """A quantity of a run's cases, in four significant digits."""
+
+    unit: str
+    values: tuple[float, ...]
+    """Of each case; NaN where it has none."""
+    noise_floor: float
+
+    def to_dict(self) -> JsonObject:
+        return {
+            "unit": self.unit,
+            "values": [_spelled(value) for value in self.values],
+            "noise_floor": _spelled(self.noise_floor),
+        }
+
+    @classmethod
+    def from_dict(cls, record: JsonObject) -> KeptQuantity:
+        """What `to_dict` made; `ValueError` of anything else."""
+        floor = record.get("noise_floor")
+        return cls(
+            str(record.get("unit", "")),
+            tuple(map(_number, _checked(record.get("values"), list))),
+            0.0 if floor is None else _number(floor),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """What is kept of a run."""
+
+    measure: str
+    settings: Mapping[str, object]
+    """By dotted names; see `_plain`."""
+    cases: tuple[str, ...]
+    """Keyed hashes of their ids."""
+    quantities: Mapping[str, KeptQuantity]
+
+    def to_dict(self) -> JsonObject:
+        return {
+            "measure": self.measure,
+            "settings": dict(self.settings),
+            "cases": list(self.cases),
+            "quantities": {name: quantity.to_dict() for name, quantity in self.quantities.items()},
+        }
+
+    @classmethod
+    def from_dict(cls, record: JsonObject) -> KeptRun:
+        """What `to_dict` made; `ValueError` of anything else."""
+        measure = _checked(record.get("measure"), str)
+        # It is repeated in messages, where no text of whoever forged the file belongs.
+        if not is_word(measure):
+            raise ValueError("no name of a measure")
+        kept_run = cls(
+            measure,
+            _checked(record.get("settings"), dict),
+            tuple(_checked(case, str) for case in _checked(record.get("cases"), list)),
+            {
+                name: KeptQuantity.from_dict(_checked(quantity, dict))
+                for name, quantity in _checked(record.get("quantities"), dict).items()
+            },
+        )
+        n_cases = len(kept_run.cases)
+        if len(set(kept_run.cases)) < n_cases or any(
+            len(quantity.values) != n_cases for quantity in kept_run.quantities.values()
+        ):
+            raise ValueError("cases that are not told apart, or not as many values")
+        return kept_run
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is kept of runs, in the order in which others are held against them."""
+
+    key: str
+    """What tells whether two keys are the same, and nothing else of them."""
+    runs: tuple[KeptRun, ...]
+
+    def to_dict(self) -> JsonObject:
+        return {"leakmeter_baseline": _VERSION, "key": self.key, "runs": [run.to_dict() for run in self.runs]}
+
+    @classmethod
+    def from_dict(cls, record: object) -> Baseline:
+        """What `to_dict` made; `ValueError` of anything else."""
+        whole = _checked(record, dict)
+        if whole.get("leakmeter_baseline") != _VERSION:
+            raise ValueError("another version")
+        runs = (KeptRun.from_dict(_checked(run, dict)) for run in _checked(whole.get("runs"), list))
+        return cls(_checked(whole.get("key"), str), tuple(runs))
+
+
+def baseline_of(runs: Sequence[Measured], names: Container[str], key: bytes) -> Baseline:
+    """What is kept of runs, in the order in which they will be held against it; of one that has no quantity in `names`
+    its main one is kept."""
+    return Baseline(_key_name(key), tuple(_kept(run, names, key) for run in runs))
+
+
+def _kept(run: Measured, names: Container[str], key: bytes) -> KeptRun:
+    # Quantities of cases; those of a run as a whole have no interval, and no baseline.
+    of_cases = case_quantities(run)
+    kept = [quantity for quantity in of_cases if quantity.name in names] or of_cases[:1]
+    return KeptRun(
+        run.measure,
+        _plain_settings(run, key),
+        tuple(pseudonym(key, "baseline", id_) for id_ in run.ids),
+        {
+            quantity.name: KeptQuantity(
+                quantity.unit,
+                tuple(_rounded(value) for value in run.values(quantity).tolist()),
+                _rounded(run.floor(quantity, range(len(run.cases)))),
+            )
+            for quantity in kept
+        },
+    )
+
+
+def left_out_lines(run: Measured, names: Container[str]) -> list[str]:
+    """How many cases a baseline does not have of some quantities, although the run has a lower bound of them."""
+    return [
+        f"{quantity.name}: {left_out_sentence(n_lower, 'case', quantity.lower_bound.why)}"
+        for quantity in case_quantities(run)
+        if quantity.name in names
+        and quantity.lower_bound is not None
+        and (n_lower := int(run.lower_bounds(quantity).sum()))
+    ]
+
+
+def read_baseline(path: Path) -> Baseline:
+    """What `Baseline.to_dict` made, from a file; `DataError` where it is none."""
+    if path.exists():
+        check_readable(path, "baseline")
+    try:
+        # Every number a float: one of a thousand digits is infinite then, rather than too large for all that follows.
+        record = json.loads(path.read_bytes(), parse_int=float, parse_constant=_refused)
+    except FileNotFoundError:
+        raise DataError(f"there is no baseline '{path}'; write one with --write-baseline") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"baseline '{path}' cannot be read: {getattr(error, 'strerror', None) or 'no JSON'}") from None
+    try:
+        return Baseline.from_dict(record)
+    except ValueError:
+        raise DataError(
+            f"'{path}' is no baseline as this version of leakmeter writes it; --write-baseline writes one"
+        ) from None
+
+
+def _refused(constant: str) -> float:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _checked(value: object, kind: type[_T]) -> _T:
+    if not isinstance(value, kind):
+        raise ValueError(f"a {type(value).__name__} in the place of a {kind.__name__}")
+    return value
+
+
+def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, seed: int = 0) -> Held:
+    """Hold a run, by its number from 1, against its baseline. A quantity is worse where the mean of now − then over
+    pairs of cases is on its worse side by more than its 95 % interval and the noise floor; of one pair there is no
+    interval, and the noise floor alone decides. A case that was finite and is infinitely bad now is enough."""
+    if number > len(baseline.runs) or baseline.runs[number - 1].measure != run.measure:
+        measures = excerpt(", ".join(one.measure for one in baseline.runs), 100) or "nothing"
+        raise UsageError(
+            f"run {number} is of {run.measure}, and the baseline is of {measures}, in this order; give runs as it was "
+            "written of, or write another"
+        )
+    before = baseline.runs[number - 1]
+    by_order = baseline.key != _key_name(key)
+    now = _plain_settings(run, key)
+    unknown = {name for name in now if by_order and _is_hashed(now[name]) and _is_hashed(before.settings.get(name))}
+    then = dict(before.settings)
+    changed = [one for one in differing(then, now) if one.name not in unknown]
+    settings = [Setting(one.name, _shown(one.first), _shown(one.second)) for one in changed]
+    if clashes := incomparable(settings, then, now, run.defining):
+        text = "; ".join(setting_line(one.name, one.first, one.second) for one in clashes)
+        raise UsageError(
+            f"run {number} and the baseline have numbers that mean different things ({text}); measure as the "
+            "baseline was, or write another with --write-baseline"
+        )
+    pairs = _pairs(run, before.cases, key, by_order)
+    checks = []
+    for name, kept in before.quantities.items():
+        quantity = next((one for one in case_quantities(run) if one.name == name), None)
+        if quantity is None:
+            raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
+        checks.append(_regression(run, number, quantity, kept, pairs, seed))
+    only_now, only_then = len(run.cases) - len(pairs), len(before.cases) - len(pairs)
+    return Held(tuple(checks), tuple(settings), len(unknown), by_order, only_now, only_then)
+
+
+def _pairs(run: Measured, cases: Sequence[str], key: bytes, by_order: bool) -> list[tuple[int, int]]:
+    """Numbers of cases now and then, from 0."""
+    if by_order:
+        if len(cases) != len(run.cases):
+            raise UsageError(
+                f"the baseline has {len(cases)} cases and the run {len(run.cases)}; their ids were hashed with another "
+                "key, and by their order only as many can be paired: bring the key along, or write another baseline"
+            )
+        return [(i, i) for i in range(len(cases))]
+    place = {hashed: j for j, hashed in enumerate(cases)}
+    candidates = [(i, place.get(pseudonym(key, "baseline", id_))) for i, id_ in enumerate(run.ids)]
+    pairs = [(i, j) for i, j in candidates if j is not None]
+    if not pairs:
+        raise UsageError("no case of the run is in the baseline; write another with --write-baseline")
+    return pairs
+
+
+def _regression(
+    run: Measured, number: int, quantity: Quantity, kept: KeptQuantity, pairs: Sequence[tuple[int, int]], seed: int
+) -> Check:
+    then = np.asarray(kept.values)
+    now = run.values(quantity)
+    both = [(i, j) for i, j in pairs if not np.isnan(now[i]) and not np.isnan(then[j])]
+    lower = run.lower_bounds(quantity)
+    n_lower = sum(bool(lower[i]) for i, _ in pairs)
+    left_out = left_out_sentence(n_lower, "case", quantity.lower_bound.why) if n_lower and quantity.lower_bound else ""
+    if not both:
+        advice = (
+            f"{left_out}; {quantity.lower_bound.advice}"
+            if quantity.lower_bound and left_out
+            else "write another baseline"
+        )
+        raise UsageError(f"no case of run {number} has {quantity.name} now and in the baseline; {advice}")
+    mine, theirs = (np.asarray(side) for side in zip(*both, strict=True))
+    difference = paired_difference(now[mine], then[theirs], seed=seed)
+    finite = then[theirs][np.isfinite(then[theirs])]
+    rounding = _ROUNDING * float(np.abs(finite).mean()) if finite.size else 0.0
+    floor = run.floor(quantity, mine.tolist()) + kept.noise_floor + rounding
+    is_worse = difference.is_above(floor) if quantity.worse == "more" else difference.is_below(floor)
+    change = Number(difference.mean, difference.interval, quantity.unit, len(both))
+    means = (aggregate(side, "mean") for side in (then[theirs], now[mine]))
+    sentence = regression_sentence(quantity.name, change, floor, *means, holds=not is_worse)
+    return Check(
+        f"{quantity.name} is no worse than the baseline",
+        number,
+        quantity.name,
+        quantity.about,
+        not is_worse,
+        change,
+        len(pairs) - len(both) - n_lower,
+        " ".join(filter(None, (sentence, left_out and f"{left_out}."))),
+        _worst(quantity, mine, difference.differences, floor) if is_worse else (),
+        n_lower_bounds=n_lower,
+    )
+
+
+def _worst(quantity: Quantity, numbers: IntArray, differences: FloatArray, floor: float) -> tuple[Item, ...]:
+    wrong = differences if quantity.worse == "more" else -differences
+    order = np.argsort(-wrong, kind="stable")[:WORST_AT_MOST]
+    return tuple(Item(int(numbers[i]) + 1, float(differences[i])) for i in order if wrong[i] > floor)
+
+
+def _key_name(key: bytes) -> str:
+    return pseudonym(key, "baseline key")
+
+
+def _plain_settings(run: Measured, key: bytes) -> dict[str, object]:
+    return {name: _plain(name, value, key) for name, value in run.settings().items()}
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a setting is a number or one word, which a choice is, and no text, path or list."""
+    if isinstance(value, str):
+        return is_word(value)
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _plain(name: str, value: object, key: bytes) -> object:
+    """A setting as it is where it is a number or a word, which a choice is; else its hash."""
+    if value is None or (_is_plain(value) and not is_seed(name)):
+        return value
+    return _HASHED + pseudonym(key, "baseline setting", name, json.dumps(value, sort_keys=True))
+
+
+def _shown(value: object) -> object:
+    return HIDDEN if _is_hashed(value) else value
+
+
+def _is_hashed(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(_HASHED)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _spelled(value: float) -> float | str | None:
+    """JSON has no words for infinity and for what is missing."""
+    return None if math.isnan(value) else str(value) if math.isinf(value) else value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, float) or (isinstance(value, str) and value in _INFINITE):
+        return float(value)
+    if value is not None:
+        raise ValueError("neither a number nor infinite nor missing")
+    return math.nan

@@ -1,0 +1,188 @@
+"""Bounds on quantities of runs: read as users write them, and held against the numbers."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from leakmeter.core.check import Check, Item, Number
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, Quantity, RunQuantity
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.gating.gate_words import bound_sentence, undecided_sentence
+from leakmeter.overriding import override
+from leakmeter.results.measured import Measured
+from leakmeter.stats.aggregates import EXTREMES, FORMS, aggregate, interval_of_aggregate
+from leakmeter.stats.stats import FloatArray
+
+WORST_AT_MOST: Final = 5
+"""Cases of a broken claim that are named."""
+_UPPER: Final = {"<=": operator.le, "<": operator.lt}
+_LOWER: Final = {">=": operator.ge, ">": operator.gt}
+_HOLDS: Final[dict[str, Callable[[float, float], bool]]] = {**_UPPER, **_LOWER}
+_BOUND: Final = re.compile(r"\s*([\w.\-]+)\s*(<=|>=|<|>)\s*([^\s<>=]+)\s*")
+_EXAMPLES: Final = {"max": "influence.p95 <= 5", "min": "icl.accuracy >= 0.8"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What an aggregate of a quantity may be at most, or has to be at least."""
+
+    name: str
+    """QUANTITY or QUANTITY.AGGREGATE."""
+    operator: str
+    limit: float
+
+    @property
+    def is_upper(self) -> bool:
+        return self.operator in _UPPER
+
+    def allows(self, value: float) -> bool:
+        """Whether a value is within it; NaN is not."""
+        return _HOLDS[self.operator](value, self.limit)
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.name} {self.operator} {self.limit:.12g}"
+
+
+def parse_bound(text: str, option: str) -> Bound:
+    """A bound such as 'influence.p95 <= 5'; option 'max' is for what may not be exceeded, 'min' for what has to be
+    reached."""
+    match = _BOUND.fullmatch(text)
+    form = f"--{option} takes QUANTITY.AGGREGATE {' or '.join(_UPPER if option == 'max' else _LOWER)} NUMBER"
+    try:
+        limit = float(match[3]) if match else math.nan
+    except ValueError:
+        limit = math.nan
+    if match is None or not math.isfinite(limit):
+        raise UsageError(f"'{text}' is no bound; {form}, such as \"{_EXAMPLES[option]}\"")
+    bound = Bound(match[1], match[2], limit)
+    if bound.is_upper != (option == "max"):
+        other = "min" if option == "max" else "max"
+        raise UsageError(f"'{text}' points the wrong way; {form}, --{other} is for the other side")
+    return bound
+
+
+def check_bounds(
+    runs: Sequence[Measured], bounds: Sequence[Bound], *, confident: bool = False, seed: int = 0
+) -> list[Check]:
+    """Hold each bound against every run that has its quantity. Where `confident`, a bound holds only where the whole
+    interval is within it: extremes, and quantities of a run as a whole, have none and are held by their value; the mean
+    of one case has none and does not hold. Of some cases only a lower bound of a quantity may be known. An aggregate
+    grows with each of its numbers, so that one of lower bounds is a lower bound: it may break an upper bound and reach
+    a lower one, and else decides nothing."""
+    checks = []
+    for bound in bounds:
+        matches = [(number, run, named) for number, run in enumerate(runs, 1) if (named := run.named(bound.name))]
+        if not matches:
+            raise unknown_quantity(bound.name, {quantity.name for run in runs for quantity in run.quantities})
+        checks += [_check(bound, run, number, *named, confident, seed) for number, run, named in matches]
+    return checks
+
+
+def unknown_quantity(name: str, known: Iterable[str]) -> UsageError:
+    return UsageError(f"{UnknownNameError('quantity', name, known)}, and behind each of them .{', .'.join(FORMS)}")
+
+
+def _check(
+    bound: Bound, run: Measured, number: int, quantity: AnyQuantity, named: str | None, confident: bool, seed: int
+) -> Check:
+    if isinstance(quantity, RunQuantity):
+        if named is not None:
+            raise UsageError(f"{quantity.name} is of a run as a whole: leave '.{named}' out")
+        whole = quantity.of(run.cases)
+        if whole is None:
+            raise _no_case_has(quantity, number, run)
+        observed = Number(whole, None, quantity.unit, len(run.cases))
+        return _made(bound, run, number, quantity, observed, holds=bound.allows(whole))
+    how = named or quantity.usual
+    if how is None:
+        some = f"{quantity.name}.{'max' if bound.is_upper else 'min'}"
+        raise UsageError(
+            f"'{quantity.name}' has a number a case; write {some}, {quantity.name}.p95 …, to say which is bounded: "
+            f"{', '.join(FORMS)}"
+        )
+    values = run.worst_values(quantity, is_upper=bound.is_upper)
+    known_values = values[~np.isnan(values)]
+    if not known_values.size:
+        raise _no_case_has(quantity, number, run)
+    interval = interval_of_aggregate(known_values, how, seed=seed, is_share=quantity.unit == SHARE_OF_CASES)
+    n_lower = int(run.lower_bounds(quantity).sum())
+    observed = Number(
+        aggregate(known_values, how), None if n_lower else interval, quantity.unit, known_values.size, n_lower > 0
+    )
+    holds = bound.allows(observed.value)
+    if confident and how not in EXTREMES:
+        holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])
+    if n_lower and holds == bound.is_upper:
+        return _undecided(bound, run, number, quantity, observed, n_lower)
+    worst = () if holds else _worst(bound, values)
+    return _made(bound, run, number, quantity, observed, holds=holds, worst=worst, n_lower=n_lower)
+
+
+def _made(
+    bound: Bound,
+    run: Measured,
+    number: int,
+    quantity: AnyQuantity,
+    found: Number,
+    *,
+    holds: bool,
+    worst: tuple[Item, ...] = (),
+    n_lower: int = 0,
+) -> Check:
+    is_within = bound.allows(found.value)
+    sentence = bound_sentence(bound.name, found, bound.operator, bound.limit, is_within=is_within, holds=holds)
+    n_missing = len(run.cases) - found.n
+    return Check(
+        str(bound),
+        number,
+        quantity.name,
+        quantity.about,
+        holds,
+        found,
+        n_missing,
+        sentence,
+        worst,
+        n_lower_bounds=n_lower,
+    )
+
+
+def _undecided(bound: Bound, run: Measured, number: int, quantity: Quantity, found: Number, n_lower: int) -> Check:
+    assert quantity.lower_bound is not None
+    why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
+    sentence = undecided_sentence(
+        bound.name, found, bound.operator, bound.limit, n_lower=n_lower, why=why, advice=advice
+    )
+    return Check(
+        str(bound),
+        number,
+        quantity.name,
+        quantity.about,
+        holds=False,
+        found=found,
+        n_missing=len(run.cases) - found.n,
+        explained=sentence,
+        undecided=True,
+        n_lower_bounds=n_lower,
+    )
+
+
+def _worst(bound: Bound, values: FloatArray) -> tuple[Item, ...]:
+    """Cases that are beyond the bound by themselves; of equal ones the first."""
+    order = np.argsort(-values if bound.is_upper else values, kind="stable")[:WORST_AT_MOST]
+    return tuple(
+        Item(int(i) + 1, float(values[i])) for i in order if not np.isnan(values[i]) and not bound.allows(values[i])
+    )
+
+
+def _no_case_has(quantity: AnyQuantity, number: int, run: Measured) -> UsageError:
+    return UsageError(
+        f"none of the {len(run.cases)} cases of run {number} has {quantity.name}; nothing can be said of it"
+    )

@@ -1,0 +1,281 @@
+"""Two runs of one measure side by side: what was set otherwise, and how far each quantity moved, case by case."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.quantity import Quantity, RunQuantity, Worse
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.gating.gate_words import left_out_sentence
+from leakmeter.results.measured import Measured, case_quantities
+from leakmeter.stats.aggregates import aggregate
+from leakmeter.stats.rank_tests import PairedDifference, holm, paired_difference
+
+Verdict = Literal["worse", "better", "no finding"]
+HIDDEN: Final = "not shown"
+"""Stands for a setting that has to stay secret."""
+_UNDECIDED: Final = {
+    **dict.fromkeys(("difference", "interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor")),
+    "verdict": "",
+}
+_NAMES: Final = ("quantity", "unit", "about", "worse", "first", "second")
+_COUNTS: Final = ("measure", "n_pairs", "n_only_first", "n_only_second", "n_other_texts")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Something that two runs have otherwise; None where one does not have it."""
+
+    name: str
+    first: object
+    second: object
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How far a quantity of cases moved, second run less first, in its unit."""
+
+    quantity: str
+    unit: str
+    about: str
+    worse: Worse
+    first: float
+    """Mean over pairs; NaN where a −∞ and an ∞ are among them."""
+    second: float
+    difference: PairedDifference
+    holm_p: float
+    """p of the signed-rank test, by Holm's rule among the quantities that were compared."""
+    noise_floor: float
+    """Mean over pairs of both runs' floors: amount by which noise alone may move the difference."""
+    n_pairs: int
+    n_missing: int
+    """Pairs in which one has no such number, or a lower bound only."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Which way it moved by more than chance and noise; 'no finding' for neither, and for both."""
+        up, down = self.difference.is_above(self.noise_floor), self.difference.is_below(self.noise_floor)
+        if up == down:
+            return "no finding"
+        return "worse" if up == (self.worse == "more") else "better"
+
+
+@dataclass(frozen=True, slots=True)
+class WholeMoved:
+    """A quantity of a run as a whole, in both runs; nothing says how sure it is."""
+
+    quantity: str
+    unit: str
+    about: str
+    worse: Worse
+    first: float | None
+    """None where the run has none."""
+    second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Pairs of cases of which one run has only a lower bound of a quantity: nothing says how far that moved."""
+
+    quantity: str
+    n_pairs: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs of one measure."""
+
+    measure: str
+    n_pairs: int
+    """Cases with the same id."""
+    n_only_first: int
+    n_only_second: int
+    n_other_texts: int
+    """Of the pairs those whose texts differ: the same id for something else."""
+    settings: tuple[Setting, ...]
+    """What was set otherwise."""
+    incomparable: tuple[Setting, ...]
+    """Of them those that make the numbers mean something else: there is no verdict then."""
+    moved: tuple[Moved, ...]
+    """Quantities of cases that some pair has."""
+    whole: tuple[WholeMoved, ...]
+    """Quantities of runs as a whole."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Pairs that are not compared although both have the quantity."""
+
+    def to_dict(self) -> JsonObject:
+        """One plain object; 'first' is A, 'second' B, differences are B − A.
+
+        Numbers may be infinite, or NaN where they have no meaning; a quantity of a run as a whole has no interval. Of
+        runs that cannot be compared nothing says how far a quantity moved.
+        """
+        rows = [*map(_moved_record, self.moved), *(_whole_record(entry, self.n_pairs) for entry in self.whole)]
+        return {
+            **{name: getattr(self, name) for name in _COUNTS},
+            "settings": [asdict(entry) for entry in self.settings],
+            "incomparable": [asdict(entry) for entry in self.incomparable],
+            "left_out": [asdict(entry) for entry in self.left_out],
+            "quantities": [{**row, **_UNDECIDED} for row in rows] if self.incomparable else rows,
+        }
+
+
+def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, seed: int = 0) -> Comparison:
+    """Pair the cases of two runs of one measure by their ids, and say what moved; of all quantities by default."""
+    if first.measure != second.measure:
+        raise UsageError(
+            f"one run is of {first.measure}, the other of {second.measure}; compare two runs of the same measure"
+        )
+    quantities = {quantity.name: quantity for quantity in first.quantities}
+    for name in names:
+        if name not in quantities:
+            raise UnknownNameError("quantity", name, [quantity.name for quantity in first.quantities])
+    place = {id_: number for number, id_ in enumerate(second.ids)}
+    pairs = [(number, place[id_]) for number, id_ in enumerate(first.ids) if id_ in place]
+    if not pairs:
+        raise UsageError("the two runs have no case in common: no id of the one is an id of the other")
+    chosen = [quantities[name] for name in dict.fromkeys(names)] or list(first.quantities)
+    moved = [
+        one
+        for quantity in case_quantities(first)
+        if quantity in chosen and (one := _moved(first, second, pairs, quantity, seed)) is not None
+    ]
+    left_out = tuple(_left_out(first, second, pairs, [one for one in case_quantities(first) if one in chosen]))
+    of_first, of_second = first.settings(), second.settings()
+    settings = differing(of_first, of_second)
+    moved_names = {one.quantity for one in moved}
+    for quantity in chosen:
+        if names and isinstance(quantity, Quantity) and quantity.name not in moved_names:
+            reasons = "".join(
+                f"; {left_out_sentence(one.n_pairs, 'pair', one.why)}"
+                for one in left_out
+                if one.quantity == quantity.name
+            )
+            raise UsageError(f"none of the {len(pairs)} pairs of cases has {quantity.name} in both runs{reasons}")
+    return Comparison(
+        first.measure,
+        len(pairs),
+        len(first.cases) - len(pairs),
+        len(second.cases) - len(pairs),
+        _n_other_texts(first.spec.get("cases") or (), second.spec.get("cases") or ()),
+        tuple(settings),
+        incomparable(settings, of_first, of_second, second.defining),
+        _tested(moved),
+        tuple(
+            WholeMoved(
+                one.name,
+                one.unit,
+                one.about,
+                one.worse,
+                one.of([first.cases[i] for i, _ in pairs]),
+                one.of([second.cases[j] for _, j in pairs]),
+            )
+            for one in chosen
+            if isinstance(one, RunQuantity)
+        ),
+        left_out,
+    )
+
+
+def _moved_record(one: Moved) -> JsonObject:
+    difference = one.difference
+    return {
+        **{name: getattr(one, name) for name in _NAMES},
+        "difference": difference.mean,
+        "interval": None if difference.interval is None else list(difference.interval),
+        "p_value": difference.p_value,
+        "holm_p_value": one.holm_p,
+        "rank_biserial": difference.rank_biserial,
+        **{name: getattr(one, name) for name in ("noise_floor", "n_pairs", "n_missing", "verdict")},
+    }
+
+
+def _whole_record(one: WholeMoved, n_pairs: int) -> JsonObject:
+    difference = None if one.first is None or one.second is None else one.second - one.first
+    return {
+        **{name: getattr(one, name) for name in _NAMES},
+        "difference": difference,
+        **dict.fromkeys(("interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor")),
+        "n_pairs": n_pairs,
+        "n_missing": n_pairs if difference is None else 0,
+        "verdict": "",
+    }
+
+
+def differing(first: Mapping[str, object], second: Mapping[str, object]) -> list[Setting]:
+    """Settings that are not the same in both, in the order in which they come.
+
+    A seed's numbers are not told: under a promise of privacy they are secret.
+    """
+    names = dict.fromkeys([*first, *second])
+    return [
+        Setting(name, *(HIDDEN if is_seed(name) else settings.get(name) for settings in (first, second)))
+        for name in names
+        if first.get(name) != second.get(name)
+    ]
+
+
+def incomparable(
+    settings: Sequence[Setting], first: Mapping[str, object], second: Mapping[str, object], defining: Container[str]
+) -> tuple[Setting, ...]:
+    """Settings that make the numbers of two runs mean different things, of those that say what is measured; what one of
+    the two runs lacks says nothing."""
+    return tuple(
+        setting for setting in settings if setting.name in defining and setting.name in first and setting.name in second
+    )
+
+
+def is_seed(name: str) -> bool:
+    """Whether a setting, by its dotted name, is a seed, or what stands in the place of one."""
+    return name.rpartition(".")[2].endswith(("seed", "nonce"))
+
+
+def _moved(
+    first: Measured, second: Measured, pairs: Sequence[tuple[int, int]], quantity: Quantity, seed: int
+) -> Moved | None:
+    """None where no pair has the quantity."""
+    ones, twos = first.values(quantity), second.values(quantity)
+    both = [(i, j) for i, j in pairs if not np.isnan(ones[i]) and not np.isnan(twos[j])]
+    if not both:
+        return None
+    left, right = (list(numbers) for numbers in zip(*both, strict=True))
+    difference = paired_difference(twos[right], ones[left], seed=seed)
+    return Moved(
+        quantity.name,
+        quantity.unit,
+        quantity.about,
+        quantity.worse,
+        aggregate(ones[left], "mean"),
+        aggregate(twos[right], "mean"),
+        difference,
+        difference.p_value,
+        first.floor(quantity, left) + second.floor(quantity, right),
+        len(both),
+        len(pairs) - len(both),
+    )
+
+
+def _left_out(
+    first: Measured, second: Measured, pairs: Sequence[tuple[int, int]], quantities: Sequence[Quantity]
+) -> Iterator[LeftOut]:
+    for quantity in quantities:
+        if quantity.lower_bound is not None:
+            ones, twos = first.lower_bounds(quantity), second.lower_bounds(quantity)
+            if n_pairs := sum(bool(ones[i] or twos[j]) for i, j in pairs):
+                yield LeftOut(quantity.name, n_pairs, quantity.lower_bound.why)
+
+
+def _tested(moved: Sequence[Moved]) -> tuple[Moved, ...]:
+    """With p-values that hold together."""
+    together = holm([change.difference.p_value for change in moved])
+    return tuple(replace(change, holm_p=p) for change, p in zip(moved, together, strict=True))
+
+
+def _n_other_texts(first: Sequence[JsonObject], second: Sequence[JsonObject]) -> int:
+    by_id = {case.get("id"): case for case in first}
+    return sum(by_id.get(case.get("id"), case) != case for case in second)

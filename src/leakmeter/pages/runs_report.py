@@ -1,0 +1,169 @@
+"""Several runs as one report: what each found, how far those of one measure differ, and their own reports within."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leakmeter.core.check import Number
+from leakmeter.errors import UsageError
+from leakmeter.gating.comparison_words import incomparable_line, left_out_line, setting_line
+from leakmeter.gating.gate_words import value_text
+from leakmeter.report import blocks as b
+from leakmeter.report.scale import NOT_MEASURED, interval_text, nats_text
+
+_ABOUT: Final = 240
+_HEADLINE: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """A run as it is shown beside others."""
+
+    directory: str
+    measure: str
+    model: str
+    n_cases: int
+    label: str
+    """Name, data, unit and time; see `catalogue.label`."""
+    headline: str
+    quantities: Mapping[str, Number]
+    """By QUANTITY.AGGREGATE."""
+    about: Mapping[str, str]
+    """By the same names, one sentence of what each means."""
+    report: b.Report
+
+
+@dataclass(frozen=True, slots=True)
+class ShownComparison:
+    """How far a run differs from the first of its measure; both by their numbers, from 0."""
+
+    first: int
+    second: int
+    told: Mapping[str, Any]
+    """See `gating.compare.Comparison.to_dict`."""
+
+
+def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison] = ()) -> b.Report:
+    """Runs side by side, each with its own report, in the order given."""
+    if not runs:
+        raise UsageError("no run to show: give at least one")
+    return b.Report(
+        f"{len(runs):,} runs",
+        "runs",
+        [
+            _table(runs),
+            *_measures(runs),
+            *map(_comparison, comparisons),
+            *(
+                b.Embedded((f"Run {number}: ", b.Untrusted(_title(run))), run.report, anchor=f"page{number}")
+                for number, run in enumerate(runs, 1)
+            ),
+        ],
+        lead="What each run found, how far runs of one measure differ where they share cases, and beneath it the whole "
+        "page of each run.",
+        notes=[
+            b.Text(
+                "A run’s page scrolls within its frame, whose lower corner makes it taller. To print it, or to keep it "
+                "alone, make it by itself: leakmeter report RUN.",
+                "soft",
+            )
+        ],
+    )
+
+
+def _about(run: ShownRun) -> str:
+    return ", ".join(filter(None, (run.measure, run.model, run.label, run.directory)))
+
+
+def _title(run: ShownRun) -> str:
+    return f"{run.measure}, {run.label}" if run.label else run.measure
+
+
+def _table(runs: Sequence[ShownRun]) -> b.Table:
+    columns = (
+        b.Column("Run", "count"), b.Column("Measure, model, data"), b.Column("Cases", "count"),
+        b.Column("What was found"),
+    )  # fmt: skip
+    rows = [
+        b.Row(
+            (
+                number,
+                b.Untrusted(_about(run), _ABOUT),
+                run.n_cases,
+                b.Untrusted(run.headline, _HEADLINE) if run.headline else NOT_MEASURED,
+            ),
+            to=f"page{number}",
+        )
+        for number, run in enumerate(runs, 1)
+    ]
+    return b.Table(columns, rows, "Runs", rest=("run", "runs"), first=len(rows))
+
+
+def _measures(runs: Sequence[ShownRun]) -> Iterator[b.Table]:
+    """Of each measure its quantities, with two columns a run."""
+    for measure in dict.fromkeys(run.measure for run in runs):
+        alike = [(number, run) for number, run in enumerate(runs, 1) if run.measure == measure]
+        names = dict.fromkeys(name for _, run in alike for name in run.quantities)
+        columns = [b.Column("Quantity"), b.Column("Unit")]
+        for number, _ in alike:
+            columns += [b.Column(f"Run {number}", "number"), b.Column("Cases", "count")]
+        rows = [b.Row(_cells(name, [run for _, run in alike])) for name in names]
+        if rows:
+            caption = (b.Untrusted(measure), ": quantities, with 95\u00a0% intervals over cases")
+            yield b.Table(columns, rows, caption, rest=("quantity", "quantities"), first=len(rows))
+
+
+def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
+    numbers = [run.quantities.get(name) for run in runs]
+    about = next(run.about[name] for run in runs if name in run.about)
+    cells: list[b.Cell] = [
+        b.Noted(b.Untrusted(name), (b.Untrusted(about),)),
+        next(b.Untrusted(number.unit) for number in numbers if number is not None),
+    ]
+    for value in numbers:
+        cells += [NOT_MEASURED, ""] if value is None else [value_text(value), value.n]
+    return cells
+
+
+def _comparison(one: ShownComparison) -> b.Part:
+    record, first, second = one.told, one.first + 1, one.second + 1
+    n, other = record["n_pairs"], record["n_other_texts"]
+    others = f", {other:,} of them with other texts" if other else ""
+    settings = [setting_line(entry["name"], entry["first"], entry["second"]) for entry in record["settings"]]
+    columns = (
+        b.Column("Quantity"), b.Column("Unit"), b.Column(f"Run {first}", "number"), b.Column(f"Run {second}", "number"),
+        b.Column("Difference", "number"), b.Column("p", "number"), b.Column("Pairs", "count"), b.Column("Verdict"),
+    )  # fmt: skip
+    rows = [
+        b.Row((
+            b.Untrusted(row["quantity"]),
+            b.Untrusted(row["unit"]),
+            nats_text(row["first"]),
+            nats_text(row["second"]),
+            f"{nats_text(row['difference'])}{interval_text(row['interval'])}",
+            _p(row["holm_p_value"]),
+            row["n_pairs"],
+            row["verdict"] or NOT_MEASURED,
+        ))
+        for row in record["quantities"]
+    ]  # fmt: skip
+    about: list[b.Block] = [
+        b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both{others}."),
+        *(b.Text(("Set otherwise: ", b.Untrusted(line)), "soft") for line in settings),
+        *(b.Text(b.Untrusted(left_out_line(entry)), "soft") for entry in record["left_out"]),
+    ]
+    title = f"Run {second} less run {first}"
+    if record["incomparable"]:
+        return b.Part(title, [b.Text((b.Untrusted(incomparable_line(record["incomparable"])),)), *about])
+    caption = (
+        "Paired differences, means over cases with 95\u00a0% bootstrap intervals; p of Wilcoxon’s signed-rank test, "
+        "by Holm’s rule"
+    )
+    return b.Part(title, [*about, b.Table(columns, rows, caption, rest=("quantity", "quantities"), first=len(rows))])
+
+
+def _p(p: float | None) -> str:
+    return NOT_MEASURED if p is None or math.isnan(p) else f"{p:.2g}"

@@ -1,0 +1,228 @@
+"""SQL over complete runs, read-only: DuckDB reads their Parquet files, in a process of its own (see `query_process`).
+
+The views of `results.views` have the numbers of reports; `measurements`, `cases` and `runs` what lies on the disk. A
+view that is not a Parquet file is filled only where the query names it.
+
+The query is the user's own; runs are data. File names and values reach DuckDB as values and never within a statement,
+extensions are neither fetched nor loaded, no other file can be opened, one SELECT is all that is run, and it takes no
+more memory and time than it may.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.written import regular_file
+from leakmeter.errors import StoreError, UsageError
+from leakmeter.results.query_process import DEFAULT_LIMITS, Limits, QueryProcess
+from leakmeter.results.run import Run
+from leakmeter.results.views import PIECES, QUANTITIES, RESULTS, RUN, TYPES, Column, filled, may_name_a_view, views
+from leakmeter.storage.catalogue import Taken, spec_of
+from leakmeter.storage.parts import PartReader
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.schema import SCHEMA, check_columns
+
+_Row = JsonObject
+"""Names of columns to what stands in them."""
+_FIRST: Final = (RESULTS, PIECES, QUANTITIES)
+"""Views that queries begin with."""
+_PATTERN: Final = re.compile(r"[*?\[]")
+_ABOUT: Final = {
+    "value": "in the unit beside it: token ids too, so name a unit or a statistic wherever values are summed",
+    "unit": "'nats', 'token id' of the drawn or given response (statistic 'token'), 'weight', 'count' …",
+}
+"""Of columns of measurements, what more than their Parquet files says who asks in SQL has to know."""
+
+
+def _column(field: Any) -> Column:
+    stored = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    name = next(name for name, type_ in TYPES.items() if type_ == stored)
+    return Column(field.name, name, _ABOUT.get(field.name) or field.metadata[b"about"].decode())
+
+
+VIEWS: Final[Mapping[str, tuple[Column, ...]]] = {
+    "measurements": (RUN, *(_column(field) for field in SCHEMA)),
+    "cases": (
+        RUN,
+        Column("number", "INTEGER", "place of the case in its run, from 0"),
+        Column("id", "VARCHAR", "what the case is called, as in measurements.item"),
+        Column("query", "VARCHAR", "what was asked; null where there is no query"),
+        Column("context", "VARCHAR", "the context as it was measured; null where there is none"),
+        Column("response", "VARCHAR", "text of the first response; null where there is none"),
+        Column("n_responses", "INTEGER", "number of responses"),
+        Column("tree_tokens", "BIGINT", "tokens that were run for the case"),
+        Column("naive_tokens", "BIGINT", "tokens that full passes would have run"),
+        Column("seconds", "DOUBLE", "time the case took, seconds"),
+        Column("out_of_memory_retries", "INTEGER", "how often memory ran out and the work was cut in halves"),
+        Column("texts", "VARCHAR", "all that is kept of the case beside its measurements, as JSON"),
+    ),
+    "runs": (
+        Column("id", "VARCHAR", "the hash of all that determines the numbers, behind the measure's name"),
+        Column("measure", "VARCHAR", "name of the measure"),
+        Column("model", "VARCHAR", "name or path of the model"),
+        Column("weights_sha256", "VARCHAR", "hash of its weights; null of a model without files"),
+        Column("dtype", "VARCHAR", "precision"),
+        Column("device", "VARCHAR", "kind of device"),
+        Column("version", "VARCHAR", "of leakmeter"),
+        Column("parameters", "VARCHAR", "the measure's, as JSON"),
+        Column("prompts", "VARCHAR", "how prompts were made, as JSON"),
+        Column("environment", "VARCHAR", "versions of what computes, as JSON"),
+        Column("command", "VARCHAR", "the command line; null of a run made in Python"),
+        Column("name", "VARCHAR", "what the user calls the run; see --name"),
+        Column("data", "VARCHAR", "files that its cases came from; null where they are not known or may name people"),
+        Column("n_cases", "BIGINT", "number of cases"),
+        Column("n_left_out", "BIGINT", "lines of the data that could not be used"),
+        Column("seconds", "DOUBLE", "sum over the cases, seconds"),
+    ),
+}
+"""Columns, in order, of the views of what lies on the disk."""
+
+
+def all_views() -> dict[str, tuple[Column, ...]]:
+    result_views = views()
+    return {**{name: result_views.pop(name) for name in _FIRST}, **VIEWS, **result_views}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows, which are computed as they are asked for."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Any, ...]]
+    left_out: tuple[str, ...] = ()
+    """Why runs are not in a view that the query names."""
+
+
+def ask(sql: str, runs: Sequence[Path], limits: Limits = DEFAULT_LIMITS) -> Answer:
+    """What a query, one SELECT over `all_views`, says of complete runs. A `UsageError` may come with later rows too."""
+    with _asking(sql, limits) as process:
+        query_text = sql.lower()
+        tables: dict[str, pa.Table] = {}
+        left_out: list[str] = []
+        reads_parts = "measurements" in query_text
+        files = [str(part) for run in runs for part in RunDirectory(run.resolve()).numbers] if reads_parts else []
+        if files and (
+            where := next((run.resolve().parent for run in runs if _PATTERN.search(str(run.resolve()))), None)
+        ):
+            raise StoreError(
+                f"'{where}' has one of * ? [ in its name, which DuckDB reads as a pattern; rename or link it"
+            )
+        if reads_parts:
+            _check_parts(map(RunDirectory, runs))
+        if any(name in query_text for name in ("cases", "runs")):
+            tables |= _filled(runs)
+        if may_name_a_view(sql):
+            named_views = {name: columns for name, columns in views().items() if name in query_text}
+            typed, left_out = filled([Run.read(path) for path in runs], named_views)
+            tables |= typed
+        stored = [(column.name, column.type) for column in VIEWS["measurements"]]
+        columns, rows = process.ask(sql, (*_FIRST, *VIEWS), tables, stored, files)
+    return Answer(columns, rows, tuple(left_out))
+
+
+def ask_tables(sql: str, tables: Mapping[str, pa.Table], limits: Limits = DEFAULT_LIMITS) -> Answer:
+    """As `ask`, of tables in memory."""
+    with _asking(sql, limits) as process:
+        columns, rows = process.ask(sql, tuple(tables), tables)
+    return Answer(columns, rows)
+
+
+def _check_parts(directories: Iterable[RunDirectory]) -> None:
+    """DuckDB reads them itself, takes the first one's columns for those of all, and does not say which is damaged."""
+    for directory in directories:
+        for part in directory.numbers:
+            with directory.reading(part.name), regular_file(part) as file:
+                check_columns(pq.read_schema(file))
+
+
+@contextmanager
+def _asking(sql: str, limits: Limits) -> Iterator[QueryProcess]:
+    """A process that goes on with its rows, or has ended where no query came of it."""
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"the query is no valid Unicode (half a surrogate pair, or a byte that is no UTF-8) at character "
+            f"{error.start:,}"
+        ) from None
+    process = QueryProcess(limits)
+    try:
+        yield process
+    except BaseException:
+        process.close()
+        raise
+
+
+def _filled(paths: Iterable[Path]) -> dict[str, pa.Table]:
+    cases: list[_Row] = []
+    runs: list[_Row] = []
+    for path in paths:
+        of_run = list(_cases(RunDirectory(path)))
+        cases += of_run
+        runs.append(_run(RunDirectory(path), sum(row["seconds"] for row in of_run)))
+    return {name: _table(name, rows) for name, rows in (("cases", cases), ("runs", runs))}
+
+
+def _cases(run: RunDirectory) -> Iterator[_Row]:
+    reader, number = PartReader.of(run), 0
+    for part in run.parts:
+        for case in reader.texts(part):
+            texts = case["responses"]
+            first = texts[0]["text"] if texts else None
+            yield {
+                "run": run.path.resolve().name,
+                "number": number,
+                "id": case.get("id"),
+                "query": case.get("query"),
+                "context": case.get("context"),
+                "response": first,
+                "n_responses": len(texts),
+                **asdict(Taken.of([case])),
+                "texts": _json(case),
+            }
+            number += 1
+
+
+def _run(run: RunDirectory, seconds: float) -> _Row:
+    spec = spec_of(run)
+    return {
+        "id": run.path.resolve().name,
+        "measure": spec.measure,
+        "model": spec.model.get("name"),
+        **{name: spec.model.get(name) for name in ("weights_sha256", "dtype", "device")},
+        "version": spec.version,
+        "parameters": _json(spec.params),
+        "prompts": _json(spec.prompts),
+        "environment": _json(spec.environment),
+        "command": spec.command,
+        "name": spec.name,
+        "data": spec.data,
+        "n_cases": len(spec.cases),
+        "n_left_out": len(spec.problems),
+        "seconds": seconds,
+    }
+
+
+def _table(view: str, rows: list[_Row]) -> pa.Table:
+    columns = VIEWS[view]
+    arrays = [pa.array([_fitting(row[c.name], c) for row in rows], type=TYPES[c.type]) for c in columns]
+    return pa.Table.from_arrays(arrays, names=[c.name for c in columns])
+
+
+def _fitting(value: Any, column: Column) -> Any:
+    """Text where a column holds texts: a measure of another package may keep something else under the name."""
+    return value if column.type != "VARCHAR" or isinstance(value, str | None) else _json(value)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

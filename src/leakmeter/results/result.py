@@ -1,0 +1,346 @@
+"""What every result is: a case's numbers as a record, and its views.
+
+The results of an instrument are made by the class that its `result_at` names, which has
+
+    @classmethod
+    def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Result]
+
+which takes the texts and measurements of each case of a run, and the parameters of the measure, and yields the results
+of the cases in their order. Its `quantities` are what of it can be compared between runs, and bounded by `leakmeter
+gate`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from leakmeter.core.case import unmarked_context
+from leakmeter.core.cost import ResultCost
+from leakmeter.core.measurement import Measurement
+from leakmeter.core.plain import to_json, to_plain
+from leakmeter.core.quantity import AnyQuantity
+from leakmeter.core.record import Record
+from leakmeter.core.urls import place_of
+from leakmeter.overriding import override
+from leakmeter.report.blocks import Provenance, Report, Untrusted
+from leakmeter.storage.kept import KeptCase
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from leakmeter.report.findings import Findings
+
+_NAME_CHARACTERS: Final = 40
+
+Texts = Mapping[str, Any]
+"""What a run keeps of a case beside numbers, as JSON; see `engine.measure.texts_of`."""
+Params = Mapping[str, Any]
+"""Parameters of a measure, as a run keeps them."""
+Part = tuple[Texts, Sequence[Measurement]]
+"""A case's texts and its measurements."""
+
+
+DEFINING: Final = ("prompts.unit", "prompts.removal", "params.temperature", "params.cid_lambda")
+"""See `AnyResult.defining`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceFields:
+    """Where the pieces of a result lie, for the view `pieces` of `leakmeter query`."""
+
+    field: str
+    """Of the result, a tuple of records: 'pieces', 'exemplars' …"""
+    nats: str = "nats"
+    """Field of each that is its main number."""
+    name: str = "name"
+    prefix: str = ""
+    """Of the names of its further numbers, where those of several kinds stand beside each other."""
+
+
+class AnyResult(ABC):
+    """What every result can do.
+
+    What shows it is imported where it is called: a program that asks for numbers need not load what draws them.
+    """
+
+    __slots__ = ()
+    is_public: ClassVar[bool] = False
+    """Whether it may be published."""
+    quantities: ClassVar[tuple[AnyQuantity, ...]] = ()
+    """What of it can be compared and bounded, the first that one thinks of first."""
+    defining: ClassVar[tuple[str, ...]] = DEFINING
+    """Settings that say what is measured, by dotted names: numbers under others are no better and no worse."""
+    pieces_at: ClassVar[PieceFields | None] = None
+    """None where a case has no pieces with a number each."""
+    kept: ClassVar[type[KeptCase]] = KeptCase
+    """What runs keep of a case beside its measurements; one of the instrument's own where that is more."""
+    schema: ClassVar[str]
+    """Name and version of the schema of what `to_dict` gives, 'influence-1'; the version changes where a key goes, or
+    means another thing."""
+
+    @override
+    def __init_subclass__(cls, **more: Any) -> None:
+        # A dataclass would write a repr of its own, with every text of the case in it, into logs and tracebacks.
+        super().__init_subclass__(**more)
+        if "__repr__" not in cls.__dict__:
+            cls.__repr__ = AnyResult.__repr__  # type: ignore[method-assign]
+
+    @override
+    def __repr__(self) -> str:
+        """Id, sizes and headline, and no other text of the case."""
+        sizes = ", ".join(f"{name}: {n}" for name, n in _sizes(self).items())
+        try:
+            headline = type(self).findings([self]).headline
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+            headline = ""  # a case that was made by hand may lack something; a repr has to come all the same
+        parts = [f"{type(self).__name__} {_name(self)}", sizes and f" ({sizes})", headline and f": {headline}"]
+        return f"<{''.join(parts)}>"
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The case as `--json` prints it."""
+
+    @classmethod
+    def report(
+        cls,
+        results: Sequence[Any],
+        *,
+        command: str | None = None,
+        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+    ) -> Report:
+        """What is said of results, as blocks; all views are made of it: by `report` in the folder that the class is in.
+
+        Args:
+            results: one or more.
+            command: the command line they came from.
+            provenance: of the run they lie in.
+        """
+        module = importlib.import_module(f"{cls.__module__.rpartition('.')[0]}.report")
+        report: Report = module.report(results, command=command, provenance=provenance)
+        return report
+
+    @classmethod
+    def summary(cls, results: Sequence[Any]) -> Any:
+        """All results together as a record; None of measures that have none."""
+        return None
+
+    def to_rich(self) -> RenderableType:
+        """The case for a terminal: for `rich.print` or the last line of a notebook cell."""
+        return type(self).overview([self])
+
+    @classmethod
+    def overview(cls, results: Sequence[Any]) -> RenderableType:
+        """Many results for a terminal."""
+        from leakmeter.report import console
+
+        return console.view(cls.report(results))
+
+    @classmethod
+    def findings(cls, results: Sequence[Any]) -> Findings:
+        """What many results say together: a sentence, a summary and figures.
+
+        Args:
+            results: one or more.
+        """
+        from leakmeter.report.blocks import charts_of, headline_of
+        from leakmeter.report.findings import Findings
+
+        report = cls.report(results)
+        return Findings(headline_of(report), cls.summary(results), {chart.name: chart for chart in charts_of(report)})
+
+    @classmethod
+    def render_page(cls, results: Sequence[Any], *, command: str | None, run: Path | None) -> str:
+        """The HTML report of results: one file, no network.
+
+        Args:
+            results: one or more.
+            command: the command line they came from.
+            run: the directory they lie in.
+        """
+        from leakmeter.report import html
+
+        return html.page(cls.report(results, command=command, provenance=provenance_of(run)))
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the report of this case: one file, no network; mode 0600, unless it may be published.
+
+        Args:
+            path: the file; one that is there is replaced.
+
+        Returns:
+            The file's path.
+
+        Raises:
+            StoreError: it lies in a run.
+        """
+        return saved(path, self.render_page([self], command=None, run=None), public=self.is_public)
+
+    def to_json(self) -> str:
+        """The case as one line of JSON."""
+        return to_json(self.to_dict())
+
+    def show(self) -> None:
+        """Show the case: its page in a notebook, tables and shaded texts in a terminal."""
+        show(self)
+
+    def _repr_html_(self) -> str:
+        """The page of the case, for a notebook; see `in_notebook`."""
+        return in_notebook(type(self).report([self]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(AnyResult, Record):
+    """A case as it is shown and kept: the fields are what `--json` prints, units in their names."""
+
+    id: str
+    """What the case is called in its run."""
+    model: str
+    """Name of the model, as it was given."""
+    weights_sha256: str | None
+    """Hash of the model's weights; None where they are not known by one."""
+    dtype: str
+    """Number type of the model's arithmetic."""
+    cost: ResultCost
+    warnings: tuple[str, ...]
+    """What narrows the meaning of the numbers, a sentence each."""
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        """As `Record.to_dict`, with the name and version of the schema (see `leakmeter schema`) in front."""
+        return {"schema": self.schema, **to_plain(self)}
+
+    @staticmethod
+    def common(texts: Texts, warnings: Iterable[str] = ()) -> dict[str, Any]:
+        """The fields of all results, for a constructor.
+
+        Args:
+            texts: of the case.
+            warnings: what narrows the meaning of its numbers.
+        """
+        return {
+            **{name: texts.get(name) for name in ("id", "model", "weights_sha256", "dtype")},
+            "cost": ResultCost.of(texts),
+            "warnings": (*_warnings_of_case(texts), *warnings),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response(Record):
+    """A response that was measured."""
+
+    text: str = field(repr=False)
+    tokens: tuple[str, ...] = field(repr=False)
+    """The text that each token adds; empty at all but the last token of a character that takes several."""
+    sampled: bool
+    """Whether it was drawn from the model that measures; else it was given."""
+    seed: int | None
+    """Of the drawing; None where there is none."""
+
+    @classmethod
+    def of(cls, texts: Texts, number: int, seed: int | None) -> Self:
+        """A response of a case's texts, by its number from 0."""
+        sampled = bool(texts["sampled"])
+        response = texts["responses"][number]
+        return cls(
+            text=response["text"], tokens=tuple(response["tokens"]), sampled=sampled, seed=seed if sampled else None
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentRange(Record):
+    """Where a document lies in the context, by characters."""
+
+    name: str
+    start: int
+    end: int
+
+    @classmethod
+    def all_of(cls, texts: Texts) -> tuple[Self, ...]:
+        return tuple(
+            cls(name=document["name"], start=document["start"], end=document["end"]) for document in texts["documents"]
+        )
+
+
+def _warnings_of_case(texts: Texts) -> Iterator[str]:
+    n_tokens = texts.get("unmarked_query_tokens")
+    if n_tokens is not None:
+        yield (
+            f"The only context is {unmarked_context(document['name'] for document in texts['documents'])}; the rest "
+            f"of the chat, {n_tokens:,} tokens, counts as the query, and nothing in it was measured."
+        )
+
+
+def _name(result: Any) -> str:
+    """A case's id, cut where it is long, without anything that a terminal would obey."""
+    id_ = str(getattr(result, "id", ""))
+    return repr(id_ if len(id_) <= _NAME_CHARACTERS else f"{id_[:_NAME_CHARACTERS]}…")
+
+
+def _sizes(result: Any) -> dict[str, int]:
+    """How many objects each list of a result has, and tokens its response."""
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    sizes = {
+        name: len(value)
+        for name, value in values.items()
+        if isinstance(value, list | tuple) and value and all(isinstance(item, Record) for item in value)
+    }
+    tokens = getattr(values.get("response"), "tokens", None)
+    return sizes if tokens is None else {**sizes, "response tokens": len(tokens)}
+
+
+NOTEBOOK_BYTES: Final = 600_000
+"""Most that a page takes in a notebook, which keeps it in its file."""
+
+
+def in_notebook(report: Report) -> str:
+    """A report's page for a notebook, within a frame of its own.
+
+    The page can neither read nor restyle the notebook, nor ask anything of the network: the frame has an origin of its
+    own, and the page its content security policy. It is light or dark as the reader's system is.
+    """
+    from leakmeter.report import html
+
+    # An address of letters, digits and + / = only: nothing in it can end the attribute.
+    held = html.address(html.page(report, room=NOTEBOOK_BYTES))
+    return (
+        f'<iframe src="{held}" sandbox="allow-scripts" title="leakmeter report" loading="lazy" '
+        'style="width:100%;height:38rem;border:0;resize:vertical;color-scheme:light dark"></iframe>'
+    )
+
+
+def show(shown: Any) -> None:
+    """Show a result, or several, where the program runs: in a notebook its page, else in the terminal."""
+    if _is_notebook():
+        display = importlib.import_module("IPython.display").display
+        display(shown)
+        return
+    from rich.console import Console
+
+    Console(markup=False, highlight=False).print(shown.to_rich())
+
+
+def _is_notebook() -> bool:
+    """Whether what runs the program shows HTML, as Jupyter's kernels do and IPython in a terminal does not."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def saved(path: str | Path, page: str, *, public: bool = False) -> Path:
+    """Where a page was written; for its owner alone, mode 0600, unless it may be published."""
+    from leakmeter.core.written import check_outside_runs, write_whole
+
+    where = Path(path)
+    check_outside_runs(where, "page")
+    # A path that a page names need not be Unicode, and a page is.
+    write_whole(where, page.encode(errors="replace"), public=public)
+    return where
+
+
+def provenance_of(run: Path | None) -> Provenance:
+    return Provenance(facts=() if run is None else (("Directory", Untrusted(place_of(run))),))

@@ -1,0 +1,237 @@
+"""The results of many cases of one measure as one object: of a call, or of a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
+
+import numpy as np
+
+from leakmeter.core.check import Number
+from leakmeter.core.plain import excerpt, to_json
+from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
+from leakmeter.errors import UnknownNameError
+from leakmeter.overriding import override
+from leakmeter.report.blocks import Report
+from leakmeter.results.measured import Measured, case_quantities
+from leakmeter.results.result import in_notebook, saved, show
+from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+    from leakmeter.report.findings import Findings
+
+R = TypeVar("R")
+_NAMED: Final = 8
+"""Results whose ids a repr has."""
+_NAME_CHARACTERS: Final = 40
+
+
+class Results(Generic[R]):
+    """Results of one measure, in the order of their cases; what a call with many cases gives.
+
+    Iterating yields results; `len`, a number, a slice or a case's id in brackets work as one expects. `load_run` gives
+    the same of a run directory, with what is kept there.
+
+    Args:
+        cases: results of one class.
+        kind: their class; that of the first by default.
+        problems: what was wrong with each case that was left out, a line each.
+
+    Examples:
+        >>> import leakmeter
+        >>> cases = [{"id": name, "context": f"{name} is 41.", "query": "Who?"} for name in ("Ana", "Bo")]
+        >>> many = leakmeter.influence("toy", cases, max_new_tokens=2)
+        >>> len(many), many["Bo"].id, [result.id for result in many]
+        (2, 'Bo', ['Ana', 'Bo'])
+        >>> list(many.to_frame()["id"])
+        ['Ana', 'Bo']
+    """
+
+    def __init__(self, cases: Iterable[R], *, kind: Any = None, problems: Sequence[str] = ()) -> None:
+        self._cases = tuple(cases)
+        self._kind = kind or type(self._cases[0])
+        self.problems = tuple(problems)
+
+    @property
+    def kind(self) -> Any:
+        """Class of the results."""
+        return self._kind
+
+    @property
+    def cases(self) -> tuple[R, ...]:
+        """The results, in their order."""
+        return self._cases
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.cases)
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    @overload
+    def __getitem__(self, which: int | str) -> R: ...
+    @overload
+    def __getitem__(self, which: slice) -> tuple[R, ...]: ...
+    def __getitem__(self, which: int | str | slice) -> R | tuple[R, ...]:
+        """A result by its number from 0 or its case's id, or several by a slice.
+
+        Raises:
+            IndexError: no result of that number.
+            UnknownNameError: no case of that id.
+        """
+        if not isinstance(which, str):
+            return self.cases[which]
+        result = next((case for case in self.cases if getattr(case, "id", None) == which), None)
+        if result is None:
+            raise UnknownNameError("case", excerpt(which, _NAME_CHARACTERS), map(_name, islice(self.cases, _NAMED)))
+        return result
+
+    @override
+    def __repr__(self) -> str:
+        """Number and ids of the results, and no other text of their cases."""
+        ids = ", ".join(repr(_name(result)) for result in self.cases[:_NAMED])
+        more = ", …" if len(self.cases) > _NAMED else ""
+        return f"<{type(self).__name__} of {len(self.cases)}: {ids}{more}>"
+
+    # ---- what was found ----------------------------------------------------------------------------------------------
+    @property
+    def headline(self) -> str:
+        """What was found, in a sentence; empty where the measure says none."""
+        return self.findings.headline
+
+    @property
+    def summary(self) -> Any:
+        """All cases together as one record; None of measures that have none."""
+        return self.findings.summary
+
+    @cached_property
+    def findings(self) -> Findings:
+        """Headline, summary and figures."""
+        findings: Findings = self.kind.findings(self.cases)
+        return findings
+
+    @property
+    def measured(self) -> Measured:
+        """The quantities, of each case and of all together."""
+        return Measured("", {}, self.cases, getattr(self.kind, "quantities", ()))
+
+    def quantities(self) -> dict[str, Number]:
+        """Each quantity by QUANTITY.AGGREGATE: the usual aggregate, or the mean, with its 95 % interval over cases.
+
+        A quantity that no case has is left out; one of all cases as a whole has no aggregate and no interval. Where
+        only a lower bound is known of a case, as of a context that was searched, the number is a lower bound too, and
+        says so.
+        """
+        return {name: number for name, (_, number) in self.summed_up().items()}
+
+    def summed_up(self) -> dict[str, tuple[AnyQuantity, Number]]:
+        """As `quantities`, each with what it is."""
+        summed: dict[str, tuple[AnyQuantity, Number]] = {}
+        measured = self.measured
+        for quantity in measured.quantities:
+            if isinstance(quantity, RunQuantity):
+                whole = quantity.of(self.cases)
+                if whole is not None:
+                    summed[quantity.name] = quantity, Number(whole, None, quantity.unit, len(self.cases))
+                continue
+            values, is_least = measured.least_values(quantity), bool(measured.lower_bounds(quantity).any())
+            known_values, how = values[~np.isnan(values)], quantity.usual or "mean"
+            if known_values.size:
+                interval = (
+                    None
+                    if is_least
+                    else interval_of_aggregate(known_values, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
+                )
+                number = Number(aggregate(known_values, how), interval, quantity.unit, known_values.size, is_least)
+                summed[f"{quantity.name}.{how}"] = quantity, number
+        return summed
+
+    # ---- as data -----------------------------------------------------------------------------------------------------
+    def to_frame(self, *, detail: bool = False) -> pd.DataFrame:
+        """One row a case: 'id', and each quantity under its name; NaN where a case has none, or a lower bound only; inf
+        where it is infinite.
+
+        Args:
+            detail: the rows of each result's own `to_frame` instead, one below the other, with the case's id in a first
+                column 'case': one row a piece, exemplar, context, template or token.
+        """
+        import pandas as pd
+
+        if detail:
+            cases: list[Any] = list(self.cases)
+            frames = [one.to_frame().assign(case=one.id) for one in cases]
+            frame: pd.DataFrame = pd.concat([one for one in frames if len(one)] or frames[:1], ignore_index=True)
+            return frame.reindex(columns=["case", *(name for name in frame.columns if name != "case")])
+        measured = self.measured
+        values = {quantity.name: measured.values(quantity) for quantity in case_quantities(measured)}
+        return pd.DataFrame({"id": measured.ids, **values})
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as one object: 'results', each as `--json` prints it, and 'summary', None where there is none."""
+        cases: list[Any] = list(self.cases)
+        return {"results": [case.to_dict() for case in cases], "summary": self.summary}
+
+    def to_json(self) -> str:
+        """JSON lines: one object a case, as `--json` prints them."""
+        return "".join(to_json(record) + "\n" for record in self.to_dict()["results"])
+
+    # ---- shown -------------------------------------------------------------------------------------------------------
+    def figures(self) -> dict[str, Figure]:
+        """The figures that a paper has for the measure, by name; a notebook shows each as the last line of a cell.
+
+        Raises:
+            UsageError: matplotlib is not installed.
+        """
+        from leakmeter.report import charts
+
+        return {name: charts.figure(chart) for name, chart in self.findings.figures.items()}
+
+    def report(self) -> Report:
+        """What the results say, as blocks; all views are made of it."""
+        report: Report = self.kind.report(self.cases)
+        return report
+
+    def render_page(self) -> str:
+        """The page of all results as text."""
+        page: str = self.kind.render_page(self.cases, command=None, run=None)
+        return page
+
+    def save_html(self, path: str | Path) -> Path:
+        """Write the page of all results: one file, no network; mode 0600, unless it may be published.
+
+        Args:
+            path: the file; one that is there is replaced.
+
+        Returns:
+            The file's path.
+
+        Raises:
+            StoreError: it lies in a run.
+        """
+        return saved(path, self.render_page(), public=self.kind.is_public)
+
+    def to_rich(self) -> RenderableType:
+        """All results for a terminal: for `rich.print`."""
+        overview: RenderableType = self.kind.overview(self.cases)
+        return overview
+
+    def show(self) -> None:
+        """Show the results: the page in a notebook, tables and shaded texts in a terminal."""
+        show(self)
+
+    def _repr_html_(self) -> str:
+        """The page of all results, for a notebook; see `results.result.in_notebook`."""
+        return in_notebook(self.report())
+
+
+def _name(result: Any) -> str:
+    """A case's id, cut where it is long."""
+    id_ = str(getattr(result, "id", ""))
+    return id_ if len(id_) <= _NAME_CHARACTERS else f"{id_[:_NAME_CHARACTERS]}…"

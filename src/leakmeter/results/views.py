@@ -1,0 +1,250 @@
+"""Views of what reports are made of, for `leakmeter query`: a row a case, a row a piece, a row a quantity of a run.
+
+Rows are made of the typed results of a run (`Result.from_run`), by the same code as its report: their numbers are the
+report's own. Columns are the scalar fields of these records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from types import UnionType
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+import pyarrow as pa
+
+from leakmeter.core import registry
+from leakmeter.core.quantity import Quantity
+from leakmeter.core.record import Record, docstrings, scalar_fields
+from leakmeter.errors import UnknownNameError
+from leakmeter.results.run import Run
+
+TYPES: Final = {
+    "VARCHAR": pa.string(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "BOOLEAN": pa.bool_(),
+}
+_STORED: Final = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "VARCHAR"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a view."""
+
+    name: str
+    type: str
+    """As DuckDB calls it."""
+    about: str
+    """What it holds, and in which unit."""
+
+
+RUN: Final = Column("run", "VARCHAR", "id of the run, which is its directory's name")
+_MEASURE: Final = Column("measure", "VARCHAR", "name of the measure")
+_ITEM: Final = Column("item", "VARCHAR", "id of the case")
+_NUMBER: Final = Column("number", "BIGINT", "place of the case in its run, from 0")
+_PLACE: Final = Column("place", "BIGINT", "place in the case, from 0")
+RESULTS: Final = "results"
+PIECES: Final = "pieces"
+QUANTITIES: Final = "quantities"
+_OF_PIECES: Final = (
+    RUN,
+    _MEASURE,
+    _ITEM,
+    _PLACE,
+    Column("piece", "VARCHAR", "its name in the report: a piece of a context, an exemplar, a context, a value of Σ"),
+    Column("kind", "VARCHAR", "'unit' or 'value' of a context; else the field of the result, such as 'exemplars'"),
+    Column("document", "VARCHAR", "document it lies in; null where it spans several, or there are none"),
+    Column("text", "VARCHAR", "its text; null where it has none"),
+    Column("n_tokens", "BIGINT", "number of its tokens"),
+    Column("rank", "BIGINT", "among pieces of its kind, from 1, most nats first; null where it goes by another number"),
+    Column("nats", "DOUBLE", "its main number in the report, nats: influence, loss, Rényi divergence, persuasion …"),
+    Column("signed_nats", "DOUBLE", "the sum without absolute values: above 0 where it made the response likelier"),
+    Column("alone_nats", "DOUBLE", "what it does when it is all the context, nats"),
+    Column("posterior", "DOUBLE", "probability, from even odds, that it was there; null where there is none"),
+    Column("posterior_note", "VARCHAR", "why there is none: below the noise floor, or the placebo's"),
+    Column("below_noise_floor", "BOOLEAN", "whether other ways to compute the same move the number as much"),
+    Column("entity_type", "VARCHAR", "of personal data: 'phone', 'email', 'address' …"),
+    Column("entity_value", "VARCHAR", "of personal data: its normal form"),
+)
+_OF_NUMBER: Final = ("rank", "signed_nats", "alone_nats", "posterior", "posterior_note", "below_noise_floor")
+"""Of these what is of the main number, and of no other that a piece may have."""
+_OF_QUANTITIES: Final = (
+    RUN,
+    _MEASURE,
+    Column(
+        "quantity", "VARCHAR", "as `leakmeter gate` takes it: QUANTITY.AGGREGATE, or QUANTITY of the run as a whole"
+    ),
+    Column("unit", "VARCHAR", "of the next three columns"),
+    Column("value", "DOUBLE", "the aggregate over the cases"),
+    Column("low", "DOUBLE", "lower end of its 95 % interval over the cases; null where it has none"),
+    Column("high", "DOUBLE", "upper end"),
+    Column("n_cases", "BIGINT", "cases that have the quantity"),
+    Column("about", "VARCHAR", "what the quantity means"),
+)
+
+
+def may_name_a_view(sql: str) -> bool:
+    """Whether a query may name one of `views`, which take a moment to make."""
+    query = sql.lower()
+    begin = (RESULTS, PIECES, QUANTITIES, *(_view_name(measure, "") for measure in registry.instruments()))
+    return any(name in query for name in begin)
+
+
+def views() -> dict[str, tuple[Column, ...]]:
+    """Every view's columns, in order; those of a measure's own results come last."""
+    columns = {RESULTS: (RUN, _MEASURE, _NUMBER, *_quantity_columns()), PIECES: _OF_PIECES, QUANTITIES: _OF_QUANTITIES}
+    for measure in registry.instruments():
+        kind = registry.instrument(measure).result
+        if issubclass(kind, Record):
+            columns[_view_name(measure, RESULTS)] = (RUN, _NUMBER, *_columns(kind))
+            for field, part in part_fields(kind).items():
+                columns[_view_name(measure, field)] = (RUN, _ITEM, _PLACE, *_columns(part))  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
+    return columns
+
+
+def filled(runs: Sequence[Run], wanted: Mapping[str, Sequence[Column]]) -> tuple[dict[str, pa.Table], list[str]]:
+    """Views by name with their rows, and why runs were left out; `wanted` are columns of views, by the view's name."""
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in wanted}
+    problems: list[str] = []
+    for run in runs:
+        try:
+            kind = run.kind
+        except UnknownNameError as error:
+            problems.append(f"run '{run.path}': {error}")
+            continue
+        for number, result in enumerate(run):
+            for name, row in _rows(wanted, run, kind, number, result):
+                rows[name].append(row)
+        if QUANTITIES in rows:
+            rows[QUANTITIES] += _quantities(run)
+    return {name: _table(wanted[name], view_rows) for name, view_rows in rows.items()}, problems
+
+
+def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
+    """Fields of a record that are tuples of records, and of which; those of a record that may be missing too.
+
+    The latter have the names of both fields with a point between them, such as 'search.pieces'.
+    """
+    parts = {}
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        hint = hints[field.name]
+        inner = next(
+            (argument for argument in get_args(hint) if isinstance(argument, type) and issubclass(argument, Record)),
+            None,
+        )
+        if inner is None:
+            continue
+        if get_origin(hint) is tuple:
+            parts[field.name] = inner
+        elif get_origin(hint) is UnionType:
+            parts |= {f"{field.name}.{name}": record_type for name, record_type in part_fields(inner).items()}
+    return parts
+
+
+def parts_of(result: Any, field: str) -> Sequence[Any]:
+    """The records in a field of a result, as `part_fields` names it; none where the record around them is missing."""
+    value: Any = result
+    for name in field.split("."):
+        value = () if value is None else getattr(value, name)
+    return tuple(value)
+
+
+def _view_name(measure: str, field: str) -> str:
+    return re.sub(r"[^a-z0-9]", "_", f"{measure}_{field}".lower())
+
+
+@cache
+def _columns(kind: Any) -> tuple[Column, ...]:
+    try:
+        descriptions = docstrings(kind)
+    except OSError:
+        # Another package's source need not be at hand.
+        descriptions = {}
+    return tuple(
+        Column(name, _STORED[scalar], descriptions.get(name, "")) for name, scalar in scalar_fields(kind).items()
+    )
+
+
+def _quantity_columns() -> list[Column]:
+    """The id, and each quantity of a case that some measure has."""
+    columns = {"id": Column("id", "VARCHAR", "id of the case")}
+    for measure in registry.instruments():
+        for quantity in registry.instrument(measure).result.quantities:
+            if isinstance(quantity, Quantity):
+                name = _column_name(quantity)
+                columns.setdefault(name, Column(name, "DOUBLE", f"{quantity.unit}: {quantity.about}"))
+    return list(columns.values())
+
+
+def _column_name(quantity: Quantity) -> str:
+    return quantity.name.replace(".", "_")
+
+
+def _rows(
+    wanted: Mapping[str, Sequence[Column]], run: Run, kind: Any, number: int, result: Any
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Rows of a case, each with the view's name."""
+    id_, measure = run.path.resolve().name, run.measure
+    if RESULTS in wanted:
+        values = {
+            _column_name(quantity): quantity.of(result)
+            for quantity in kind.quantities
+            if isinstance(quantity, Quantity)
+            and not (quantity.lower_bound is not None and quantity.lower_bound.of(result))
+        }
+        of_case = {"run": id_, "measure": measure, "number": number, "id": result.id, **values}
+        yield RESULTS, tuple(of_case.get(column.name) for column in wanted[RESULTS])
+    if PIECES in wanted:
+        for row in _pieces(id_, measure, kind, result):
+            yield PIECES, row
+    own = _view_name(measure, RESULTS)
+    if own in wanted:
+        yield own, (id_, number, *(getattr(result, column.name) for column in wanted[own][2:]))
+    for field in part_fields(kind) if issubclass(kind, Record) else ():
+        name = _view_name(measure, field)
+        if name in wanted:
+            for place, part in enumerate(parts_of(result, field)):
+                yield name, (id_, result.id, place, *(getattr(part, column.name) for column in wanted[name][3:]))
+
+
+def _pieces(run: str, measure: str, kind: Any, result: Any) -> Iterator[tuple[Any, ...]]:
+    pieces_at = kind.pieces_at
+    if pieces_at is None:
+        return
+    for place, part in enumerate(getattr(result, pieces_at.field)):
+        row = {
+            **{
+                column.name: getattr(
+                    part, pieces_at.prefix + column.name if column.name in _OF_NUMBER else column.name, None
+                )
+                for column in _OF_PIECES
+            },
+            "run": run,
+            "measure": measure,
+            "item": result.id,
+            "place": place,
+            "piece": getattr(part, pieces_at.name),
+            "kind": getattr(part, "kind", pieces_at.field),
+            "nats": getattr(part, pieces_at.nats),
+        }
+        yield tuple(row[column.name] for column in _OF_PIECES)
+
+
+def _quantities(run: Run) -> Iterator[tuple[Any, ...]]:
+    for name, (quantity, number) in run.summed_up().items():
+        if number.is_lower_bound:
+            continue
+        low, high = number.interval or (None, None)
+        of_run = (run.path.resolve().name, run.measure, name, number.unit, number.value, low, high)
+        yield *of_run, number.n, quantity.about
+
+
+def _table(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    across = list(zip(*rows, strict=True)) or [()] * len(columns)
+    arrays = [pa.array(values, type=TYPES[column.type]) for column, values in zip(columns, across, strict=True)]
+    return pa.Table.from_arrays(arrays, names=[column.name for column in columns])

@@ -1,0 +1,422 @@
+"""What programs ask of finished runs: a question in SQL, bounds, a comparison, a list, an export and a check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from leakmeter.errors import StoreError, UsageError
+from leakmeter.overriding import override
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from leakmeter.core.check import Check
+    from leakmeter.gating.baseline import Held
+    from leakmeter.gating.bounds import Bound
+    from leakmeter.gating.compare import Comparison
+    from leakmeter.results.measured import Measured
+    from leakmeter.results.run import Run
+    from leakmeter.storage.catalogue import Entry
+    from leakmeter.storage.verify import Verified
+
+AnyRun = Any
+"""A `Run`, its directory, or as much of its name as tells it from others."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Runs held against bounds and a baseline."""
+
+    checks: tuple[Check, ...]
+    """One a bound and run, and one a quantity of the baseline."""
+    held: tuple[Held, ...] = ()
+    """Of each run, how it compares with the baseline."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is broken, and nothing undecided."""
+        return all(check.holds for check in self.checks)
+
+    @property
+    def undecided(self) -> tuple[Check, ...]:
+        """Checks that neither hold nor are broken, since of some cases only a lower bound is known."""
+        return tuple(check for check in self.checks if check.undecided)
+
+    @override
+    def __str__(self) -> str:
+        from leakmeter.gating.gate_words import check_lines
+
+        return "\n".join(check_lines(self.checks))
+
+
+def query(sql: str, runs: str | Path = "runs", *, memory: str = "4GiB", max_seconds: float = 600.0) -> pd.DataFrame:
+    """Query finished runs in SQL.
+
+    Args:
+        sql: one SELECT over the views that `leakmeter query --schema` lists. DuckDB answers; it reads the runs and
+            nothing else, and changes nothing.
+        runs: directory of runs, or one run.
+        memory: most that the query may take, such as '512MiB' or '8GiB'; see docs/runs.md for systems other than Linux.
+        max_seconds: most time that the query may take, seconds.
+
+    Returns:
+        The rows as a frame.
+
+    Raises:
+        StoreError: no finished run is there.
+        UsageError: the query cannot be answered, or takes too much; says why.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     frame = leakmeter.query("select measure, n_cases from runs", runs)
+        >>> frame["measure"].tolist()
+        ['influence']
+    """
+    import pandas as pd
+
+    from leakmeter.results.query import ask
+    from leakmeter.results.query_process import Limits
+    from leakmeter.storage.catalogue import complete_runs
+
+    finished, _ = complete_runs(Path(runs))
+    if not finished:
+        raise StoreError(f"no finished run under '{runs}'; give their directory as runs")
+    answer = ask(sql, finished, Limits(memory=memory, max_seconds=max_seconds))
+    return pd.DataFrame(list(answer.rows), columns=list(answer.columns))
+
+
+def gate(
+    *run: AnyRun,
+    max: str | Sequence[str] = (),
+    min: str | Sequence[str] = (),
+    confident: bool = False,
+    against: str | Path | None = None,
+    runs: str | Path = "runs",
+) -> GateResult:
+    """Hold finished runs against bounds and a baseline.
+
+    Args:
+        run: runs: objects, directories or names.
+        max: what may be at most so much, such as 'influence.p95 <= 5'; one or several.
+        min: what has to be at least so much, such as 'icl.accuracy >= 0.8'; likewise.
+        confident: let a bound hold only where the whole 95 % interval over the cases is within it.
+        against: a baseline of `write_baseline`; a run is broken that is worse than it by more than chance and noise.
+        runs: directory of runs, where one is given by name.
+
+    Returns:
+        The checks, and whether all hold. Of a context that was searched only a lower bound of some quantities is known:
+        a bound that this does not decide does not hold.
+
+    Raises:
+        UsageError: no run, nothing to hold it against, or a bound of a quantity that there is not.
+        StoreError: no such run, or it is damaged.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     found = leakmeter.gate(one, max="influence.max <= 100")
+        >>> found.holds
+        True
+    """
+    from leakmeter.gating.baseline import hold_against, read_baseline
+    from leakmeter.gating.bounds import check_bounds
+
+    bounds = _bounds(max, "max") + _bounds(min, "min")
+    if not run:
+        raise UsageError("no run is given; give one, or its directory")
+    if not bounds and against is None:
+        raise UsageError("nothing to hold the run against; give max, min or against")
+    measured = [_measured(one, runs) for one in run]
+    checks, held = check_bounds(measured, bounds, confident=confident), list[Any]()
+    if against is not None:
+        baseline, key = read_baseline(Path(against)), _key()
+        if len(baseline.runs) > len(measured):
+            raise UsageError(f"the baseline is of {len(baseline.runs)} runs, and {len(run)} given; give all of them")
+        held = [hold_against(one, number, baseline, key) for number, one in enumerate(measured, 1)]
+        checks += [check for one in held for check in one.checks]
+    return GateResult(tuple(checks), tuple(held))
+
+
+def write_baseline(path: str | Path, *run: AnyRun, quantities: Sequence[str] = (), runs: str | Path = "runs") -> Path:
+    """Write quantities of runs, case by case, to a file that `gate` holds later runs against; it holds no text.
+
+    Args:
+        path: the file; one that is there is replaced.
+        run: runs: objects, directories or names.
+        quantities: such as 'influence'; each run's main one by default.
+        runs: directory of runs, where one is given by name.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        StoreError: no such run, it is damaged, or the file lies in a run.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     kept = leakmeter.write_baseline(Path(runs) / "baseline.json", one)
+        ...     found = leakmeter.gate(one, against=kept)
+        >>> found.holds
+        True
+    """
+    import json
+
+    from leakmeter.core.written import check_outside_runs, write_whole
+    from leakmeter.gating.baseline import baseline_of
+
+    where = Path(path)
+    check_outside_runs(where, "baseline")
+    kept = baseline_of([_measured(given_run, runs) for given_run in run], set(quantities), _key()).to_dict()
+    write_whole(where, json.dumps(kept, indent=1, allow_nan=False).encode() + b"\n", public=True)
+    return where
+
+
+def list_runs(runs: str | Path = "runs") -> list[Entry]:
+    """List runs, complete or not, and the directories of studies beside them; no model is loaded.
+
+    Args:
+        runs: directory of runs.
+
+    Returns:
+        One entry a run or study.
+
+    Examples:
+        >>> import leakmeter
+        >>> leakmeter.list_runs(".")
+        []
+    """
+    from leakmeter.storage.catalogue import entries
+
+    return entries(Path(runs))
+
+
+def compare_runs(
+    first: AnyRun, second: AnyRun, *, quantities: Sequence[str] = (), runs: str | Path = "runs"
+) -> Comparison:
+    """Compare two runs of one measure case by case: differences, intervals and tests.
+
+    Differences are second − first, means over pairs of cases with the same id, with 95 % bootstrap intervals; p is of
+    Wilcoxon's signed-rank test, by Holm's rule among the quantities.
+
+    Args:
+        first: a run: an object, a directory or a name.
+        second: another run of the same measure.
+        quantities: such as 'influence'; all by default.
+        runs: directory of runs, where they are given by name.
+
+    Returns:
+        What was set otherwise, and how far each quantity moved; there is no verdict where settings change its meaning.
+
+    Raises:
+        UsageError: the runs are of two measures, or share no case.
+        StoreError: no such run, or it is damaged.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     other = leakmeter.influence("toy", [told], unit="word", out=runs)
+        ...     found = leakmeter.compare_runs(one, other, quantities=["influence"])
+        >>> found.n_pairs, [setting.name for setting in found.incomparable]
+        (1, ['prompts.unit'])
+    """
+    from leakmeter.gating.compare import compare
+
+    return compare(_measured(first, runs), _measured(second, runs), quantities)
+
+
+def verify_run(run: AnyRun, *, runs: str | Path = "runs") -> Verified:
+    """Read all of a run again, and say which files are truncated, edited, missing or foreign.
+
+    Args:
+        run: an object, a directory or a name.
+        runs: directory of runs, where it is given by name.
+
+    Returns:
+        Whether it is whole, and what is wrong with which file.
+
+    Raises:
+        StoreError: no such run.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     found = leakmeter.verify_run(one)
+        >>> found.state, found.findings
+        ('whole', ())
+    """
+    from leakmeter.storage.verify import verify
+
+    return verify(_path(run, runs))
+
+
+def rename_run(run: AnyRun, name: str | None, *, runs: str | Path = "runs") -> None:
+    """Give a run another name, which lists and pages show; its id and its numbers stay.
+
+    Args:
+        run: an object, a directory or a name.
+        name: one line; None takes the name away.
+        runs: directory of runs, where it is given by name.
+
+    Raises:
+        StoreError: no such run, or another process writes it.
+        UsageError: the name is no line of its length, or the run lies in an object store.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     leakmeter.rename_run(one, "first try")
+        ...     leakmeter.list_runs(runs)[0].given_name
+        'first try'
+    """
+    from leakmeter.core.urls import url_of
+    from leakmeter.storage.rundir import RunDirectory
+    from leakmeter.storage.spec import checked_name
+
+    if any(url_of(Path(place)) is not None for place in (run, runs) if isinstance(place, str | Path)):
+        raise UsageError("a run of an object store keeps its name; rename is for directories")
+    RunDirectory(_path(run, runs)).rename(checked_name(name))
+
+
+def export_run(run: AnyRun, out: str | Path, *, redact: bool = False, runs: str | Path = "runs") -> Path:
+    """Write a run as measurements.parquet, cases.jsonl and spec.json, or its measurements alone as CSV.
+
+    Args:
+        run: an object, a directory or a name.
+        out: a directory that is not there yet, or a file NAME.csv.
+        redact: leave out all texts and what texts can be read from; keyed hashes stand for names.
+        runs: directory of runs, where it is given by name.
+
+    Returns:
+        What was written.
+
+    Raises:
+        StoreError: no such run, or it cannot be written.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     written = leakmeter.export_run(one, Path(runs) / "out", redact=True)
+        ...     names = sorted(path.name for path in written.iterdir())
+        >>> names
+        ['cases.jsonl', 'measurements.parquet', 'spec.json']
+    """
+    from leakmeter.storage.export import Redacted, Whole, write
+
+    write(_path(run, runs), Path(out), Redacted(_key()) if redact else Whole())
+    return Path(out)
+
+
+def save_report(path: str | Path, *run: AnyRun, runs: str | Path = "runs") -> Path:
+    """Write one page of several runs: what each found, paired differences, and each run's own page.
+
+    Args:
+        path: the file; one that is there is replaced.
+        run: runs: objects, directories or names.
+        runs: directory of runs, where one is given by name.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        StoreError: no such run, or the file lies in a run.
+
+    Examples:
+        >>> import leakmeter, tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as runs:
+        ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
+        ...     one = leakmeter.influence("toy", [told], out=runs)
+        ...     other = leakmeter.influence("toy", [told], temperature=0.7, out=runs)
+        ...     page = leakmeter.save_report(Path(runs) / "both.html", one, other)
+        ...     text = page.read_text()
+        >>> text.startswith("<!doctype html>")
+        True
+    """
+    from leakmeter.pages.render import page_of_runs
+    from leakmeter.results.result import saved
+
+    opened: Iterable[Run] = [_run(given_run, runs) for given_run in run]
+    return saved(path, page_of_runs(list(opened)))
+
+
+def schema(instrument: str) -> dict[str, Any]:
+    """The JSON schema of a result of an instrument, which `to_dict` follows.
+
+    Args:
+        instrument: its name, such as 'influence', or 'doctor', or 'installation'.
+
+    Returns:
+        The schema as a plain object.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+
+    Examples:
+        >>> import leakmeter
+        >>> leakmeter.schema("influence")["properties"]["schema"]
+        {'const': 'influence-1'}
+    """
+    import json
+    from importlib import resources
+
+    from leakmeter.core import record, registry
+
+    kind, package = registry.printed(instrument)
+    shipped = resources.files(package) / "schema.json"
+    if shipped.is_file():
+        content: dict[str, Any] = json.loads(shipped.read_text(encoding="utf-8"))
+        return content
+    return record.schema(kind, kind.schema)
+
+
+def _bounds(given: str | Sequence[str], option: str) -> list[Bound]:
+    from leakmeter.gating.bounds import parse_bound
+
+    return [parse_bound(text, option) for text in ([given] if isinstance(given, str) else given)]
+
+
+def _path(run: AnyRun, runs: str | Path) -> Path:
+    from leakmeter.results.run import Run
+    from leakmeter.storage.catalogue import find_run
+
+    return run.path if isinstance(run, Run) else find_run(str(run), Path(runs))
+
+
+def _run(run: AnyRun, runs: str | Path) -> Run:
+    from leakmeter.results.run import Run
+
+    return run if isinstance(run, Run) else Run.read(_path(run, runs))
+
+
+def _measured(run: AnyRun, runs: str | Path) -> Measured:
+    from leakmeter.results.measured import read_measured
+
+    return read_measured(_path(run, runs))
+
+
+def _key() -> bytes:
+    from leakmeter.models import config_dir
+    from leakmeter.storage.pseudonym import subject_key
+
+    return subject_key(config_dir())

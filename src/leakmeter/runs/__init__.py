@@ -1,1 +1,0 @@
-"""Run directories: measured part by part, complete when `spec.json` is there, and all that reads them again."""

@@ -1,0 +1,477 @@
+"""A run's directory.
+
+    runs/influence-1f2e…/          mode 0700: it holds the texts that were measured
+      cases-00000.json             texts of one part, for people to read
+      measurements-00000.parquet   numbers of that part; its presence means the part is finished
+      begun.json                   what is being measured, without texts; gone once the run is complete
+      sliced.json                  the same with texts, where the run is measured in slices; gone likewise
+      spec.json                    last: its presence means the run is complete
+
+Every file is written beside its place and renamed into it, so that a kill leaves a whole file or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.measurement import Measurement
+from leakmeter.core.plain import one_line
+from leakmeter.core.urls import check_directory
+from leakmeter.core.written import (
+    PARTIAL,
+    ForeignFileError,
+    check_outside_runs,
+    made_for,
+    make_private,
+    read_whole,
+    remove_unused,
+    store_errors,
+    write_whole,
+)
+from leakmeter.errors import DamagedError, ModelError, StoreError
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.schema import REPEATED, from_table, to_table
+from leakmeter.storage.spec import RunSpec, is_word
+
+SPEC: Final = "spec.json"
+ALL: Final = "all of it"
+"""In the place of a field's name, where a whole file is damaged."""
+_TEXT_OR_NONE: Final = (str, type(None))
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("id", "measure", "version"), str),
+    **dict.fromkeys(("params", "prompts", "model", "environment", "noise"), dict),
+    **dict.fromkeys(("cases", "problems"), list),
+    **dict.fromkeys(("command", "name", "data"), _TEXT_OR_NONE),
+}
+"""Fields of a spec whose kind is known."""
+_INNER_KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "model": dict.fromkeys(("name", "weights_sha256", "dtype", "device"), _TEXT_OR_NONE),
+    "prompts": {"unit": _TEXT_OR_NONE},
+}
+_NEEDED = _KINDS.keys() - {"environment", "problems", "command", "name", "data", "noise"} | {"n_parts", "files_sha256"}
+_MOST_DIGITS: Final = 300
+"""Of a whole number that is a float too; a nonce has 39."""
+NUMBERS: Final = "measurements-"
+"""How names of files with numbers begin."""
+_SLICES_BEGIN_SECONDS: Final = 5.0
+"""How long a slice waits for others that begin; what measures a whole run holds the lock for longer."""
+_TEXTS: Final = "cases-{:05}.json"
+_NUMBERS = re.compile(rf"{NUMBERS}(\d{{5,}})\.parquet")
+
+
+class RunDirectory:
+    """Writes and reads one run. Parts are numbered from 0 and independent of each other."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def place(self) -> str:
+        """Where the run is, as a user names it."""
+        return str(self.path)
+
+    @classmethod
+    def open(cls, root: Path, spec: RunSpec) -> AbstractContextManager[RunDirectory]:
+        return cls(root / spec.id).opened(spec)
+
+    @contextmanager
+    def opened(self, spec: RunSpec) -> Iterator[RunDirectory]:
+        """The directory, made if need be, and locked against other processes meanwhile.
+
+        What ends with an error before any part is finished leaves nothing: there is nothing to go on from.
+        """
+        root = self.path.parent
+        check_directory(root)
+        check_outside_runs(root, "directory of runs")
+        with made_for(root), ExitStack() as locks:
+            with self._writing():
+                self._make()
+                locks.enter_context(self._locked())
+            try:
+                self._fetch()
+                self._refuse_slices()
+                with self._writing():
+                    self._begin(spec)
+                yield self
+            except BaseException as error:
+                self._abandon()
+                if isinstance(error, ModelError) and error.may_pass and self.parts:
+                    error.args = (f"{error}; the run goes on where it stopped",)
+                raise
+
+    @contextmanager
+    def opened_slice(self, spec: RunSpec, number: int, of: int, n_parts: int) -> Iterator[RunDirectory]:
+        """The directory for slice `number`, from 1, of so many slices of the run's parts, which others may write to at
+        the same time. The spec is the whole run's and is kept until the slices are put together. `StoreError` where
+        another process writes this slice or the whole run, or the run was begun in other slices."""
+        check_outside_runs(self.path.parent, "directory of runs")
+        with ExitStack() as locks:
+            with self._writing():
+                self._make()
+                locks.enter_context(self._locked(f".slice-{number}-of-{of}.lock", f"part {number}/{of} of run"))
+            with self._locked(seconds=_SLICES_BEGIN_SECONDS), self._writing():
+                self._fetch()
+                self._begin_slice(spec, of, n_parts)
+            yield self
+
+    @contextmanager
+    def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
+        """The spec of a run that was begun in slices, how many parts it has and how many slices; `StoreError` while a
+        slice is being written."""
+        with self._locked():
+            self._fetch()
+            self._refuse_slices()
+            yield self._read_sliced()
+
+    @property
+    def sliced(self) -> bool:
+        """Whether the run was begun in slices, which are still to be put together."""
+        return self._sliced.exists()
+
+    @property
+    def slices(self) -> tuple[int, int] | None:
+        """Parts of the whole run, and slices it was begun in; None where it was not."""
+        return self._read_sliced()[1:] if self.sliced else None
+
+    def _make(self) -> None:
+        # Names of runs may be private too; a directory that is there is the user's own affair.
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.path)
+
+    @contextmanager
+    def _locked(self, name: str = ".lock", what: str = "run", seconds: float = 0) -> Iterator[None]:
+        """Hold a lock of the run, waiting for it so many seconds; others read that `what` is being written."""
+        lock = FileLock(self.path / name, timeout=seconds)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise StoreError(self._in_use(what)) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _in_use(self, what: str) -> str:
+        return f"{what} '{self.place}' is being written by another process; wait for it to end"
+
+    def _fetch(self) -> None:
+        """Get what is kept elsewhere; of a directory, nothing."""
+
+    def _refuse_slices(self) -> None:
+        """Refuse to go on where another process writes a slice; the run's own lock is held."""
+        for name in self._slice_locks():
+            with self._locked(name, "a slice of run"):
+                pass
+
+    def _slice_locks(self) -> list[str]:
+        return sorted(path.name for path in self.path.glob(".slice-*.lock"))
+
+    def _begin_slice(self, spec: RunSpec, of: int, n_parts: int) -> None:
+        if self.is_complete:
+            return
+        if self.sliced:
+            _, _, before = self._read_sliced()
+            if before != of:
+                raise StoreError(
+                    f"run '{self.place}' was begun in {before} slices, and {of} others would overlap with them; give "
+                    f"--part I/{before}, or no --part to measure what is left in one process"
+                )
+            return
+        self._write(self._sliced, _json({**_record(spec), "n_parts": n_parts, "slices": of}))
+        if not self._begun.exists():
+            self._write_begun(spec)
+
+    def _read_sliced(self) -> tuple[RunSpec, int, int]:
+        try:
+            record = json.loads(read_whole(self._sliced))
+            spec = RunSpec.of(record)
+            n_parts, n_slices = int(record["n_parts"]), int(record["slices"])
+        except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"what the slices of run '{self.place}' are of cannot be read: {one_line(error)}"
+            ) from None
+        if spec.id != self.path.resolve().name:
+            raise StoreError(f"the slices in '{self.place}' are of run {spec.id}; the directory has another name")
+        return spec, n_parts, n_slices
+
+    def _begin(self, spec: RunSpec) -> None:
+        """Say what is being measured, and clear what a kill left."""
+        for left_over in self.path.glob(f"*{PARTIAL}"):
+            left_over.unlink()
+        if self.is_complete:
+            self._remove(self._begun)
+        else:
+            self._write_begun(spec)
+
+    def _write_begun(self, spec: RunSpec) -> None:
+        begun = {name: value for name, value in _record(spec).items() if name != "cases"}
+        self._write(self._begun, _json({**begun, "n_cases": len(spec.cases), **self._noise_record}))
+
+    def _abandon(self) -> None:
+        """Leave nothing where no part is finished."""
+        if not self.parts:
+            for path in (*self.path.glob("cases-*.json"), self._begun):
+                self._remove(path)
+            remove_unused(self.path)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every part is there and the spec was written."""
+        return self._spec.exists()
+
+    @property
+    def noise(self) -> JsonObject | None:
+        """What `keep_noise` was given: how far log-probabilities of a served model move with the way of asking."""
+        noise = (self.read_spec() if self.is_complete else self.read_begun()).get("noise")
+        nats = None if noise is None else noise.get("nats")
+        is_number = isinstance(nats, int | float) and not isinstance(nats, bool) and nats >= 0
+        return dict(noise) if noise is not None and is_number else None
+
+    def rename(self, name: str | None) -> None:
+        """Give the run another name, which only its reader needs; None takes its name away."""
+        with self._locked():
+            self._fetch()
+            path, record = (self._spec, self.read_spec()) if self.is_complete else (self._begun, self.read_begun())
+            with self._writing():
+                when = path.stat()
+                self._write(path, _json({**record, "name": name}))
+                # A run was finished when its spec was written first.
+                os.utime(path, ns=(when.st_atime_ns, when.st_mtime_ns))
+
+    def keep_noise(self, noise: JsonObject) -> None:
+        """Write down the noise that was measured for the run, before any of its parts is measured."""
+        with self._writing():
+            self._write(self._begun, _json({**self.read_begun(), "noise": noise}))
+
+    @property
+    def _noise_record(self) -> JsonObject:
+        return {} if self.noise is None else {"noise": self.noise}
+
+    @property
+    def parts(self) -> list[int]:
+        """Numbers of the finished parts, in order."""
+        matches = (_NUMBERS.fullmatch(path.name) for path in self.path.glob("*.parquet"))
+        return sorted({int(match.group(1)) for match in matches if match})
+
+    @property
+    def numbers(self) -> list[Path]:
+        """Files with the numbers of the finished parts, in order."""
+        return [self.numbers_of(number) for number in self.parts]
+
+    def numbers_of(self, number: int) -> Path:
+        """The file with the numbers of a part, which need not be there."""
+        return self.path / f"{NUMBERS}{number:05}.parquet"
+
+    def has_part(self, number: int) -> bool:
+        return self.numbers_of(number).exists()
+
+    def write_part(self, number: int, cases: Sequence[JsonObject], measurements: Sequence[Measurement]) -> None:
+        """Write one part: its texts, then its numbers."""
+        with self._writing():
+            # A part of a complete run is only written where somebody removed it: the run is then complete no more.
+            self._take_back()
+            self._write(self.texts_of(number), _json(list(cases)))
+            sink = pa.BufferOutputStream()
+            pq.write_table(to_table(measurements), sink, compression="zstd", use_dictionary=REPEATED)
+            self._write(self.numbers_of(number), sink.getvalue().to_pybytes())
+
+    def copy_part(self, number: int, other: RunDirectory) -> None:
+        """Copy a finished part of another directory of the same run: its texts, then its numbers."""
+        with self._writing():
+            for path in (other.texts_of(number), other.numbers_of(number)):
+                self._write(self.path / path.name, read_whole(path))
+
+    def _take_back(self) -> None:
+        """Make a complete run unfinished."""
+        with suppress(FileNotFoundError):
+            self._spec.replace(self._begun)
+
+    def _write(self, path: Path, content: bytes) -> None:
+        write_whole(path, content)
+
+    def _remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def read_part(self, number: int) -> tuple[list[JsonObject], list[Measurement]]:
+        """Texts and numbers of one part; `StoreError` where a file of it is missing, damaged, or not the one that the
+        finished run was made of."""
+        return self.read_texts(number), self.read_measurements(number)
+
+    def read_texts(self, number: int) -> list[JsonObject]:
+        """Texts of one part, one object a case."""
+        path = self.texts_of(number)
+        with self.reading(path.name):
+            content = self._read(path)
+            cases = json.loads(content)
+            if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
+                raise FieldError(ALL, "has to be a list of cases")
+            for place, case in enumerate(cases):
+                if not isinstance(case.get("id"), str):
+                    raise FieldError(f"{place}.id", "has to be a text")
+            _check_letters(content, cases)
+        return cases
+
+    def read_measurements(self, number: int) -> list[Measurement]:
+        path = self.numbers_of(number)
+        with self.reading(path.name):
+            return from_table(pq.read_table(pa.BufferReader(self._read(path))))
+
+    def finish(self, spec: RunSpec, n_parts: int) -> None:
+        """Write `spec.json` with the hashes of all parts: the run is complete."""
+        with self._writing():
+            files = [path for n in range(n_parts) for path in (self.texts_of(n), self.numbers_of(n))]
+            hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+            record = {**_record(spec), **self._noise_record, "n_parts": n_parts, "files_sha256": hashes}
+            self._write(self._spec, _json(record))
+            for path in (self._begun, self._sliced, *self.path.glob(".slice-*.lock")):
+                self._remove(path)
+
+    def read_spec(self) -> JsonObject:
+        """What `finish` wrote."""
+        with self.reading(SPEC):
+            try:
+                content = read_whole(self._spec)
+            except FileNotFoundError:
+                raise StoreError(
+                    f"'{self.place}' holds no complete run (no spec.json); run the same command again"
+                ) from None
+            except ForeignFileError:
+                raise
+            except OSError as error:
+                raise StoreError(f"'{self._spec}' cannot be read: {error.strerror or error}") from None
+            spec: JsonObject = json.loads(content, parse_int=_whole_number)
+            _check_letters(content, spec)
+            _check_spec(spec)
+        return spec
+
+    def read_begun(self) -> JsonObject:
+        """What an unfinished run measures: as `read_spec`, with `n_cases` for the cases; {} where nothing says it."""
+        try:
+            begun = json.loads(read_whole(self._begun))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        if not isinstance(begun, dict):
+            return {}
+        begun = {name: value for name, value in begun.items() if isinstance(value, _KINDS.get(name, object))}
+        if not is_word(begun.get("measure", "")):
+            begun.pop("measure", None)
+        # A complete run of which a part was removed and written anew: its spec was moved here.
+        return {"n_cases": len(begun["cases"]), **begun} if "cases" in begun else begun
+
+    @property
+    def _spec(self) -> Path:
+        return self.path / SPEC
+
+    @property
+    def _begun(self) -> Path:
+        return self.path / "begun.json"
+
+    @property
+    def _sliced(self) -> Path:
+        return self.path / "sliced.json"
+
+    def texts_of(self, number: int) -> Path:
+        """The file with the texts of a part, which need not be there."""
+        return self.path / _TEXTS.format(number)
+
+    @cached_property
+    def _hashes(self) -> dict[str, str]:
+        return dict(self.read_spec()["files_sha256"]) if self.is_complete else {}
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return store_errors(f"run directory '{self.place}' cannot be written")
+
+    @contextmanager
+    def reading(self, file: str) -> Iterator[None]:
+        """Says which file of the run is damaged, and where, if what is done meanwhile fails (`DamagedError`)."""
+        try:
+            yield
+        except FieldError as error:
+            raise DamagedError(self.place, file, error.field, error.why) from None
+        except FileNotFoundError:
+            raise DamagedError(self.place, file, ALL, "is missing") from None
+        except (OSError, ValueError, RecursionError, pa.ArrowException) as error:
+            # What these say may quote the file, unless the operating system says it.
+            kind = "JSON" if file.endswith(".json") else "Parquet"
+            reason = getattr(error, "strerror", None)
+            why = f"cannot be read: {reason}" if reason else f"is no {kind} that can be read"
+            raise DamagedError(self.place, file, ALL, why) from None
+
+    def _read(self, path: Path) -> bytes:
+        content = read_whole(path)
+        digest = hashlib.sha256(content).hexdigest()
+        if self._hashes.get(path.name, digest) != digest:
+            raise FieldError(ALL, "was changed after the run was complete")
+        return content
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise FieldError("a number", f"has more than {_MOST_DIGITS} digits")
+    return int(digits)
+
+
+def _check_spec(record: object) -> None:
+    if not isinstance(record, dict):
+        raise FieldError(ALL, "has to be an object")
+    for name in sorted(_NEEDED):
+        if name not in record:
+            raise FieldError(name, "is missing")
+    _check_kinds(record, _KINDS, "")
+    for name, kinds in _INNER_KINDS.items():
+        _check_kinds(record[name], kinds, f"{name}.")
+    # It is repeated in messages, where no text of whoever forged the file belongs.
+    if not is_word(record["measure"]):
+        raise FieldError("measure", "has to be a name")
+    for name, kind, values in (
+        ("problems", str, record.get("problems", ())),
+        ("environment", str, record.get("environment", {}).values()),
+        ("cases", dict, record["cases"]),
+    ):
+        if not all(isinstance(value, kind) for value in values):
+            raise FieldError(name, "holds what is none of them")
+    n_parts, hashes = record["n_parts"], record["files_sha256"]
+    if not isinstance(hashes, dict) or not all(isinstance(digest, str) for digest in hashes.values()):
+        raise FieldError("files_sha256", "has to be a hash a file")
+    if type(n_parts) is not int or len(hashes) != 2 * n_parts:
+        raise FieldError("n_parts", "has to be the number of parts, of which each has two hashes")
+    numbers = sorted(int(match[1]) for name in hashes if (match := _NUMBERS.fullmatch(name)))
+    if numbers != list(range(n_parts)) or not hashes.keys() >= {_TEXTS.format(number) for number in numbers}:
+        raise FieldError("files_sha256", "has to be of the files of all parts")
+
+
+def _check_kinds(record: JsonObject, kinds: Mapping[str, type | tuple[type, ...]], place: str) -> None:
+    for name, kind in kinds.items():
+        if name in record and not isinstance(record[name], kind):
+            raise FieldError(f"{place}{name}", "is of another kind")
+
+
+def _check_letters(content: bytes, record: object) -> None:
+    """Refuse half a surrogate pair, which JSON can spell, and no text that leakmeter wrote holds."""
+    if b"\\ud" in content.lower():
+        try:
+            json.dumps(record, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise FieldError(ALL, "holds half a surrogate pair") from None
+
+
+def _record(spec: RunSpec) -> JsonObject:
+    return {"id": spec.id, **asdict(spec)}
+
+
+def _json(record: Any) -> bytes:
+    return json.dumps(record, ensure_ascii=False, indent=1).encode()

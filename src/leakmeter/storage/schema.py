@@ -1,0 +1,113 @@
+"""The columns of measurements in Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from leakmeter.core.measurement import Measurement
+from leakmeter.storage.damage import FieldError
+
+_NAME = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [
+        pa.field("item", _NAME, metadata={"about": "id of the case"}),
+        pa.field("sample", pa.int32(), metadata={"about": "number of the response, from 0"}),
+        pa.field("piece", _NAME, metadata={"about": "name of the span; empty where the whole response is meant"}),
+        pa.field("statistic", _NAME, metadata={"about": "what was measured; see the measure's documentation"}),
+        pa.field("position", pa.int32(), metadata={"about": "response token, from 0"}),
+        pa.field("value", pa.float64(), metadata={"about": "in the unit beside it"}),
+        pa.field("unit", _NAME, metadata={"about": "'nats' unless said otherwise"}),
+    ],
+    metadata={"leakmeter_schema": "1"},
+)
+REPEATED: Final[Any] = [name for name in SCHEMA.names if name != "value"]
+"""Columns to write as codes; numbers hardly ever repeat, and looking whether they do takes longer than writing them."""
+
+
+def to_table(measurements: Sequence[Measurement]) -> pa.Table:
+    """Measurements to rows, one a response token."""
+    lengths = np.fromiter(
+        (len(measurement.values) for measurement in measurements), dtype=np.int64, count=len(measurements)
+    )
+    starts = np.cumsum(lengths) - lengths
+
+    def names(of: Iterable[str]) -> Any:
+        code_of: dict[str, int] = {}
+        codes = np.fromiter(
+            (code_of.setdefault(name, len(code_of)) for name in of), dtype=np.int32, count=len(measurements)
+        )
+        return pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(list(code_of), type=pa.string()))
+
+    samples = np.fromiter((r.sample for r in measurements), dtype=np.int32, count=len(measurements))
+    columns = [
+        names(r.item for r in measurements),
+        pa.array(np.repeat(samples, lengths)),
+        names(r.piece for r in measurements),
+        names(r.statistic for r in measurements),
+        pa.array(_counted(starts, lengths).astype(np.int32)),
+        pa.array(np.concatenate([r.values for r in measurements])),
+        names(r.unit for r in measurements),
+    ]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def from_table(table: pa.Table) -> list[Measurement]:
+    """Rows to measurements, in the order they were written. `FieldError` of rows that `to_table` does not make,
+    `ArrowInvalid` of a damaged file."""
+    check_columns(table.schema)
+    # Codes of names may be beyond those that there are.
+    table.validate(full=True)
+    table = table.select(SCHEMA.names).cast(SCHEMA).unify_dictionaries()
+    for name in SCHEMA.names:
+        if table[name].null_count:
+            raise FieldError(name, "is missing in a row")
+    if not table.num_rows:
+        return []
+    positions = table["position"].to_numpy()
+    # A series begins where the position goes back to 0.
+    starts = np.flatnonzero(positions == 0)
+    lengths = np.diff([*starts, table.num_rows])
+    if not (len(starts) and starts[0] == 0 and (positions == _counted(starts, lengths)).all()):
+        raise FieldError("position", "has to count up from 0 in each series")
+    values = table["value"].to_numpy()
+    heads: dict[str, list[Any]] = {}
+    for name in (name for name in SCHEMA.names if name not in ("position", "value")):
+        column: Any = table[name].combine_chunks()  # with one dictionary
+        is_text = pa.types.is_dictionary(column.type)
+        codes = (column.indices if is_text else column).to_numpy()
+        if not (codes == np.repeat(codes[starts], lengths)).all():
+            raise FieldError(name, "has to be one in each series")
+        dictionary = column.dictionary.to_pylist() if is_text else None
+        heads[name] = (
+            [dictionary[code] for code in codes[starts].tolist()] if dictionary is not None else codes[starts].tolist()
+        )
+        if None in heads[name] or (name == "sample" and min(heads[name]) < 0):
+            raise FieldError(name, "is missing in a row")
+    ends = [*starts[1:].tolist(), len(values)]
+    columns = (heads[name] for name in ("item", "sample", "piece", "statistic", "unit"))
+    return [
+        Measurement(item, sample, piece, statistic, unit, np.array(values[a:b], dtype=np.float64))
+        for item, sample, piece, statistic, unit, a, b in zip(*columns, starts.tolist(), ends, strict=True)
+    ]
+
+
+def check_columns(found: pa.Schema) -> None:
+    """Refuse a Parquet file of other columns."""
+    for field in SCHEMA:
+        if found.names.count(field.name) != 1:
+            raise FieldError(field.name, "is missing")
+        if _stored_type(found.field(field.name).type) != _stored_type(field.type):
+            raise FieldError(field.name, f"has to be {_stored_type(field.type)}")
+
+
+def _stored_type(type_: pa.DataType) -> pa.DataType:
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
+def _counted(starts: Any, lengths: Any) -> Any:
+    """0, 1, 2 … of each series."""
+    return np.arange(lengths.sum()) - np.repeat(starts, lengths)

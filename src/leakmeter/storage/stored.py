@@ -1,0 +1,279 @@
+"""Runs in an object store: written there file by file, and read from a private copy.
+
+The store alone is the truth. Who writes a run has a lease on it, and a private copy of what the store has, in which the
+run is written and read as any other; each file goes to the store first. Texts of a part go before its numbers, and the
+spec last, so that who reads meanwhile finds every finished part whole. Numbers and spec are only written where there
+are none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from leakmeter.core.urls import as_given, copy_of, forget_copy, url_of
+from leakmeter.core.written import make_private, remove_unused, store_errors, write_whole
+from leakmeter.errors import LeakmeterError, StoreError
+from leakmeter.models import cache_dir
+from leakmeter.overriding import override
+from leakmeter.storage.rundir import NUMBERS, RunDirectory
+from leakmeter.storage.spec import RunSpec
+from leakmeter.stores.lease import SECONDS, Lease, held
+from leakmeter.stores.objects import Found, Objects, Version
+
+_LEASE: Final = ".lease"
+_SPEC: Final = "spec.json"
+_TOLD: Final = (_SPEC, "begun.json", "sliced.json")
+_TEXTS: Final = "cases-"
+_ONCE: Final = (NUMBERS, _SPEC)
+"""How names of files begin that are never written over."""
+_PART: Final = re.compile(rf"(?:{_TEXTS}|{NUMBERS})(\d{{5,}})\.(json|parquet)")
+
+
+def run_directory(root: Path, id_: str, slice_: str = "") -> RunDirectory:
+    """A run under a directory of runs, or under an object store's URL, to be written; each slice has a copy of its
+    own."""
+    url = url_of(root)
+    return RunDirectory(root / id_) if url is None else StoredRun(url, id_, slice_)
+
+
+def check_store(root: Path) -> None:
+    """Refuse an object store that cannot be used, before any work is done for it."""
+    if (url := url_of(root)) is not None:
+        Objects(url).top()
+
+
+class StoredRun(RunDirectory):
+    """A run in an object store, with its private copy as directory; see the module.
+
+    Args:
+        url: of the directory of runs.
+        id_: the run's.
+        slice_: see `run_directory`.
+        objects: those of the run; made of the URL by default.
+    """
+
+    def __init__(self, url: str, id_: str, slice_: str = "", objects: Objects | None = None) -> None:
+        self._url = f"{url}/{id_}"
+        copy = hashlib.sha256(f"{self._url} {slice_}".encode()).hexdigest()[:32]
+        super().__init__(cache_dir() / "stores" / copy / id_)
+        self._objects = Objects(self._url) if objects is None else objects
+        self._leases: list[Lease] = []
+        self._versions: dict[str, Version] = {}
+
+    @property
+    @override
+    def place(self) -> str:
+        return self._url
+
+    @contextmanager
+    @override
+    def opened(self, spec: RunSpec) -> Iterator[RunDirectory]:
+        """See `RunDirectory.opened`; the copy goes when it is closed."""
+        with self._copied(), super().opened(spec):
+            yield self
+
+    @contextmanager
+    @override
+    def opened_slice(self, spec: RunSpec, number: int, of: int, n_parts: int) -> Iterator[RunDirectory]:
+        """See `RunDirectory.opened_slice`; the copy goes when it is closed."""
+        with self._copied(), super().opened_slice(spec, number, of, n_parts):
+            yield self
+
+    @contextmanager
+    @override
+    def reopened(self) -> Iterator[tuple[RunSpec, int, int]]:
+        """See `RunDirectory.reopened`; the copy goes when it is closed."""
+        with self._copied(), super().reopened() as opened:
+            yield opened
+
+    @contextmanager
+    def _copied(self) -> Iterator[None]:
+        copy_of(self.path, self._url)
+        try:
+            with store_errors("a private copy of the run cannot be kept"):
+                self._make()
+            yield
+        except LeakmeterError as error:
+            error.args = (as_given(str(error)),)
+            raise
+        finally:
+            remove_unused(self.path, [path.name for path in self.path.glob(".*lock")])
+            remove_unused(self.path.parent)
+            forget_copy(self.path)
+
+    @contextmanager
+    @override
+    def _locked(self, name: str = ".lock", what: str = "run", seconds: float = 0) -> Iterator[None]:
+        # Slices begin one after another, and one that was killed as it began leaves its lease.
+        patient = 2 * SECONDS if seconds else 0.0
+        with (
+            super()._locked(name, what, seconds),
+            held(self._objects, name.replace(".lock", _LEASE), self._in_use(what), patient) as lease,
+        ):
+            self._leases.append(lease)
+            try:
+                yield
+            finally:
+                self._leases.remove(lease)
+                if not self._leases:
+                    self._clear()
+
+    @override
+    def _slice_locks(self) -> list[str]:
+        names = (file.name for file in self._objects.under())
+        return [name.replace(_LEASE, ".lock") for name in names if name.startswith(".slice-")]
+
+    def _clear(self) -> None:
+        for path in self.path.glob("*"):
+            if not path.name.endswith(".lock"):
+                path.unlink()
+
+    @override
+    def _fetch(self) -> None:
+        """Make the copy what the store has; what an earlier process left in it may be older."""
+        self._clear()
+        files = _readable(self._objects)
+        self._versions = {file.name: file.version for file in files}
+        _copy(self._objects, files, self.path)
+
+    @override
+    def _write(self, path: Path, content: bytes) -> None:
+        self._check_held()
+        self._versions[path.name] = self._sent(path.name, content)
+        super()._write(path, content)
+
+    def _sent(self, name: str, content: bytes) -> Version:
+        if not name.startswith((*_ONCE, _TEXTS)):
+            return self._objects.put(name, content)
+        try:
+            return self._objects.create(name, content)
+        except FileExistsError:
+            stored = self._objects.get(name)
+        if stored is not None and stored[0] == content:
+            return stored[1]
+        # Texts without numbers are those of a process that was killed between the two.
+        if stored is not None and name.startswith(_TEXTS) and not self._has_numbers(name):
+            with suppress(FileExistsError):
+                return self._objects.replace(name, content, stored[1])
+        raise self._interfered(name)
+
+    def _has_numbers(self, texts: str) -> bool:
+        number = texts.removeprefix(_TEXTS).removesuffix(".json")
+        return self._objects.get(f"{NUMBERS}{number}.parquet") is not None
+
+    def _interfered(self, name: str) -> StoreError:
+        return StoreError(f"'{name}' of run '{self.place}' was written by another process; run the same command again")
+
+    def _check_held(self) -> None:
+        if not all(lease.is_held for lease in self._leases):
+            raise StoreError(
+                f"the lease on run '{self.place}' ran out and could not be renewed; what is there is kept, and the "
+                "same command goes on"
+            )
+
+    @override
+    def _remove(self, path: Path) -> None:
+        if all(lease.is_held for lease in self._leases):
+            self._objects.delete(path.name)
+        super()._remove(path)
+
+    @override
+    def _abandon(self) -> None:
+        try:
+            super()._abandon()
+        except StoreError:
+            # The error that brought us here is told; what is left in the store says that a run was begun.
+            return
+
+    @override
+    def _take_back(self) -> None:
+        if self.is_complete:
+            self._check_held()
+            self._objects.put(self._begun.name, self._spec.read_bytes())
+            self._objects.delete(_SPEC)
+        super()._take_back()
+
+    @override
+    def finish(self, spec: RunSpec, n_parts: int) -> None:
+        """`StoreError` where what the store has is not what was written or fetched."""
+        there = {file.name: file.version.get("e_tag") for file in self._objects.under()}
+        for path in (path for number in range(n_parts) for path in (self.texts_of(number), self.numbers_of(number))):
+            # Without a tag, or where a store spells it in two ways, the content decides.
+            if there.get(path.name) is None or there[path.name] != self._versions.get(path.name, {}).get("e_tag"):
+                stored = self._objects.get(path.name)
+                if stored is None or stored[0] != path.read_bytes():
+                    raise self._interfered(path.name)
+        super().finish(spec, n_parts)
+
+
+def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
+    """A run or a directory of runs to be read: the path itself, or a private copy of what an object store has there.
+    The copy goes when the process ends, or when it is forgotten (see `core.urls.forget_copy`). Of a directory those
+    runs alone are copied whose names begin with `beginning`; with `lean`, of complete runs, only what says what they
+    are of."""
+    url = url_of(path)
+    if url is None:
+        return path
+    objects = Objects(url)
+    files, folders = objects.top()
+    if not (files or folders):
+        raise StoreError(f"there is nothing at '{url}'; give the URL of a run, or of the directory of runs")
+    with store_errors("a private copy of runs cannot be kept"):
+        root = tempfile.mkdtemp(prefix="leakmeter-")
+        copy = copy_of(Path(root) / url.rpartition("/")[2], url)
+        weakref.finalize(copy, shutil.rmtree, root, ignore_errors=True)
+        make_private(copy.path)
+        if _are_of_a_run(files):
+            _copy(objects, _readable(objects), copy.path)
+            return copy.path
+        for folder in (folder for folder in folders if folder.startswith(beginning)):
+            files = _readable(objects, folder)
+            if not _are_of_a_run(files):
+                continue
+            if lean and any(_own_name(file) == _SPEC for file in files):
+                files = [file for file in files if _own_name(file) in (_SPEC, f"{_TEXTS}00000.json")]
+            make_private(copy.path / folder)
+            _copy(objects, files, copy.path / folder)
+    return copy.path
+
+
+def _own_name(one: Found) -> str:
+    return one.name.rpartition("/")[2]
+
+
+def _are_of_a_run(found: Sequence[Found]) -> bool:
+    return any(_own_name(file) in _TOLD or _own_name(file).startswith(NUMBERS) for file in found)
+
+
+def _readable(objects: Objects, folder: str = "") -> list[Found]:
+    """Files of a run that may be read together, while others may be written."""
+    files = objects.under(folder)
+    if any(_own_name(file) == _SPEC for file in files):
+        # A list is not of one moment; all of the run is there since its spec is.
+        files = objects.under(folder)
+    here = {_own_name(file): file for file in files if not file.name.endswith((_LEASE, ".lock"))}
+    if _SPEC in here:
+        return list(here.values())
+    parts = {name: match[1] for name in here if (match := _PART.fullmatch(name))}
+    halves = list(parts.values())
+    return [file for name, file in here.items() if name not in parts or halves.count(parts[name]) > 1]
+
+
+def _copy(objects: Objects, found: Sequence[Found], folder: Path) -> None:
+    when = {file.name: file.modified.timestamp() for file in found}
+
+    def write(name: str, content: bytes) -> None:
+        path = folder / name.rpartition("/")[2]
+        write_whole(path, content)
+        os.utime(path, (when[name], when[name]))
+
+    objects.get_all(list(when), write)

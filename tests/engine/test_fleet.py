@@ -1,0 +1,250 @@
+"""Runs that workers measure: the numbers, the id and the bytes of one process, whatever dies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.engine import Here
+from leakmeter.backends.toy import Toy
+from leakmeter.commands.given import LoadedCases
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import Prepared
+from leakmeter.core.plan import Chunk
+from leakmeter.core.request import Scores
+from leakmeter.engine.fleet import MIXED, Described, Fleet, PartWorker
+from leakmeter.engine.loading import KeptModel
+from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
+from leakmeter.engine.workers import Workers
+from leakmeter.errors import CapabilityError, ModelError, UsageError, WindowError
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.storage import export
+from leakmeter.storage.catalogue import summary
+from leakmeter.storage.fingerprint import spec_of
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.text.build import PromptSettings
+
+SETTINGS, MEASURE = PromptSettings(), Influence(max_new_tokens=5)
+CASES = tuple(
+    Case(f"c{i}", (Document("a", f"Anna sang {i} songs. Bo ate."),), "Who?", "Anna" if i % 2 else None)
+    for i in range(7)
+)
+
+
+def worker(number: int = 0, **attributes: Any) -> PartWorker:
+    backend: Any = Toy()
+    vars(backend).update(attributes)
+    return PartWorker(lambda: backend, allow_mixed=False)
+
+
+def fleet(engine: Here | None = None, n: int = 2, *, allow_mixed: bool = False) -> Fleet:
+    return Fleet(engine or Here(worker), n, allow_mixed=allow_mixed)
+
+
+def prepared(backend: Any) -> tuple[Prepared, ...]:
+    return LoadedCases(CASES).prepared(backend, SETTINGS, MEASURE)[0]
+
+
+def finished(
+    backend: Any, folder: Path, size: int = 1, callbacks: Callbacks | None = None, measure: Influence = MEASURE
+) -> Path:
+    """A run's canonical export."""
+    spec = spec_of(MEASURE, "influence", SETTINGS, backend, CASES, group_size=size)
+    given = prepared(backend)
+    with RunDirectory.open(folder, spec) as directory:
+        parts = list(measure_cases(backend, measure, given, directory, callbacks or Callbacks(), group_size=size))
+        assert [texts["id"] for texts, _ in parts] == [case.id for case in CASES]
+        directory.finish(spec, n_parts(len(given), size))
+    export.write(folder / spec.id, folder / "exported", export.Whole())
+    return folder / "exported"
+
+
+def same(one: Path, other: Path) -> bool:
+    names = sorted(path.name for path in one.iterdir())
+    assert len(names) == 3
+    return names == sorted(path.name for path in other.iterdir()) and all(
+        (one / name).read_bytes() == (other / name).read_bytes() for name in names
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_the_export_is_that_of_one_process(tmp_path: Path, size: int, n_workers: int) -> None:
+    alone = finished(Toy(), tmp_path / "alone", size)
+    assert same(alone, finished(fleet(n=n_workers), tmp_path / "fleet", size))
+
+
+def test_a_worker_that_dies_changes_nothing(tmp_path: Path) -> None:
+    engine = Here(worker, lambda number, todo: number < 2 and todo.origins[0].case.id in ("c2", "c5"))
+    assert same(finished(Toy(), tmp_path / "alone"), finished(fleet(engine), tmp_path / "fleet"))
+    assert engine.n_started == 4
+
+
+def test_a_case_that_kills_its_worker_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+    engine = Here(worker, lambda number, todo: todo.origins[0].case.id == "c3")
+    with pytest.raises(ModelError, match=r"'c3' could not be measured: its worker died 3 times.*other 6 parts"):
+        finished(fleet(engine), tmp_path / "fleet")
+    # The same command goes on with it.
+    again = Here(worker)
+    assert same(finished(Toy(), tmp_path / "alone"), finished(fleet(again), tmp_path / "fleet"))
+    assert [todo.origins[0].case.id for _, todo in again.done] == ["c3"]
+
+
+class Picky(Influence):
+    """Measures no case with a number in its context, and says so while it measures."""
+
+    __slots__ = ()
+
+    def trial(self, item: Any) -> Any:
+        if item.id in ("c1", "c6"):
+            raise WindowError(f"case '{item.id}' is too long")
+        return super().trial(item)
+
+
+def test_cases_that_cannot_be_measured_are_told_when_all_others_are(tmp_path: Path) -> None:
+    engine = Here(worker)
+    with pytest.raises(
+        WindowError, match=r"'c1', 'c6' could not be measured: case 'c1' is too long; the other 5 parts"
+    ):
+        finished(fleet(engine), tmp_path, measure=Picky(max_new_tokens=5))
+    assert len(engine.done) == 7
+
+
+def test_in_memory_nothing_is_written() -> None:
+    backend = fleet()
+    found = list(measure_cases(backend, MEASURE, prepared(backend), None, Callbacks(), group_size=2))
+    alone = list(measure_cases(Toy(), MEASURE, prepared(Toy()), None, Callbacks(), group_size=2))
+    assert [repr(one) for _, measured in found for one in measured] == [
+        repr(one) for _, measured in alone for one in measured
+    ]
+    assert backend.n_tokens_run > 0
+
+
+def test_progress_is_that_of_all_workers(tmp_path: Path) -> None:
+    told: list[int] = []
+    finished(fleet(), tmp_path, 2, Callbacks(on_case=lambda number, case_id: told.append(number)))
+    assert told == [0, 2, 4, 6, 7]
+
+
+def test_each_case_says_who_measured_it() -> None:
+    backend = fleet()
+    ((texts, _), *_) = measure_cases(backend, MEASURE, prepared(backend), None, Callbacks())
+    assert texts["cost"]["worker"] == backend.described.worker
+
+
+def test_a_run_says_what_each_worker_did(tmp_path: Path) -> None:
+    finished(fleet(), tmp_path, 2)
+    (path,) = (one for one in tmp_path.iterdir() if one.name != "exported")
+    found = summary(path)
+    (did,) = found.workers
+    assert (did.worker, did.n_cases) == (worker().describe().worker, len(CASES))
+    assert did.tree_tokens == found.cost.tree_tokens > 0
+    assert found.slowest_part is not None
+    first = 2 * found.slowest_part.number
+    assert found.slowest_part.ids == tuple(case.id for case in CASES[first : first + 2])
+    assert found.slowest_part.worker == did.worker
+
+
+def described(**changed: Any) -> Described:
+    return replace(worker().describe(), **changed)
+
+
+class Told:
+    """A worker that says what it is told to."""
+
+    def __init__(self, said: Described) -> None:
+        self.said = said
+
+    def describe(self) -> Described:
+        return self.said
+
+
+@pytest.mark.parametrize(
+    ("changed", "named", "may_be_mixed"),
+    [
+        ({"weights_sha256": "0" * 64}, "weights_sha256", False),
+        ({"libraries": {"torch": "1"}}, "torch is 1 there", False),
+        ({"dtype": "float16"}, "dtype", False),
+        ({"machine": {"processor": "another", "threads": 1}}, "processor", True),
+        ({"machine": {"processor": "one", "threads": 2}}, "threads", True),
+        ({"memory_bytes": 1}, "memory_bytes", True),
+    ],
+)
+def test_workers_are_alike(changed: dict[str, Any], named: str, may_be_mixed: bool) -> None:
+    machine = {"processor": "one", "threads": 1}
+    said = [described(machine=machine), described(**{"machine": machine, **changed})]
+    lines: list[str] = []
+    for allow_mixed in (False, True):
+        made = Fleet(Here(lambda n: Told(said[min(n, 1)])), 2, allow_mixed=allow_mixed, notify=lines.append)
+        list(made._pool.run([], [], lambda task: task))
+        made._pool._met(made._pool.engine.events(0)[0])
+        assert len(made._pool._ready) == 1 + (may_be_mixed and allow_mixed)
+        assert made.machine == (dict.fromkeys(machine, MIXED) if allow_mixed else machine)
+    assert named in lines[0]
+    assert ("--allow-mixed" in lines[0]) == may_be_mixed
+
+
+def test_a_mixed_run_is_another_run() -> None:
+    def run_id(machine: dict[str, Any], *, allow_mixed: bool = False) -> str:
+        engine = Here(lambda n: Told(described(machine=machine)))
+        return spec_of(MEASURE, "influence", SETTINGS, fleet(engine, 1, allow_mixed=allow_mixed), CASES).id
+
+    machines: list[dict[str, Any]] = [{}, {"threads": 1}, {"threads": 2}]
+    ids = {*map(run_id, machines), run_id({"threads": 1}, allow_mixed=True)}
+    assert len(ids) == 4
+
+
+def test_the_score_cache_is_left_alone_where_it_has_to_be() -> None:
+    class Reusing(Toy):
+        seen: list[object] = []  # noqa: RUF012
+
+        def score(self, chunk: Chunk) -> list[Scores]:
+            self.seen.append(vars(self)["reuse"])
+            return super().score(chunk)
+
+    def make(number: int) -> PartWorker:
+        backend: Any = Reusing()
+        backend.reuse = "cache"
+        return PartWorker(lambda: backend, allow_mixed=False)
+
+    model = KeptModel(fleet(Here(make)))
+    with model.without_cache() as backend:
+        list(measure_cases(backend, MEASURE, prepared(backend), None, Callbacks()))
+    assert set(Reusing.seen) == {None}
+    list(measure_cases(model.backend, MEASURE, prepared(backend), None, Callbacks()))
+    assert "cache" in Reusing.seen
+
+
+def test_what_needs_the_model_here_is_refused() -> None:
+    backend = fleet()
+    with pytest.raises(CapabilityError, match="leave the choice of workers out"):
+        backend.score(None)  # type: ignore[arg-type]
+    bare = [replace(one, origin=None) for one in prepared(backend)]
+    with pytest.raises(UsageError, match="in this process only"):
+        list(measure_cases(backend, MEASURE, bare, None, Callbacks()))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("spark", None, None, None), "no workers on 'spark'"),
+        (("ray:", None, None, None), "no workers on 'ray:'"),
+        (("ray", 0, None, None), "workers is 0"),
+        (("ray", None, -1.0, None), "gpus per worker is -1.0"),
+        (("ray", None, float("nan"), None), "gpus per worker is nan"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Workers(*options, allow_mixed=False)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"), [(Toy(), "a Toy is in this process alone"), ("vllm:http://127.0.0.1:1#x", "a served model")]
+)
+def test_models_that_workers_cannot_load_are_refused(model: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Workers("ray", None, None, None, allow_mixed=False).load(model, {}, lambda line: None)

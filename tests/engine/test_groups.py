@@ -1,0 +1,151 @@
+"""Cases that are scored together: the same numbers as alone, one part a group, and nothing lost or done twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.mortal_toy import Mortal
+from leakmeter.backends.toy import Toy
+from leakmeter.core.case import Case, Document
+from leakmeter.core.item import Prepared
+from leakmeter.core.plan import Chunk
+from leakmeter.core.request import Scores
+from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
+from leakmeter.engine.prediction import predicted_cases, predictor_of, shares
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.storage.fingerprint import spec_of
+from leakmeter.storage.parts import Part, cases_of_run
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.text.build import PromptSettings
+from leakmeter.text.exemplar import Task
+
+SETTINGS = PromptSettings()
+MEASURE = Influence(max_new_tokens=5)
+N_CASES = 7
+TASK = Task("mood", "How does it sound?", (("text", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
+
+
+def cases() -> list[Case]:
+    """Half of them without a response, so that trials have different numbers of rounds."""
+    return [
+        Case(f"c{i}", (Document("a", f"Anna sang {i} songs. Bo ate."),), "Who?", "Anna" if i % 2 else None)
+        for i in range(N_CASES)
+    ]
+
+
+def prepared(backend: Toy) -> list[Prepared]:
+    return [SETTINGS.prepare(case, backend, MEASURE) for case in cases()]
+
+
+def measured(backend: Toy, directory: RunDirectory | None, size: int, callbacks: Callbacks | None = None) -> list[Part]:
+    given = prepared(backend)
+    return list(measure_cases(backend, MEASURE, given, directory, callbacks or Callbacks(), group_size=size))
+
+
+def numbers(parts: list[Part]) -> list[Any]:
+    return [[(r.item, r.piece, r.statistic, r.values.tobytes()) for r in measurements] for _, measurements in parts]
+
+
+def words(parts: list[Part]) -> list[Any]:
+    return [json.loads(json.dumps({**texts, "cost": None})) for texts, _ in parts]
+
+
+@pytest.mark.parametrize("size", [2, 3, 7, 20])
+def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> None:
+    alone = measured(Toy(), None, 1)
+    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=size)
+    with RunDirectory.open(tmp_path, spec) as directory:
+        together = measured(Toy(), directory, size)
+        directory.finish(spec, n_parts(N_CASES, size))
+    read = list(cases_of_run(RunDirectory(tmp_path / spec.id)))
+    assert numbers(alone) == numbers(together) == numbers(read)
+    assert words(alone) == words(together) == words(read)
+    assert len(list(tmp_path.glob("*/measurements-*"))) == -(-N_CASES // size)
+    costs = [texts["cost"] for texts, _ in read]
+    assert [cost["scored_together"] for cost in costs] == [min(size, N_CASES - i // size * size) for i in range(7)]
+    # The toy shares nothing, so that what the cases take is what they take alone.
+    for name in ("requests", "tree_tokens", "naive_tokens"):
+        assert sum(cost[name] for cost in costs) == sum(texts["cost"][name] for texts, _ in alone)
+
+
+def test_the_number_scored_together_is_part_of_a_runs_id() -> None:
+    ids = [spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=n).id for n in (1, 2, 3)]
+    assert len(set(ids)) == 3
+    assert spec_of(MEASURE, "influence", SETTINGS, Toy(), cases()).id == ids[0]
+
+
+def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tmp_path: Path) -> None:
+    size = 2
+    begun: list[str] = []
+    callbacks = Callbacks(on_case=lambda number, id_: begun.append(f"{number} {id_}"))
+    spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=size)
+    seen: dict[str, bytes] = {}
+    n_deaths = 0
+    while True:
+        backend = Mortal(5 + n_deaths)
+        with RunDirectory.open(tmp_path, spec) as directory:
+            try:
+                found = measured(backend, directory, size, callbacks)
+                break
+            except KeyboardInterrupt:
+                n_deaths += 1
+        now = {path.name: path.read_bytes() for path in directory.path.glob("*-0*")}
+        assert {name: now[name] for name in seen} == seen
+        seen = now
+        assert n_deaths < 30
+    assert n_deaths >= 3
+    assert numbers(found) == numbers(measured(Toy(), None, 1))
+    assert [texts["id"] for texts, _ in found] == [case.id for case in cases()]
+    # A group is begun until it is finished, and not after.
+    assert list(dict.fromkeys(begun)) == ["0 c0", "2 c2", "4 c4", "6 c6"]
+    assert begun == sorted(begun)
+
+
+def test_running_out_of_memory_names_the_group(tmp_path: Path) -> None:
+    class Small(Toy):
+        def score(self, chunk: Chunk) -> list[Scores]:
+            self.n_halvings += 1
+            return super().score(chunk)
+
+    told: list[str] = []
+    measured(Small(), None, 3, Callbacks(on_halving=lambda id_, n: told.append(id_)))
+    assert told == ["c0 to c2", "c3 to c5", "c6"]
+
+
+def test_what_cases_share_is_predicted_once() -> None:
+    """Two cases that differ in their ids alone: together they take what one of them takes."""
+    documents = (Document("a", "Anna sang. Bo ate."),)
+    twins = [SETTINGS.prepare(Case(id_, documents, "Who?", "Anna"), Toy(), MEASURE) for id_ in "ab"]
+    predictor = predictor_of(Toy())
+    predictor.backend.sharing = "prefixes"
+    one, two = predictor.predict(MEASURE, twins[0]), predictor.predict(MEASURE, *twins)
+    # Influence asks once more for its prompts in other company, each trial for itself.
+    assert one.n_tokens_run == two.n_tokens_run
+    assert two.n_prompts == 2 * one.n_prompts
+    told = predicted_cases(predictor, MEASURE, twins, group_size=2)
+    assert [case.id for case in told.cases] == ["a", "b"]
+    assert told.tree_tokens == one.n_tokens_run
+    alone = predicted_cases(predictor, MEASURE, twins)
+    assert alone.tree_tokens == 2 * one.n_tokens_run
+
+
+def test_a_prediction_of_trials_of_different_lengths_counts_every_round() -> None:
+    backend = Toy()
+    given = prepared(backend)
+    predictor = predictor_of(backend)
+    n_alone = sum(predictor.predict(MEASURE, one).n_prompts for one in given)
+    assert predictor.predict(MEASURE, *given).n_prompts == n_alone
+    texts = [texts for texts, _ in measured(backend, None, N_CASES)]
+    assert sum(one["cost"]["predicted"]["tree_tokens"] for one in texts) >= sum(
+        one["cost"]["tree_tokens"] for one in texts
+    )
+
+
+def test_shares_add_up() -> None:
+    assert shares(7, 3) == [3, 2, 2]
+    assert shares(2, 4) == [1, 1, 0, 0]
+    assert shares(6, 1) == [6]

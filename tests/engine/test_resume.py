@@ -1,0 +1,258 @@
+"""A run goes on where it was stopped: nothing is lost, nothing is done twice, the numbers are the same."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leakmeter.backends.toy import Toy
+from leakmeter.core.case import Case, Document
+from leakmeter.engine.loading import load_run
+from leakmeter.engine.measure import Callbacks, measure_cases, response_texts
+from leakmeter.instruments.influence.measure import Influence
+from leakmeter.storage.fingerprint import spec_of
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.text.build import PromptSettings
+
+N_CASES = 12
+
+
+def write_cases(folder: Path) -> Path:
+    """Twelve cases, half of them without a response."""
+    path = folder / "cases.jsonl"
+    rng = random.Random(0)
+    words = "the a cat sat on mat Anna Ek called 555-010-7788 and 🙂 rain fell. Bo Graz in".split()  # noqa: SIM905
+    lines = []
+    for number in range(N_CASES):
+        value = {"id": f"case {number}", "context": " ".join(rng.choices(words, k=120)), "query": "Who called?"}
+        if number % 2:
+            value["response"] = "Anna Ek called from Graz."
+        lines.append(json.dumps(value))
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+SLOWLY = """
+import time
+from leakmeter.backends.toy import Toy
+score = Toy.score
+Toy.score = lambda self, chunk: (time.sleep(0.01), score(self, chunk))[1]
+"""
+"""So that a busy machine still finds the moment to kill."""
+
+
+def command(data: Path, out: Path, *more: str, before: str = "") -> list[str]:
+    program = before + "from leakmeter.cli import main; main()"
+    options = ("--model", "toy", "--data", str(data), "--out", str(out), "--max-new-tokens", "12", "--json", *more)
+    return [sys.executable, "-c", program, "influence", *options]
+
+
+def start(arguments: list[str], folder: Path) -> subprocess.Popen[str]:
+    """A process whose output goes to files, which never fill up as pipes do."""
+    with (folder / "stdout").open("w") as stdout, (folder / "stderr").open("w") as stderr:
+        return subprocess.Popen(arguments, stdout=stdout, stderr=stderr, text=True)
+
+
+def the_run(out: Path) -> Path:
+    (path,) = out.iterdir()
+    return path
+
+
+def numbers(run: Path) -> dict[str, list[Any]]:
+    """Readings of every part, to the bit."""
+    spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
+    return {
+        f"part {number}": [
+            (r.item, r.sample, r.piece, r.statistic, r.unit, r.values.tobytes())
+            for r in RunDirectory(run).read_part(number)[1]
+        ]
+        for number in range(spec["n_parts"])
+    }
+
+
+def stamps(run: Path) -> dict[str, tuple[int, int]]:
+    """When, and as which file, the parts were written."""
+    return {p.name: (p.stat().st_mtime_ns, p.stat().st_ino) for p in run.glob("measurements-*.parquet")}
+
+
+@pytest.mark.long
+def test_a_run_killed_again_and_again_ends_like_one_left_alone(tmp_path: Path) -> None:
+    data = write_cases(tmp_path)
+    undisturbed = subprocess.run(command(data, tmp_path / "calm"), capture_output=True, text=True, check=True)
+    rng = random.Random(1)
+    out = tmp_path / "killed"
+    seen: dict[str, tuple[int, int]] = {}
+    n_kills = 0
+    while True:
+        process = start(command(data, out, before=SLOWLY), tmp_path)
+        # Killed after another part or two, a random moment later: while computing, writing or renaming.
+        target = len(seen) + rng.randint(0, 3)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if out.exists() and (runs := list(out.iterdir())) and len(stamps(runs[0])) >= target:
+                time.sleep(rng.uniform(0, 0.06))
+                break
+            time.sleep(0.002)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        run = the_run(out)
+        now = stamps(run)
+        assert {name: now[name] for name in seen} == seen
+        for name in now:
+            RunDirectory(run).read_part(int(name.partition("-")[2][:5]))
+        seen = now
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, (tmp_path / "stderr").read_text()
+        n_kills += 1
+        assert n_kills < 40
+    assert n_kills >= 3
+    assert numbers(run) == numbers(the_run(tmp_path / "calm"))
+    assert run.name == the_run(tmp_path / "calm").name
+    names = {p.name for p in run.iterdir()}
+    assert names == {p.name for p in the_run(tmp_path / "calm").iterdir()}
+    assert len(names) == 2 * N_CASES + 2
+    # The last attempt prints every case, measured now or before; only the seconds differ.
+    told, expected = (
+        [json.loads(line) for line in text.splitlines()]
+        for text in ((tmp_path / "stdout").read_text(), undisturbed.stdout)
+    )
+    for case in (*told, *expected):
+        del case["cost"]
+    assert told == expected
+
+
+def limited(n_bytes: int) -> Callable[[], None]:
+    """Files of at most so many bytes, as on a disk that is full; the signal would end the process unheard."""
+
+    def apply() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
+
+    return apply
+
+
+@pytest.mark.long
+def test_a_full_disk_ends_the_run_in_one_line_and_it_goes_on_later(tmp_path: Path) -> None:
+    data = tmp_path / "cases.jsonl"
+    contexts = ("Anna sang.", "Bo ate.", "A long one. " * 400, "Cid left.")
+    lines = (json.dumps({"context": context, "query": "Who?", "response": "Anna"}) for context in contexts)
+    data.write_text("\n".join(lines))
+    out = tmp_path / "runs"
+    options = ("--unit", "whole")
+    full = subprocess.run(
+        command(data, out, *options), capture_output=True, text=True, preexec_fn=limited(4500), check=False
+    )
+    assert full.returncode == 2
+    assert full.stderr == f"leakmeter: run directory '{the_run(out)}' cannot be written: File too large\n"
+    assert len(full.stdout.splitlines()) == 2
+    run = the_run(out)
+    before = stamps(run)
+    assert sorted(before) == ["measurements-00000.parquet", "measurements-00001.parquet"]
+    assert not list(run.glob("*.partial"))
+    assert not (run / "spec.json").exists()
+    again = subprocess.run(command(data, out, *options), capture_output=True, text=True, check=True)
+    assert len(again.stdout.splitlines()) == 4
+    assert again.stdout.startswith(full.stdout)
+    after = stamps(run)
+    assert {name: after[name] for name in before} == before
+    assert len(list(load_run(run))) == 4
+
+
+def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
+    data = write_cases(tmp_path)
+    out = tmp_path / "runs"
+    # It interrupts itself when its first part is written: from outside, the run may have ended before the signal comes.
+    program = (
+        "import os, signal\n"
+        # Where the tests run in the background, the signal is ignored, and processes inherit that.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from leakmeter.cli import main\n"
+        "from leakmeter.storage.rundir import RunDirectory\n"
+        "write = RunDirectory.write_part\n"
+        "def write_and_interrupt(*part):\n"
+        "    write(*part)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "RunDirectory.write_part = write_and_interrupt\n"
+        "main()"
+    )
+    python, flag, _, *options = command(data, out)
+    process = start([python, flag, program, *options], tmp_path)
+    process.wait(timeout=60)
+    assert process.returncode == 130
+    assert (tmp_path / "stderr").read_text() == (
+        "leakmeter: interrupted; finished cases are kept, the same command goes on from there\n"
+    )
+    assert not list(out.glob("*/*.partial"))
+    assert len(list(out.glob("*/measurements-*"))) == 1
+
+
+def cases(n: int) -> list[Case]:
+    return [Case(f"c{i}", (Document("a", f"Anna sang {i} songs. Bo ate."),), "Who?", "Anna") for i in range(n)]
+
+
+def plain(texts: dict[str, Any]) -> dict[str, Any]:
+    """Texts as they are after being written, without the seconds they took."""
+    return dict(json.loads(json.dumps({**texts, "cost": None})))
+
+
+def test_finished_parts_are_read_and_only_the_others_measured(tmp_path: Path) -> None:
+    backend, measure, settings = Toy(), Influence(), PromptSettings()
+    given = cases(4)
+    spec = spec_of(measure, "influence", settings, backend, given)
+    prepared = [settings.prepare(case, backend, measure) for case in given]
+    begun: list[tuple[int, str]] = []
+    callbacks = Callbacks(on_case=lambda number, id_: begun.append((number, id_)))
+    with RunDirectory.open(tmp_path, spec) as directory:
+        first = measure_cases(backend, measure, prepared, directory, callbacks)
+        one = [next(first), next(first)]
+        first.close()
+        n_run = backend.n_tokens_run
+        two = list(measure_cases(backend, measure, prepared, directory, callbacks))
+        assert begun == [(0, "c0"), (1, "c1"), (2, "c2"), (3, "c3")]
+        assert backend.n_tokens_run > n_run
+        n_run = backend.n_tokens_run
+        three = list(measure_cases(backend, measure, prepared, directory, callbacks))
+        assert backend.n_tokens_run == n_run
+    without = list(measure_cases(backend, measure, prepared, None, Callbacks()))
+    for other in (one, two, three, without):
+        for (texts, measurements), (texts_again, readings_again) in zip(two, other, strict=False):
+            assert plain(texts) == plain(texts_again)
+            assert [(r.piece, r.statistic, r.values.tobytes()) for r in measurements] == [
+                (r.piece, r.statistic, r.values.tobytes()) for r in readings_again
+            ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Anna Ek", "naïve 🙂 ende", "🙂", "a\ufffdb", "ends in \ufffd", "\ufffd", "x" * 200 + "é" * 100, "日本語" * 40],
+)
+@pytest.mark.parametrize("stopped", [True, False])
+def test_the_tokens_texts_make_up_the_response(text: str, stopped: bool) -> None:
+    tokenizer = Toy().tokenizer
+    ids = [*text.encode(), *([256] if stopped else [])]
+    told = response_texts(ids, tokenizer)
+    assert told["text"] == text
+    assert "".join(told["tokens"]) == text
+    assert len(told["tokens"]) == len(ids)
+
+
+@pytest.mark.parametrize(
+    "ids", [[0xC3], [0xF0, 0x9F], [65, 0xE2, 0x82], [0x80, 65, 0x80], [0x80] * 200, [256], [65, 256]]
+)
+def test_bytes_that_are_no_text_are_shown_all_the_same(ids: list[int]) -> None:
+    tokenizer = Toy().tokenizer
+    told = response_texts(ids, tokenizer)
+    assert "".join(told["tokens"]) == told["text"] == tokenizer.decode(ids)
+    assert len(told["tokens"]) == len(ids)

@@ -1,0 +1,386 @@
+"""Runs of a served model: what identifies them, noise, cost, and what becomes of them when all goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.command_line import Ended
+from helpers.model_server import OPENAI, VLLM, ModelServer
+from leakmeter.backends.served import connection
+from leakmeter.backends.served.fingerprint import Fingerprint
+from leakmeter.backends.served.known import settled
+from leakmeter.engine.loading import load_run
+from leakmeter.storage.rundir import RunDirectory
+
+KEY = "key-4711-of-nobody"
+_PROBE = [0, 0]
+
+Cli = Callable[..., Ended]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for no server longer than a test may take."""
+    for name in ("LEAKMETER_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(connection, "_FIRST_WAIT", 0.02)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Three cases of two sentences each."""
+    names = ("Anna Ek", "Bo Lund", "Cid Holm")
+    cases = [
+        {"id": name, "context": f"{name} lives in Graz. The dog of {name} barks.", "query": "Who?", "response": name}
+        for name in names
+    ]
+    path = tmp_path / "cases.jsonl"
+    path.write_text("\n".join(map(json.dumps, cases)), encoding="utf-8")
+    return path
+
+
+def influence(cli: Cli, server: ModelServer, data: Path, *more: object) -> Ended:
+    options = ("--model", server.model, "--tokenizer", "toy", "--data", data, "--unit", "sentence", "--json")
+    return cli("influence", *options, *more)
+
+
+def cases_of(ended: Ended) -> list[dict[str, Any]]:
+    """Results without what they took."""
+    assert ended.code == 0, ended.err
+    results = [json.loads(line) for line in ended.out.splitlines()]
+    for result in results:
+        del result["cost"]
+    return results
+
+
+def the_run(out: str = "runs") -> Path:
+    (path,) = Path(out).iterdir()
+    return path
+
+
+def n_scored(server: ModelServer) -> int:
+    """Requests that scored something, not those that ask what the server can."""
+    return sum(call.body["prompt"] != [_PROBE] for call in server.calls)
+
+
+def test_the_numbers_are_the_toys(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM) as server:
+        served = cases_of(influence(cli, server, data))
+    own = cases_of(cli("influence", "--model", "toy", "--data", data, "--unit", "sentence", "--json", "--out", "own"))
+    for ours, theirs in zip(served, own, strict=True):
+        (found, expected) = ([piece["nats"] for piece in one["pieces"]] for one in (ours, theirs))
+        assert found == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_run_is_told_by_the_model_and_not_by_where_it_is_served(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM) as server:
+        first = cases_of(influence(cli, server, data))
+        n_calls = n_scored(server)
+    with ModelServer(VLLM) as elsewhere:
+        assert cases_of(influence(cli, elsewhere, data)) == first
+        assert n_scored(elsewhere) < n_calls / 4
+    spec = RunDirectory(the_run()).read_spec()
+    assert spec["model"]["weights_sha256"] is None
+    assert (spec["model"]["served_model"], spec["model"]["dialect"]) == ("toy", "vllm")
+    assert not {"host", "port", "url"} & spec["model"].keys()
+    with ModelServer(VLLM, faults=["swapped_weights"]) as other:
+        assert cases_of(influence(cli, other, data)) != first
+    assert len(list(Path("runs").iterdir())) == 2
+
+
+def test_noise_does_not_take_a_models_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_SCORES", str(tmp_path / "scores"))
+    told = {"served_model": "toy", "server_version": None}
+    first = Fingerprint("aa", (-10.24, -3.0))
+    assert settled(first, told) == first
+    assert settled(Fingerprint("bb", (-10.26, -3.01)), told) == Fingerprint("aa", (-10.26, -3.01))
+    assert settled(Fingerprint("cc", (-10.26, -4.0)), told).sha256 == "cc"
+    assert settled(Fingerprint("dd", (-10.24, -3.0)), {**told, "server_version": "2"}).sha256 == "dd"
+    (tmp_path / "scores" / "served.json").write_text("[{}]")
+    assert settled(Fingerprint("ee", (-10.24, -3.0)), told).sha256 == "ee"
+    monkeypatch.setenv("LEAKMETER_SCORES", "off")
+    assert settled(Fingerprint("ff", (-10.24, -3.0)), told).sha256 == "ff"
+
+
+def test_a_model_that_changes_in_the_middle_stops_the_run(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM) as server:
+        first = cases_of(influence(cli, server, data, "--out", "calm"))
+        n_calls = len(server.calls)
+    with ModelServer(VLLM, faults={"swapped_weights": n_calls * 2 // 3}) as server:
+        ended = influence(cli, server, data)
+        assert ended.code == 2
+        assert ended.err.count("\n") == 1
+        assert "does not serve what the run began with (another log-probabilities)" in ended.err
+        n_done = len(ended.out.splitlines())
+        assert n_done == len(RunDirectory(the_run()).parts)
+        assert 0 < n_done < 3
+        # The model is the first one again.
+        server.faults = {}
+        n_before = n_scored(server)
+        assert cases_of(influence(cli, server, data)) == first
+    assert n_scored(server) - n_before < n_calls
+    assert the_run().name == the_run("calm").name
+
+
+def test_another_name_in_an_answer_stops_the_run(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, faults={"changed_model": 52}) as server:
+        ended = influence(cli, server, data)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "another model" in ended.err
+
+
+def test_a_new_version_of_the_server_in_the_middle_stops_the_run(cli: Cli, data: Path) -> None:
+    versions = iter(["1"])
+    routes = type(VLLM)(
+        VLLM.dialect,
+        get={**VLLM.get, "/version": lambda server: {"version": next(versions, "2")}},
+        post=VLLM.post,
+        plain_post=VLLM.plain_post,
+    )
+    with ModelServer(routes, faults={"cut": (52, 53)}) as server:
+        ended = influence(cli, server, data)
+    assert ended.code == 2
+    assert "another server version" in ended.err
+
+
+def test_noise_is_measured_once_and_stored_and_is_the_floor_of_results(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, faults=["unstable"]) as server:
+        results = cases_of(influence(cli, server, data))
+    noise = RunDirectory(the_run()).read_spec()["noise"]
+    causes = [noise[f"{name}_nats"] for name in ("repeat", "order", "company", "split")]
+    assert noise["nats"] >= max(causes)
+    assert noise["response_nats"] > 0.0
+    assert 0.005 < noise["nats"] < 0.2
+    assert noise["cache_nats"] is None
+    assert noise["split_nats"] > 0.0
+    for result in results:
+        n_tokens = len(result["response"]["tokens"])
+        assert result["noise_floor_nats"] == pytest.approx(2 * noise["nats"] * n_tokens)
+    assert [case.to_dict()["noise_floor_nats"] for case in load_run(the_run())] == [
+        result["noise_floor_nats"] for result in results
+    ]
+
+
+def test_a_stable_server_has_no_noise(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM) as server:
+        (result, *_) = cases_of(influence(cli, server, data))
+    assert result["noise_floor_nats"] == 0.0
+    assert RunDirectory(the_run()).read_spec()["noise"]["nats"] == 0.0
+
+
+def test_a_continued_run_keeps_its_noise(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 52}) as server:
+        assert influence(cli, server, data).code == 2
+        noise = RunDirectory(the_run()).noise
+        server.faults = {}
+        results = cases_of(influence(cli, server, data))
+    assert noise is not None
+    assert RunDirectory(the_run()).noise == noise
+    assert {round(result["noise_floor_nats"] / len(result["response"]["tokens"]), 9) for result in results} == {
+        round(2 * noise["nats"], 9)
+    }
+
+
+def test_a_continued_run_keeps_noise_that_was_stored_with_fewer_fields(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, faults={"changed_model": 60}) as server:
+        assert influence(cli, server, data).code == 2
+        directory = RunDirectory(the_run())
+        assert directory.noise is not None
+        old = {name: v for name, v in directory.noise.items() if name not in ("split_nats", "response_nats")}
+        directory.keep_noise({**old, "nats": 0.25})
+        server.faults = {}
+        results = cases_of(influence(cli, server, data))
+    assert RunDirectory(the_run()).noise == {**old, "nats": 0.25}
+    assert results[-1]["noise_floor_nats"] == pytest.approx(0.5 * len(results[-1]["response"]["tokens"]))
+    assert [case.id for case in load_run(the_run())] == [result["id"] for result in results]
+
+
+def test_more_requests_at_a_time_have_the_noise_measured_again(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM, faults={"unstable": 0, "changed_model": 52}) as server:
+        assert influence(cli, server, data, "--concurrency", "1").code == 2
+        alone = RunDirectory(the_run()).noise
+        server.faults = {}
+        assert influence(cli, server, data, "--concurrency", "8").code == 0
+    noise = RunDirectory(the_run()).noise
+    assert alone is not None
+    assert noise is not None
+    assert (alone["concurrency"], noise["concurrency"]) == (1, 8)
+    # The server has no noise any more, and the run keeps what it had.
+    assert (noise["company_nats"], noise["nats"]) == (0.0, alone["nats"])
+
+
+@pytest.mark.parametrize("routes", [VLLM, OPENAI], ids=["vllm", "openai"])
+def test_a_dry_run_says_what_the_server_is_asked(routes: Any, cli: Cli, data: Path) -> None:
+    with ModelServer(routes) as server:
+        dry = influence(cli, server, data, "--dry-run", "--price-per-million", "2.5")
+        assert dry.code == 0, dry.err
+        n_before = len(server.calls)
+        run = influence(cli, server, data)
+        asked = server.calls[n_before:]
+        words = cli(
+            *("influence", "--model", server.model, "--tokenizer", "toy", "--data", data, "--dry-run"),
+            *("--price-per-million", "2.5"),
+        )
+    told = json.loads(dry.out)
+    # To find out what a server can, one request more is sent, before anything else.
+    n_tokens = sum(len(prompt) for call in asked[1:] for prompt in call.body["prompt"])
+    assert told["served"] == {
+        "requests": len(asked) - 1,
+        "prompt_tokens": n_tokens,
+        "price_per_million": 2.5,
+        "price": pytest.approx(n_tokens * 2.5e-6),
+    }
+    assert told["seconds"] is None
+    costs = [json.loads(line)["cost"] for line in run.out.splitlines()]
+    assert [one["tree_tokens"] for one in costs] == [one["predicted_tree_tokens"] for one in costs]
+    assert sum(one["tree_tokens"] for one in costs) == told["tree_tokens"]
+    assert "requests to the server" in words.out
+    assert "not predicted" in words.out
+    assert "price" in words.out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--price-per-million", "1"), "--price-per-million is for --dry-run"),
+        (("--price-per-million", "-1", "--dry-run"), "at least 0"),
+        (("--price-per-million", "1", "--dry-run"), "runs here, and has no price"),
+    ],
+)
+def test_a_price_without_a_server_is_refused(options: tuple[str, ...], said: str, cli: Cli, data: Path) -> None:
+    ended = cli("influence", "--model", "toy", "--data", data, *options)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert said in ended.err
+
+
+def start(data: Path, server: ModelServer, folder: Path) -> subprocess.Popen[str]:
+    """The same as `influence` in a process of its own."""
+    program = "from leakmeter.cli import main; main()"
+    options = ("--model", server.model, "--tokenizer", "toy", "--data", str(data), "--unit", "sentence", "--json")
+    with (folder / "stdout").open("w") as stdout, (folder / "stderr").open("w") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-c", program, "influence", *options], stdout=stdout, stderr=stderr, text=True, cwd=folder
+        )
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(12_000):
+        if condition():
+            return
+        time.sleep(0.005)
+    raise TimeoutError("what was waited for did not come")
+
+
+@pytest.mark.parametrize("n_answers", [0, pytest.param(0.9, marks=pytest.mark.long)])
+def test_only_a_run_that_kept_something_is_said_to_go_on(
+    cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch, n_answers: float
+) -> None:
+    with ModelServer(VLLM) as server:
+        cases_of(influence(cli, server, data, "--out", "calm"))
+        n_calls = len(server.calls)
+    with ModelServer(VLLM) as server:
+        begins = int(n_calls * n_answers)
+        monkeypatch.setattr(connection.Connection, "_once", failing_after(begins))
+        ended = influence(cli, server, data, "--out", "cut")
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+    assert ended.err.rstrip().endswith("its log says" if not begins else "; the run goes on where it stopped")
+
+
+def failing_after(n: int) -> Callable[..., Any]:
+    """What a connection does whose server breaks behind its n-th answer."""
+    once, left = connection.Connection._once, iter(range(n))
+
+    def answer(*given: Any) -> Any:
+        return (500, b"", None) if next(left, None) is None else once(*given)
+
+    return answer
+
+
+def test_a_run_outlives_the_servers_restart_and_pays_nothing_twice(cli: Cli, data: Path) -> None:
+    with ModelServer(VLLM) as server:
+        calm = cases_of(influence(cli, server, data, "--out", "calm"))
+        n_calm = n_scored(server)
+    with ModelServer(VLLM) as server:
+
+        def restart() -> None:
+            wait_for(lambda: len(server.calls) > n_calm // 2)
+            server.stop()
+            time.sleep(0.1)
+            server.start()
+
+        restarting = threading.Thread(target=restart)
+        restarting.start()
+        results = cases_of(influence(cli, server, data))
+        restarting.join()
+        assert results == calm
+        # What was under way is asked for again, and nothing else.
+        assert n_calm <= n_scored(server) <= n_calm + connection.DEFAULT_CONCURRENCY
+
+
+@pytest.mark.long
+def test_a_killed_run_goes_on_and_pays_nothing_twice(cli: Cli, data: Path, tmp_path: Path) -> None:
+    with ModelServer(VLLM) as server:
+        calm = cases_of(influence(cli, server, data))
+        n_calm = n_scored(server)
+        (parts,) = (RunDirectory(the_run()).parts,)
+    with ModelServer(VLLM) as server:
+        process = start(data, server, tmp_path)
+        wait_for(lambda: (tmp_path / "runs").exists() and bool(RunDirectory(the_run(str(tmp_path / "runs"))).parts))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        n_killed, kept = n_scored(server), len(RunDirectory(the_run(str(tmp_path / "runs"))).parts)
+        assert 0 < kept < len(parts)
+        process = start(data, server, tmp_path)
+        assert process.wait() == 0, (tmp_path / "stderr").read_text()
+    found = [json.loads(line) for line in (tmp_path / "stdout").read_text().splitlines()]
+    for one in found:
+        del one["cost"]
+    assert found == calm
+    assert n_scored(server) - n_killed < n_calm * (1 - kept / len(parts) / 2)
+
+
+def everything_in(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path, path.read_bytes()
+
+
+def test_a_key_is_in_no_file_and_no_output(cli: Cli, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEAKMETER_API_KEY", KEY)
+    monkeypatch.setenv("LEAKMETER_CACHE", str(Path.cwd() / "cache"))
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(Path.cwd() / "config"))
+    ended = []
+    with ModelServer(VLLM, key=KEY) as server:
+        ended.append(influence(cli, server, data, "--html", "page.html"))
+        ended.append(influence(cli, server, data, "--dry-run"))
+        monkeypatch.setenv("LEAKMETER_API_KEY", f"{KEY}-and-more")
+        ended.append(influence(cli, server, data, "--out", "other"))
+        monkeypatch.setenv("LEAKMETER_API_KEY", KEY)
+        for fault in ("missing_rows", "nan", "changed_model", "echo_ignored"):
+            server.faults = {fault: (len(server.calls) + 25, 10**9)}
+            ended.append(influence(cli, server, data, "--out", "faulty"))
+        server.faults = {}
+        server.stop()
+        assert all(call.headers["Authorization"].startswith(f"Bearer {KEY}") for call in server.calls)
+    (run, *_) = sorted(Path("runs").iterdir())
+    ended.append(cli("report", run))
+    ended.append(cli("runs", "show", run))
+    assert [one.code for one in ended] == [0, 0, 2, 2, 2, 2, 2, 0, 0]
+    for one in ended:
+        assert KEY not in one.out + one.err
+    files = dict(everything_in(Path.cwd()))
+    assert len(files) > 8
+    assert not [path for path, content in files.items() if KEY.encode() in content or KEY in path.name]
+    assert os.environ["LEAKMETER_API_KEY"] == KEY

@@ -1,0 +1,198 @@
+"""Bounds: read, and held against runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from helpers.measured_runs import run
+from leakmeter.core.check import Check, Item
+from leakmeter.errors import UsageError
+from leakmeter.gating.bounds import WORST_AT_MOST, Bound, check_bounds, parse_bound
+from leakmeter.results.measured import Measured
+from leakmeter.stats.aggregates import interval_of_aggregate
+
+
+def check(text: str, *runs: Measured, confident: bool = False) -> Check:
+    (found,) = checks(text, runs, confident=confident)
+    return found
+
+
+def checks(text: str, runs: Sequence[Measured], *, confident: bool = False) -> list[Check]:
+    return check_bounds(runs, [parse_bound(text, "max" if "<" in text else "min")], confident=confident)
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "bound"),
+    [
+        ("influence.p95 <= 5", "max", Bound("influence.p95", "<=", 5.0)),
+        ("influence.p95<5.5", "max", Bound("influence.p95", "<", 5.5)),
+        (" icl.accuracy >= 0.8 ", "min", Bound("icl.accuracy", ">=", 0.8)),
+        ("pii.mean > -1e-3", "min", Bound("pii.mean", ">", -0.001)),
+    ],
+)
+def test_bounds_are_read(text: str, option: str, bound: Bound) -> None:
+    assert parse_bound(text, option) == bound
+    assert parse_bound(str(bound), option) == bound
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "5", "influence", "influence.p95", "<= 5", "influence <= ", "influence <= five", "influence = 5"),
+        *("influence <= nan", "influence <= inf", "influence <= 1e999", "influence <= 5 nats", "a b <= 5"),
+        *("a <= <= 5", "a.max <= 5; a.max <= 6", "a.max <= 5 <= 6", "5 >= a.max"),
+    ],
+)
+def test_what_is_no_bound(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is no bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"):
+        parse_bound(text, "max")
+
+
+@pytest.mark.parametrize(("text", "option"), [("a.max >= 5", "max"), ("a.max > 5", "max"), ("a.max <= 5", "min")])
+def test_what_points_the_wrong_way(text: str, option: str) -> None:
+    with pytest.raises(UsageError, match=f"points the wrong way; --{option} takes .*, --m(ax|in) is for the other"):
+        parse_bound(text, option)
+
+
+def test_a_bound_that_holds() -> None:
+    leaks = [1.0, 2.0, 3.0, 4.0]
+    found = check("leak.mean <= 2.5", run(leaks))
+    assert found.holds
+    assert (found.claim, found.run, found.quantity, found.about) == ("leak.mean <= 2.5", 1, "leak", "What leaks.")
+    assert (found.found.value, found.found.unit, found.found.n, found.n_missing) == (2.5, "nats", 4, 0)
+    assert found.found.interval == interval_of_aggregate(leaks, "mean", seed=0)
+    assert found.explained.endswith("nats over 4 cases: at most 2.5, as asked.")
+    assert found.worst == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [("leak.max <= 4", True), ("leak.max < 4", False), ("leak.min >= 1", True), ("leak.min > 1", False)],
+)
+def test_strict_and_not(text: str, holds: bool) -> None:
+    found = check(text, run([1.0, 4.0]))
+    assert found.holds is holds
+    assert ("not " in found.explained) is not holds
+
+
+def test_a_broken_bound_names_the_worst_cases_that_break_it() -> None:
+    found = check("leak.p95 <= 2", run([1.0, 9.0, 2.0, 3.0]))
+    assert not found.holds
+    assert found.worst == (Item(2, 9.0), Item(4, 3.0))
+    assert "more than 2" in found.explained
+    least = check("leak.median >= 2.5", run([1.0, 9.0, 2.0, 3.0, 0.0]))
+    assert least.worst == (Item(5, 0.0), Item(1, 1.0), Item(3, 2.0))
+    assert len(check("leak.max <= 0", run([float(n) for n in range(1, 20)])).worst) == WORST_AT_MOST
+
+
+def test_missing_is_missing() -> None:
+    found = check("leak.mean <= 5", run([None, 8.0, None, 2.0]))
+    assert (found.found.value, found.found.n, found.n_missing) == (5.0, 2, 2)
+    assert check("leak.max <= 0", run([None, 8.0, None, 2.0])).worst == (Item(2, 8.0), Item(4, 2.0))
+    with pytest.raises(UsageError, match="none of the 2 cases of run 1 has leak; nothing"):
+        check("leak.max <= 5", run([None, None]))
+    with pytest.raises(UsageError, match=r"none of the 1 cases of run 1 has leak\.whole"):
+        check("leak.whole <= 5", run([1.0], whole=None))
+
+
+@pytest.mark.parametrize("of", ["max", "mean", "p95"])
+def test_infinite_breaks_every_upper_bound(of: str) -> None:
+    found = check(f"leak.{of} <= 1e300", run([1.0, math.inf]))
+    assert not found.holds
+    assert found.found.value == math.inf
+    assert found.worst == (Item(2, math.inf),)
+
+
+def test_what_is_undefined_keeps_no_bound() -> None:
+    both = run([-math.inf, math.inf])
+    for text in ("leak.mean <= 5", "leak.mean >= 5"):
+        found = check(text, both)
+        assert np.isnan(found.found.value)
+        assert not found.holds
+
+
+def test_a_usual_aggregate_goes_without_saying_and_no_other_does() -> None:
+    some = run([1.0, 2.0], right=[1.0, 0.0])
+    assert check("leak.right >= 0.5", some).found.value == 0.5
+    assert check("leak.right.min >= 0", some).found.value == 0.0
+    with pytest.raises(UsageError, match=r"'leak' has a number a case; write leak.max, leak.p95 …"):
+        check("leak <= 5", some)
+
+
+def test_a_run_as_a_whole_has_no_aggregate_and_no_interval() -> None:
+    found = check("leak.whole <= 0.5", run([1.0]), confident=True)
+    assert found.holds
+    assert found.found.interval is None
+    with pytest.raises(UsageError, match=r"leave '.mean' out"):
+        check("leak.whole.mean <= 1", run([1.0]))
+
+
+@pytest.mark.parametrize("name", ["lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."])
+def test_an_unknown_quantity_names_those_there_are(name: str) -> None:
+    with pytest.raises(UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and behind each of them .mean"):
+        check(f"{name} <= 5", run([1.0]))
+
+
+def test_confident_asks_for_the_whole_interval() -> None:
+    some = run([1.0, 2.0, 3.0, 6.0])
+    high = interval_of_aggregate([1.0, 2.0, 3.0, 6.0], "mean", seed=0)
+    assert high is not None
+    assert check("leak.mean <= 3.5", some).holds
+    unsure = check("leak.mean <= 3.5", some, confident=True)
+    assert not unsure.holds
+    assert unsure.explained.endswith("at most 3.5, but not all of its interval is.")
+    assert check(f"leak.mean <= {high[1]}", some, confident=True).holds
+    assert check(f"leak.mean >= {high[0]}", some, confident=True).holds
+    assert not check(f"leak.mean >= {high[0] + 1e-6}", some, confident=True).holds
+    # Of a 95th percentile four cases say nothing from above.
+    assert not check("leak.p95 <= 1000", some, confident=True).holds
+    # The largest there is needs no interval; the mean of one case has none.
+    assert check("leak.max <= 6", some, confident=True).holds
+    alone = check("leak.mean <= 6", run([1.0]), confident=True)
+    assert not alone.holds
+    assert "one case has no interval" in alone.explained
+
+
+def test_shares_have_a_width_where_every_case_is_right() -> None:
+    found = check("leak.right >= 0.9", run([1.0] * 5, right=[1.0] * 5), confident=True)
+    assert not found.holds
+    assert check("leak.right >= 0.9", run([1.0] * 5, right=[1.0] * 5)).holds
+
+
+def test_every_run_that_has_the_quantity_is_held() -> None:
+    found = checks("leak.max <= 5", [run([1.0]), run([9.0])])
+    assert [(one.run, one.holds) for one in found] == [(1, True), (2, False)]
+
+
+@pytest.mark.parametrize("how", ["max", "mean", "p50", "median", "min"])
+@pytest.mark.parametrize(("leaks", "limit"), [([1.0, 2.0, 3.0], 3.5), ([4.0, 4.0, 4.0], 3.5)])
+def test_a_lower_bound_breaks_a_bound_or_decides_nothing(how: str, leaks: list[float], limit: float) -> None:
+    """Above, whatever the true number is; below, it may be above."""
+    upper, lower = (check(f"leak.{how} {sign} {limit}", run(leaks, least=[1])) for sign in ("<=", ">="))
+    is_beyond = min(leaks) > limit
+    assert upper.verdict == ("broken" if is_beyond else "undecided")
+    assert lower.verdict == ("holds" if is_beyond else "undecided")
+    assert check(f"leak.{how} <= {limit}", run(leaks)).verdict == ("broken" if is_beyond else "holds")
+    for found in (upper, lower):
+        assert (found.holds, found.undecided) == (found.verdict == "holds", found.verdict == "undecided")
+        assert (found.found.is_lower_bound, found.found.interval, found.n_lower_bounds) == (True, None, 1)
+        assert f"leak.{how} is at least " in found.explained
+
+
+def test_what_an_undecided_bound_says() -> None:
+    found = check("leak.max <= 5", run([1.0, 2.0, None], least=[0, 1, 2]))
+    assert found.explained == (
+        "leak.max is at least 2.00 nats over 2 cases, and whether it is at most 5 is undecided: of 3 cases only a "
+        "lower bound is known (not all was scored); score all."
+    )
+    assert found.worst == ()
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(100.0, "undecided"), (2.6, "broken"), (0.5, "broken")])
+def test_confidence_in_lower_bounds(limit: float, verdict: str) -> None:
+    found = check(f"leak.mean <= {limit}", run([1.0, 2.0, 3.0, 4.0], least=[3]), confident=True)
+    assert found.verdict == verdict

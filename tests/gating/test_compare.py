@@ -1,0 +1,144 @@
+"""Two runs of one measure: paired, compared, and what was set otherwise."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from helpers.measured_runs import run
+from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.gating.compare import HIDDEN, Moved, Setting, compare, differing
+from leakmeter.gating.comparison_words import comparison_lines
+from leakmeter.results.measured import Measured
+from leakmeter.stats.rank_tests import holm, signed_rank_p
+
+BEFORE, AFTER = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [2.0, 3.5, 4.0, 6.0, 6.5, 7.0]
+
+
+def only(first: Measured, second: Measured, *, seed: int = 0) -> Moved:
+    (moved,) = compare(first, second, names=["leak"], seed=seed).moved
+    return moved
+
+
+def test_pairs_go_by_id_whatever_their_order() -> None:
+    first = run([1.0, 2.0, 3.0], ids=["a", "b", "c"])
+    second = run([30.0, 10.0, 5.0, 6.0], ids=["c", "a", "x", "y"])
+    found = compare(first, second)
+    assert (found.n_pairs, found.n_only_first, found.n_only_second) == (2, 1, 2)
+    moved = only(first, second)
+    assert moved.difference.differences.tolist() == [9.0, 27.0]
+    assert (moved.first, moved.second, moved.difference.mean, moved.n_pairs) == (2.0, 20.0, 18.0, 2)
+
+
+def test_the_difference_is_the_second_less_the_first() -> None:
+    moved = only(run(BEFORE), run(AFTER))
+    assert moved.difference.mean == pytest.approx(np.mean(np.subtract(AFTER, BEFORE)), rel=1e-12)
+    assert moved.difference.p_value == signed_rank_p(AFTER, BEFORE)
+    assert moved.difference.rank_biserial == 1.0
+    assert moved.verdict == "worse"
+    assert only(run(AFTER), run(BEFORE)).verdict == "better"
+    assert only(run(BEFORE), run(BEFORE)).verdict == "no finding"
+
+
+def test_less_is_worse_where_the_quantity_says_so() -> None:
+    right, wrong = run([1.0] * 6, right=[1.0] * 6), run([1.0] * 6, right=[0.0] * 6)
+    (moved,) = compare(right, wrong, ["leak.right"]).moved
+    assert (moved.difference.mean, moved.verdict) == (-1.0, "worse")
+
+
+def test_noise_of_both_runs_is_no_finding() -> None:
+    moved = only(run(BEFORE, floor=0.5), run(AFTER, floor=0.9))
+    assert moved.noise_floor == pytest.approx(1.4, rel=1e-12)
+    assert moved.verdict == "no finding"
+    assert only(run(BEFORE, floor=0.5), run(AFTER, floor=0.5)).verdict == "worse"
+
+
+def test_a_floor_that_is_infinite_or_unknown() -> None:
+    assert only(run(BEFORE, floor=math.inf), run(AFTER)).verdict == "no finding"
+    assert only(run(BEFORE), run(AFTER)).noise_floor == 0.0
+
+
+def test_missing_and_infinite() -> None:
+    moved = only(run([1.0, None, 3.0, 1.0]), run([2.0, 5.0, None, math.inf]))
+    assert (moved.n_pairs, moved.n_missing) == (2, 2)
+    assert (moved.second, moved.difference.mean, moved.difference.interval) == (math.inf, math.inf, None)
+    assert moved.verdict == "worse"
+    with pytest.raises(UsageError, match="none of the 1 pairs of cases has leak in both runs"):
+        compare(run([None]), run([1.0]), ["leak"])
+    # Unasked for, it is left out.
+    assert compare(run([None]), run([1.0])).moved == ()
+
+
+def test_ps_hold_together() -> None:
+    right = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+    found = compare(run(BEFORE, right=right), run(AFTER, right=[0.0] * 6))
+    assert [moved.quantity for moved in found.moved] == ["leak", "leak.right"]
+    assert [moved.holm_p for moved in found.moved] == holm([moved.difference.p_value for moved in found.moved])
+    assert only(run(BEFORE), run(AFTER)).holm_p == only(run(BEFORE), run(AFTER)).difference.p_value
+
+
+def test_runs_as_a_whole_are_compared_over_the_pairs_without_a_test() -> None:
+    (whole,) = compare(run([1.0], whole=0.25), run([1.0], whole=0.75)).whole
+    assert (whole.quantity, whole.first, whole.second) == ("leak.whole", 0.25, 0.75)
+    told = compare(run([1.0], whole=0.25), run([1.0], whole=0.75), ["leak.whole"]).to_dict()
+    (row,) = told["quantities"]
+    assert (row["difference"], row["p_value"], row["interval"]) == (0.5, None, None)
+
+
+def test_what_cannot_be_compared() -> None:
+    with pytest.raises(UsageError, match="one run is of leak, the other of lake; compare two runs of the same measure"):
+        compare(run([1.0]), run([1.0], measure="lake"))
+    with pytest.raises(UsageError, match="no case in common"):
+        compare(run([1.0], ids=["a"]), run([1.0], ids=["b"]))
+    with pytest.raises(UnknownNameError, match="no quantity named 'lake'; did you mean 'leak'"):
+        compare(run([1.0]), run([1.0]), ["lake"])
+
+
+def test_the_same_id_for_another_text_is_told() -> None:
+    assert compare(run(BEFORE), run(AFTER)).n_other_texts == 0
+    assert compare(run(BEFORE), run(AFTER, texts="other")).n_other_texts == len(BEFORE)
+
+
+def test_what_was_set_otherwise_is_told_but_for_seeds() -> None:
+    found = compare(run(BEFORE), run(AFTER, dtype="float32", seed=7, version="0.2.0"))
+    assert found.settings == (
+        Setting("model.dtype", "float64", "float32"),
+        Setting("params.seed", HIDDEN, HIDDEN),
+        Setting("version", "0.1.0", "0.2.0"),
+    )
+    assert compare(run(BEFORE), run(AFTER)).settings == ()
+    assert differing({"a": 1, "b": 2}, {"b": 2, "c": None, "d": 3}) == [Setting("a", 1, None), Setting("d", None, 3)]
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    one, two = only(run(BEFORE), run(AFTER), seed=1), only(run(BEFORE), run(AFTER), seed=1)
+    assert one.difference.interval == two.difference.interval
+
+
+def test_the_plain_object() -> None:
+    told = compare(run(BEFORE), run(AFTER, dtype="float32")).to_dict()
+    assert (told["measure"], told["n_pairs"], told["n_other_texts"]) == ("leak", 6, 0)
+    assert told["settings"] == [{"name": "model.dtype", "first": "float64", "second": "float32"}]
+    leak, whole = told["quantities"]
+    assert (leak["quantity"], leak["unit"], leak["worse"], leak["verdict"]) == ("leak", "nats", "more", "worse")
+    assert list(leak) == list(whole)
+
+
+def test_a_lower_bound_is_left_out_and_counted() -> None:
+    found = compare(run(BEFORE, least=[0]), run(AFTER, least=[0, 1]))
+    (moved,) = [one for one in found.moved if one.quantity == "leak"]
+    assert (moved.n_pairs, moved.n_missing) == (4, 2)
+    assert moved.first == np.mean(BEFORE[2:])
+    told = found.to_dict()
+    assert told["left_out"] == [{"quantity": "leak", "n_pairs": 2, "why": "not all was scored"}]
+    assert comparison_lines(told)[-1] == (
+        "leak: 2 pairs are left out: only a lower bound is known (not all was scored)"
+    )
+    none = compare(run(BEFORE, least=range(6)), run(AFTER), [])
+    assert [one.quantity for one in none.moved] == []
+    assert [one.n_pairs for one in none.left_out] == [6]
+    with pytest.raises(UsageError, match="has leak in both runs; 6 pairs are left out: only a lower bound"):
+        compare(run(BEFORE, least=range(6)), run(AFTER), ["leak"])
+    assert compare(run(BEFORE), run(AFTER)).left_out == ()

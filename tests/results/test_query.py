@@ -1,0 +1,242 @@
+"""SQL over runs: the same numbers as read one by one, and nothing but the runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers.made_runs import CASES, HOSTILE, SPEC, other, rows_of, texts_of, written
+from helpers.places import DOCS, any_name
+from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.errors import StoreError, UsageError
+from leakmeter.results.query import VIEWS, all_views, ask
+from leakmeter.storage.catalogue import complete_runs
+from leakmeter.storage.rundir import RunDirectory
+
+PAGE = DOCS / "runs.md"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """Two complete runs."""
+    return [written(tmp_path / "runs"), written(tmp_path / "runs", other(), together=True)]
+
+
+def rows(sql: str, runs: list[Path]) -> list[tuple[Any, ...]]:
+    return list(ask(sql, runs).rows)
+
+
+def test_readings_are_those_of_the_parts(runs: list[Path]) -> None:
+    answer = ask("select * from measurements", runs)
+    assert answer.columns == tuple(column.name for column in VIEWS["measurements"])
+    assert sorted(map(repr, answer.rows)) == sorted(map(repr, (row for run in runs for row in rows_of(run))))
+
+
+def test_a_mean_a_piece_is_the_mean(runs: list[Path]) -> None:
+    of_piece = [row[6] for run in runs for row in rows_of(run) if row[3] == "Anna's note" and row[5] != 1]
+    found = rows("select avg(value) from measurements where piece = 'Anna''s note' and position <> 1", runs)
+    assert found[0][0] == pytest.approx(sum(of_piece) / len(of_piece), rel=1e-14)
+
+
+def test_cases_and_runs(runs: list[Path]) -> None:
+    columns = (
+        "number, id, query, context, response, n_responses, tree_tokens, naive_tokens, seconds, out_of_memory_retries"
+    )
+    assert rows(f"select {columns} from cases where run = '{runs[1].name}' order by number", runs) == [
+        (0, HOSTILE, "Wer? 🙂", "Anna Ek lives in Graz.", "AB", 2, 40, 90, 0.25, 1),
+        (1, "b", "Who?", "Bo ate.", "AB", 1, 40, 90, 0.25, 1),
+    ]
+    ((texts,),) = rows(f"select texts from cases where id = 'b' and run = '{runs[0].name}'", runs)
+    assert json.loads(texts) == texts_of(CASES[1])
+    ((parameters, *from_run),) = rows(
+        "select parameters, measure, model, weights_sha256, dtype, device, n_cases, n_left_out, seconds, command "
+        "from RUNS where version = '0.2.0'",
+        runs,
+    )
+    assert json.loads(parameters) == SPEC.params
+    assert from_run == ["handmade", "toy of Anna", None, "float64", "cpu", 2, 1, 0.5, "leakmeter influence"]
+    joined = (
+        "select count(*) from measurements r join cases c on r.run = c.run and r.item = c.id "
+        "join runs on runs.id = r.run"
+    )
+    assert rows(joined, runs) == [(len(rows_of(runs[0])) * 2,)]
+    assert rows("select parameters->>'$.temperature' from runs", runs) == [("0.5",), ("0.5",)]
+
+
+def described(runs: list[Path], views: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
+    of_each = " union all ".join(f"select '{view}', column_name, column_type from (describe {view})" for view in views)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for view, name, type_ in rows(f"{of_each} -- cases", runs):
+        found.setdefault(view, []).append((name, type_))
+    return found
+
+
+def test_views_are_as_described(runs: list[Path]) -> None:
+    said = {view: [(column.name, column.type) for column in columns] for view, columns in all_views().items()}
+    assert described(runs, VIEWS) == {view: said[view] for view in VIEWS}
+    assert described([], said) == said
+    assert (
+        rows("select * from measurements", [])
+        == rows("select * from cases", [])
+        == rows("select * from runs", [])
+        == []
+    )
+
+
+def test_the_page_describes_them_too() -> None:
+    line = re.compile(r"^\| `(\w+)` \| `(\w+)` \| (\w+) \| (.*) \|$", re.MULTILINE)
+    said = line.findall(PAGE.read_text(encoding="utf-8"))
+    shown = {view: all_views()[view] for view in ("pieces", "quantities", *VIEWS)}
+    assert said == [(view, c.name, c.type, c.about) for view, columns in shown.items() for c in columns]
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("selec 1", r"Parser Error: syntax error at or near \"selec\"$"),
+        ("", r"the query is empty; give one SELECT, over results, pieces, quantities, measurements, cases, runs$"),
+        ("select 1; select 2", "the query is SELECT and SELECT; give one SELECT"),
+        ("drop view measurements", "the query is DROP; give one SELECT"),
+        ("set threads = 1", "the query is SET; give one SELECT"),
+        ("install httpfs", "the query is LOAD; give one SELECT"),
+        ("attach 'x.db'", "the query is ATTACH; give one SELECT"),
+        ("copy (select 1) to 'x.csv'", "the query is COPY; give one SELECT"),
+        ("explain analyze copy (select 1) to 'x.csv'", "the query is EXPLAIN; give one SELECT"),
+        ("select itm from measurements", r"Referenced column \"itm\" not found .* \"item\""),
+        ("select * from nothing", "Table with name nothing does not exist"),
+        ("select * from runs_made_up", "runs_made_up does not exist"),
+        # A variable of this function is no table.
+        ("select * from runs_here", "Table with name runs_here does not exist"),
+    ],
+)
+def test_a_query_that_cannot_be_answered_is_one_line(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs_here = runs
+    with pytest.raises(UsageError, match=reason) as caught:
+        rows(sql, runs_here)
+    assert "LINE" not in str(caught.value)
+    assert "^" not in str(caught.value)
+    assert os.listdir(tmp_path) == ["runs"]
+
+
+@pytest.mark.parametrize("cast", ["item::int", "strptime(item, '%Y')", "json_extract(item, '$.a')"])
+def test_errors_do_not_quote_what_was_read(runs: list[Path], cast: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        rows(f"select {cast} from measurements", runs)
+    assert "DROP" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from read_text('{file}')",
+        "select * from read_csv('{file}')",
+        "select * from '{file}'",
+        "select * from glob('{folder}/*')",
+        "select * from read_parquet('{folder}/other.parquet')",
+        "select * from read_text('{spec}')",
+        "select * from read_text('https://localhost/x')",
+    ],
+)
+def test_nothing_but_the_numbers_can_be_opened(runs: list[Path], tmp_path: Path, sql: str) -> None:
+    file = tmp_path / "secret.txt"
+    file.write_text("secret", encoding="utf-8")
+    (tmp_path / "other.parquet").write_bytes((runs[0] / "measurements-00000.parquet").read_bytes())
+    with pytest.raises(UsageError, match=r"Permission Error|Missing Extension|disabled|does not exist"):
+        rows(sql.format(file=file, folder=tmp_path, spec=runs[0] / "spec.json"), runs)
+
+
+@any_name
+def test_names_of_directories_are_no_sql(tmp_path: Path) -> None:
+    root = tmp_path / "it's; DROP TABLE x --, a=1 🙂"
+    run = written(root)
+    assert rows("select count(*), min(run) from measurements", [run]) == [(len(rows_of(run)), run.name)]
+    link = tmp_path / "link"
+    link.symlink_to(run)
+    assert rows("select distinct run from measurements", [link]) == [(run.name,)]
+
+
+@pytest.mark.parametrize("name", ["a*", "a?", "a[b]"])
+def test_a_directory_that_reads_as_a_pattern_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StoreError, match="which DuckDB reads as a pattern; rename or link it") as caught:
+        ask("select * from measurements", [written(tmp_path / name)])
+    assert str(tmp_path / name) in str(caught.value)
+
+
+def test_a_damaged_part_is_one_line(runs: list[Path]) -> None:
+    part = runs[0] / "measurements-00001.parquet"
+    part.write_bytes(part.read_bytes()[:-20])
+    with pytest.raises(StoreError, match=rf"{runs[0].name}' is damaged: measurements-00001\.parquet, all of it: "):
+        rows("select avg(value) from measurements", runs)
+    cases = runs[1] / "cases-00000.json"
+    cases.write_text("[]", encoding="utf-8")
+    with pytest.raises(StoreError, match="was changed after the run was complete"):
+        rows("select * from cases", runs[1:])
+
+
+def test_rows_come_as_they_are_asked_for(runs: list[Path]) -> None:
+    found = ask("select * from range(25000)", runs).rows
+    assert [next(found)[0] for _ in range(3)] == [0, 1, 2]
+    assert sum(1 for _ in found) == 24_997
+
+
+def test_extensions_stay_off(runs: list[Path]) -> None:
+    settings = dict(rows("select name, value from duckdb_settings()", runs))
+    for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
+        assert settings[name] == "false", name
+    assert settings["lock_configuration"] == "true"
+    assert settings["temp_directory"] == ""
+
+
+def test_finished_runs_are_found_and_others_told(runs: list[Path], tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    written(root, other("unfinished"), parts=1)
+    (root / "study-figure_8-laptop-0123456789abcdef").mkdir()
+    (root / "note.txt").write_text("x", encoding="utf-8")
+    assert complete_runs(root) == (sorted(runs), [])
+    assert complete_runs(runs[0]) == ([runs[0]], [])
+    renamed = written(tmp_path / "elsewhere", other("renamed")).rename(root / "renamed")
+    damaged = written(root, other("damaged"))
+    (damaged / "spec.json").write_text("{", encoding="utf-8")
+    lacking = written(root, other("lacking"))
+    (lacking / "measurements-00001.parquet").unlink()
+    found, problems = complete_runs(root)
+    assert found == sorted(runs)
+    assert len(problems) == 3
+    for path in (renamed, damaged, lacking):
+        assert any(str(path) in problem for problem in problems)
+    with pytest.raises(StoreError, match=r"no directory of runs '.*nowhere'"):
+        complete_runs(tmp_path / "nowhere")
+
+
+def test_a_million_numbers_are_written_and_asked_for_fast(tmp_path: Path) -> None:
+    """`python -m benchmarks store` measures ten million; limits here leave room for a machine that is busy."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    n_cases, n_pieces, n_tokens = 50, 400, 50
+    cases = tuple({"id": f"case {i}"} for i in range(n_cases))
+    spec = replace(SPEC, cases=cases)
+    values = np.random.default_rng(0).normal(size=(n_pieces, n_tokens))
+    started = time.process_time()
+    with RunDirectory.open(tmp_path, spec) as run:
+        for number, case in enumerate(cases):
+            series = [Measurement(case["id"], 0, f"s{p}", "without_this", NATS, values[p]) for p in range(n_pieces)]
+            run.write_part(number, [case], series)
+        run.finish(spec, n_cases)
+    assert time.process_time() - started < 5.0
+    started = time.process_time()
+    means = dict(rows("select piece, avg(value) from measurements group by piece", [run.path]))
+    assert time.process_time() - started < 2.0
+    for p in range(n_pieces):
+        assert means[f"s{p}"] == pytest.approx(values[p].mean(), abs=1e-12)

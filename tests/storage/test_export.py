@@ -1,0 +1,153 @@
+"""Exports: the same bytes for the same numbers and texts, and no texts where they were asked to be left out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from helpers.made_runs import CASES, HOSTILE, SPEC, readings_of, rows_of, written
+from leakmeter.core.measurement import TOKEN_ID
+from leakmeter.errors import StoreError
+from leakmeter.storage import export
+from leakmeter.storage.export import Redacted, Whole, write
+
+FILES = ["cases.jsonl", "measurements.parquet", "spec.json"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def as_rows(path: Path) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
+
+
+def test_everything_is_there(tmp_path: Path) -> None:
+    run = written(tmp_path / "runs")
+    write(run, tmp_path / "out", Whole())
+    assert sorted(contents(tmp_path / "out")) == FILES
+    assert repr(as_rows(tmp_path / "out" / "measurements.parquet")) == repr([row[1:] for row in rows_of(run)])
+    lines = (tmp_path / "out" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["context"] for line in lines] == [case["context"] for case in CASES]
+    assert not any("cost" in json.loads(line) for line in lines)
+    told = json.loads((tmp_path / "out" / "spec.json").read_text(encoding="utf-8"))
+    assert told["id"] == SPEC.id
+    assert sorted(told) == ["cases", "id", "measure", "model", "params", "prompts", "version"]
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+
+
+def test_how_a_run_was_made_does_not_show(tmp_path: Path) -> None:
+    """Cut into other parts, timed otherwise, on other versions, by another command: the same bytes."""
+    explained = replace(SPEC, environment={}, command=None, problems=())
+    runs = [
+        written(tmp_path / "a"),
+        written(tmp_path / "b", together=True, seconds=9.75),
+        written(tmp_path / "c", explained, seconds=0.5),
+    ]
+    for run in runs:
+        write(run, run.parent / "out", Whole())
+        write(run, run.parent / "out.csv", Whole())
+    first, *others = (contents(run.parent / "out") for run in runs)
+    assert others == [first, first]
+    assert len({(run.parent / "out.csv").read_bytes() for run in runs}) == 1
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 5, 1000])
+def test_groups_of_rows_do_not_follow_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
+    monkeypatch.setattr(export, "_ROWS_A_GROUP", n_rows)
+    a, b = written(tmp_path / "a"), written(tmp_path / "b", together=True)
+    for run in (a, b):
+        write(run, run.parent / "out", Whole())
+    assert contents(tmp_path / "a" / "out") == contents(tmp_path / "b" / "out")
+    file = pq.ParquetFile(tmp_path / "a" / "out" / "measurements.parquet")
+    assert {file.metadata.row_group(i).num_rows for i in range(file.num_row_groups - 1)} <= {n_rows}
+    assert len(as_rows(tmp_path / "a" / "out" / "measurements.parquet")) == len(rows_of(a))
+
+
+def test_csv_holds_the_numbers_to_the_last_digit(tmp_path: Path) -> None:
+    run = written(tmp_path / "runs")
+    write(run, tmp_path / "out.csv", Whole())
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    for row, (_, item, sample, piece, statistic, position, value, unit) in zip(found, rows_of(run), strict=True):
+        assert (row["item"], row["piece"], row["statistic"], row["unit"]) == (item, piece, statistic, unit)
+        assert (int(row["sample"]), int(row["position"])) == (sample, position)
+        assert float(row["value"]) == value or (math.isnan(value) and math.isnan(float(row["value"])))
+
+
+def test_a_redacted_export_has_no_texts(tmp_path: Path) -> None:
+    run = written(tmp_path / "runs")
+    form = Redacted(b"k" * 32)
+    write(run, tmp_path / "out", form)
+    write(run, tmp_path / "out.csv", form)
+    everything = b"".join([*contents(tmp_path / "out").values(), (tmp_path / "out.csv").read_bytes()])
+    for text in ("Anna", "Graz", "DROP", "Wer", "Bo ate", "sentence", "toy", SPEC.id):
+        assert text.encode() not in everything, text
+    told = json.loads((tmp_path / "out" / "spec.json").read_text(encoding="utf-8"))
+    assert "seed" not in told["params"]
+    assert told["params"]["temperature"] == 0.5
+    assert len(told["params"]["unit"]) == 32
+    assert told["prompts"]["samples"] == 2
+    assert told["prompts"]["template"] is None
+    cases = [json.loads(line) for line in (tmp_path / "out" / "cases.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [sorted(case) for case in cases] == [["id", "texts_hmac"]] * 2
+    found = pq.read_table(tmp_path / "out" / "measurements.parquet").to_pandas()
+    assert set(found["item"]) == {case["id"] for case in cases}
+    assert TOKEN_ID not in set(found["unit"])
+    kept = [r for case in (HOSTILE, "b") for r in readings_of(case) if r.unit != TOKEN_ID]
+    np.testing.assert_array_equal(found["value"], np.concatenate([r.values for r in kept]))
+    # Pieces are told apart, and the whole response stays nobody's.
+    assert found["piece"].nunique() == 2
+    write(run, tmp_path / "again", form)
+    assert contents(tmp_path / "again") == contents(tmp_path / "out")
+    write(run, tmp_path / "other", Redacted(b"l" * 32))
+    assert not set(pq.read_table(tmp_path / "other" / "measurements.parquet")["item"].to_pylist()) & set(found["item"])
+
+
+def test_the_key_is_not_shown() -> None:
+    assert "kkk" not in repr(Redacted(b"k" * 32))
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    run = written(tmp_path / "runs")
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "x").write_text("x", encoding="utf-8")
+    (tmp_path / "dir.csv").mkdir()
+    for out, reason in (
+        (full, "is there already; give the name of a new directory"),
+        (full / "x", "is there already"),
+        (tmp_path / "dir.csv", "is a directory; give the name of a file"),
+        (tmp_path / "nowhere" / "out", "lies in a directory that does not exist"),
+        (full / "x" / "out.csv", "lies in a directory that does not exist"),
+    ):
+        with pytest.raises(StoreError, match=reason):
+            write(run, out, Whole())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dir.csv", "full", "runs"]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    write(run, empty, Whole())
+    assert sorted(contents(empty)) == FILES
+
+
+def test_a_damaged_or_unfinished_run_leaves_nothing(tmp_path: Path) -> None:
+    run = written(tmp_path / "runs")
+    part = run / "measurements-00001.parquet"
+    part.write_bytes(part.read_bytes()[:-9])
+    unfinished = written(tmp_path / "others", parts=1)
+    for path, reason in (
+        (run, "is damaged: measurements-00001.parquet, all of it: "),
+        (unfinished, "holds no complete run"),
+    ):
+        for out in (tmp_path / "out", tmp_path / "out.csv"):
+            with pytest.raises(StoreError, match=reason):
+                write(path, out, Whole())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["others", "runs"]

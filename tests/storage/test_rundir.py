@@ -1,0 +1,446 @@
+"""Run directories: written once, whole or not at all, and never misread."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from helpers import made_runs
+from helpers.places import TESTS
+from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.written import write_whole
+from leakmeter.errors import StoreError
+from leakmeter.storage import rundir
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.schema import SCHEMA, from_table, to_table
+from leakmeter.storage.spec import RunSpec
+
+SPEC = RunSpec(
+    measure="influence",
+    params={"temperature": 1.0, "seed": 0},
+    prompts={"unit": "sentence", "removal": "drop"},
+    model={"name": "toy", "weights_sha256": None, "dtype": "float64", "device": "cpu"},
+    cases=({"id": "1", "query": "Wer? 🙂"}, {"id": "2", "query": "Was?"}),
+    version="1.0.0",
+)
+CASES = ({"id": "1", "text": "🙂\n"}, {"id": "2", "text": "b"})
+
+
+def measurement(values: Sequence[float], item: str = "1", piece: str = "s1") -> Measurement:
+    return Measurement(item, 0, piece, "without_this", NATS, np.asarray(values, dtype=np.float64))
+
+
+def as_plain(measurements: Sequence[Measurement]) -> list[tuple[Any, ...]]:
+    return [(r.item, r.sample, r.piece, r.statistic, r.unit, r.values.tobytes(), r.values.dtype) for r in measurements]
+
+
+readings_lists = st.lists(
+    st.builds(
+        Measurement,
+        item=st.text(max_size=5),
+        sample=st.integers(0, 2**31 - 1),
+        piece=st.text(max_size=8),
+        statistic=st.sampled_from(["whole", "without_this", "noise"]),
+        unit=st.sampled_from(["nats", "token id"]),
+        values=arrays(np.float64, st.integers(1, 12)),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(measurements=readings_lists)
+def test_readings_come_back_bit_for_bit(measurements: list[Measurement]) -> None:
+    table = to_table(measurements)
+    assert table.schema.equals(SCHEMA)
+    assert table.num_rows == sum(len(r.values) for r in measurements)
+    assert as_plain(from_table(table)) == as_plain(measurements)
+
+
+@given(measurements=readings_lists)
+def test_parts_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, measurements: list[Measurement]) -> None:
+    directory = RunDirectory(tmp_path_factory.mktemp("run"))
+    directory.write_part(3, [CASES[0]], measurements)
+    cases, again = directory.read_part(3)
+    assert cases == [CASES[0]]
+    assert as_plain(again) == as_plain(measurements)
+
+
+@given(measurements=readings_lists)
+def test_rows_are_those_written_one_by_one(measurements: list[Measurement]) -> None:
+    rows = [
+        (r.item, r.sample, r.piece, r.statistic, position, value, r.unit)
+        for r in measurements
+        for position, value in enumerate(r.values.tolist())
+    ]
+    assert repr([tuple(row.values()) for row in to_table(measurements).to_pylist()]) == repr(rows)
+
+
+def test_a_part_of_several_row_groups_comes_back(tmp_path: Path) -> None:
+    # Parquet cuts at about a million rows; a series may lie across the cut.
+    measurements = [measurement(np.arange(400_000) + 0.5, item=f"i{n}", piece=f"s{n}") for n in range(4)]
+    directory = RunDirectory(tmp_path)
+    directory.write_part(0, [CASES[0]], measurements)
+    assert as_plain(directory.read_part(0)[1]) == as_plain(measurements)
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A complete run of two parts."""
+    with RunDirectory.open(tmp_path / "runs", SPEC) as directory:
+        for number, case in enumerate(CASES):
+            directory.write_part(number, [case], [measurement([0.5, -0.25], item=case["id"])])
+        directory.finish(SPEC, 2)
+    return directory.path
+
+
+def test_a_run_is_complete_when_its_spec_is_there(finished: Path) -> None:
+    directory = RunDirectory(finished)
+    assert finished.name == SPEC.id
+    assert directory.is_complete
+    told = directory.read_spec()
+    assert (told["id"], told["n_parts"], told["measure"]) == (SPEC.id, 2, "influence")
+    assert sorted(told["files_sha256"]) == sorted(p.name for p in finished.iterdir() if p.name[0] in "cm")
+    assert sorted(p.name for p in finished.iterdir()) == [
+        *(".lock", "cases-00000.json", "cases-00001.json"),
+        *("measurements-00000.parquet", "measurements-00001.parquet", "spec.json"),
+    ]
+
+
+def test_until_it_is_complete_a_run_says_what_it_measures(tmp_path: Path) -> None:
+    with RunDirectory.open(tmp_path, SPEC) as directory:
+        begun = directory.read_begun()
+        assert (begun["id"], begun["n_cases"], begun["params"]) == (SPEC.id, 2, SPEC.params)
+        # No texts: a disk that is full should fail at the first part.
+        assert "cases" not in begun
+        for number, case in enumerate(CASES):
+            directory.write_part(number, [case], [measurement([1.0])])
+            assert directory.parts == list(range(number + 1))
+        directory.finish(SPEC, 2)
+        assert directory.read_begun() == {}
+        # A kill may come between the two.
+        (directory.path / "begun.json").write_bytes(b"{}")
+    with RunDirectory.open(tmp_path, SPEC) as directory:
+        assert not (directory.path / "begun.json").exists()
+        (directory.path / "measurements-00001.parquet").unlink()
+        directory.write_part(1, [CASES[1]], [measurement([1.0])])
+        assert directory.read_begun()["n_cases"] == 2
+    for content in (b"", b"[]", b"[" * 100_000):
+        (directory.path / "begun.json").write_bytes(content)
+        assert directory.read_begun() == {}
+
+
+def test_a_run_holds_private_texts_and_is_the_owners_alone(finished: Path) -> None:
+    assert finished.stat().st_mode & 0o777 == 0o700
+
+
+def test_texts_are_written_before_numbers_and_the_spec_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    monkeypatch.setattr(
+        rundir, "write_whole", lambda path, content: (order.append(path.name), write_whole(path, content))
+    )
+    with RunDirectory.open(tmp_path, SPEC) as directory:
+        for number in range(2):
+            directory.write_part(number, [CASES[number]], [measurement([1.0])])
+            assert directory.has_part(number)
+            assert not directory.has_part(number + 1)
+            assert not directory.is_complete
+        directory.finish(SPEC, 2)
+    assert order == [
+        "begun.json",
+        *(
+            "cases-00000.json",
+            "measurements-00000.parquet",
+            "cases-00001.json",
+            "measurements-00001.parquet",
+            "spec.json",
+        ),
+    ]
+
+
+def test_an_unfinished_run_is_not_read_as_a_finished_one(tmp_path: Path) -> None:
+    with RunDirectory.open(tmp_path, SPEC) as directory:
+        directory.write_part(0, [CASES[0]], [measurement([1.0])])
+    with pytest.raises(StoreError, match=r"holds no complete run \(no spec.json\); run the same command again"):
+        directory.read_spec()
+
+
+@pytest.mark.parametrize("name", ["cases-00001.json", "measurements-00001.parquet"])
+@pytest.mark.parametrize("damage", ["truncated", "emptied", "removed", "changed", "other part", "directory"])
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_damaged_part_is_named_with_its_run(finished: Path, name: str, damage: str, complete: bool) -> None:
+    if not complete:
+        (finished / "spec.json").unlink()
+    path = finished / name
+    content = path.read_bytes()
+    if damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "emptied":
+        path.write_bytes(b"")
+    elif damage == "removed":
+        path.unlink()
+    elif damage == "changed":
+        path.write_bytes(content.replace(b'"b"', b'"B"') if path.suffix == ".json" else content + b" ")
+    elif damage == "other part":
+        path.write_bytes((finished / name.replace("1", "0")).read_bytes())
+    else:
+        path.unlink()
+        path.mkdir()
+    directory = RunDirectory(finished)
+    assert directory.read_part(0)[0] == [CASES[0]]
+    if not complete and damage in ("changed", "other part"):
+        return  # hashes are known once the run is complete
+    with pytest.raises(StoreError) as caught:
+        directory.read_part(1)
+    message = str(caught.value)
+    assert message.startswith(f"run '{finished}' is damaged: {name}, all of it: ")
+    assert message.endswith("remove that directory and run again")
+
+
+@pytest.mark.parametrize("content", [b"{}", b"5", b'["a"]', b"null", b"\xff", b"["])
+@pytest.mark.parametrize("complete", [True, False])
+def test_texts_that_are_no_list_of_cases_are_refused(finished: Path, content: bytes, complete: bool) -> None:
+    (finished / "cases-00000.json").write_bytes(content)
+    if not complete:
+        (finished / "spec.json").unlink()
+    with pytest.raises(StoreError, match=f"run '{finished}' is damaged: cases-00000.json, all of it: "):
+        RunDirectory(finished).read_part(0)
+
+
+def test_a_parquet_file_of_something_else_is_refused(finished: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (finished / "spec.json").unlink()
+    pq.write_table(pa.table({"a": [1]}), finished / "measurements-00000.parquet")
+    with pytest.raises(StoreError, match=f"run '{finished}' is damaged: measurements-00000.parquet, item: is missing"):
+        RunDirectory(finished).read_part(0)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"n_parts": 2}', b"\xff\xfe"])
+def test_a_damaged_spec_is_said(finished: Path, content: bytes) -> None:
+    (finished / "spec.json").write_bytes(content)
+    with pytest.raises(StoreError, match=r"is damaged: spec.json, ") as caught:
+        RunDirectory(finished).read_spec()
+    assert str(finished) in str(caught.value)
+
+
+def test_where_no_run_is_one_is_missed(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    for path in (tmp_path, tmp_path / "missing", file):
+        with pytest.raises(StoreError):
+            RunDirectory(path).read_spec()
+
+
+def test_a_part_written_anew_makes_the_run_incomplete_until_it_is_finished(finished: Path) -> None:
+    (finished / "measurements-00001.parquet").unlink()
+    with RunDirectory.open(finished.parent, SPEC) as directory:
+        assert directory.is_complete
+        assert not directory.has_part(1)
+        directory.write_part(1, [{"id": "2", "text": "new"}], [measurement([2.0])])
+        assert not directory.is_complete
+        directory.finish(SPEC, 2)
+    assert RunDirectory(finished).read_part(1)[0] == [{"id": "2", "text": "new"}]
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from helpers.made_runs import SPEC
+from leakmeter.storage.rundir import RunDirectory
+with RunDirectory.open(Path(sys.argv[1]), SPEC):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_processes_do_not_write_one_run(tmp_path: Path) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path), str(TESTS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreError) as caught, RunDirectory.open(tmp_path, made_runs.SPEC):
+            pass
+        assert str(caught.value) == (
+            f"run '{tmp_path / made_runs.SPEC.id}' is being written by another process; wait for it to end"
+        )
+        with RunDirectory.open(tmp_path, replace(made_runs.SPEC, version="other")):
+            pass
+    finally:
+        holder.kill()
+        holder.communicate()
+    with RunDirectory.open(tmp_path, made_runs.SPEC) as directory:
+        directory.write_part(0, [CASES[0]], [measurement([1.0])])
+
+
+def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / SPEC.id
+    path.mkdir(parents=True)
+    for name in ("cases-00000.json.partial", "measurements-00000.parquet.partial", "spec.json.partial"):
+        (path / name).write_bytes(b"half")
+    with RunDirectory.open(tmp_path, SPEC) as directory:
+        assert not directory.has_part(0)
+        assert not directory.is_complete
+        assert sorted(p.name for p in path.iterdir()) == [".lock", "begun.json"]
+
+
+def test_the_lock_is_given_back_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), RunDirectory.open(tmp_path, SPEC):
+        raise RuntimeError
+    with RunDirectory.open(tmp_path, SPEC):
+        pass
+
+
+def test_a_directory_below_a_file_cannot_be_made(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    with (
+        pytest.raises(StoreError, match=r"run directory .* cannot be written: Not a directory"),
+        RunDirectory.open(file / "runs", SPEC),
+    ):
+        pass
+    with pytest.raises(StoreError, match="cannot be written"), RunDirectory.open(file, SPEC):
+        pass
+    assert file.read_text() == "x"
+
+
+def test_a_file_is_replaced_whole_or_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_whole(path, b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from leakmeter.core.written import write_whole
+for _ in range(200):
+    write_whole(Path(sys.argv[1]), sys.argv[2].encode() * 100_000)
+"""
+
+
+def test_two_processes_may_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITE, str(path), letter]) for letter in "ab"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        if path.exists():
+            seen.add(path.read_bytes())
+        time.sleep(0.005)
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert seen | {path.read_bytes()} <= {b"a" * 100_000, b"b" * 100_000}
+    assert [p.name for p in tmp_path.iterdir()] == ["table.md"]
+
+
+def test_a_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with RunDirectory.open(tmp_path, SPEC) as directory:
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(StoreError, match="cannot be written: No space left on device"):
+            directory.write_part(0, [CASES[0]], [measurement([1.0])])
+        assert not directory.has_part(0)
+        with pytest.raises(StoreError, match="cannot be written"):
+            directory.finish(SPEC, 0)
+        assert not directory.is_complete
+
+
+def test_the_spec_file_says_everything(finished: Path) -> None:
+    told = json.loads((finished / "spec.json").read_text(encoding="utf-8"))
+    assert {"measure", "params", "prompts", "model", "cases", "version", "environment", "command", "problems"} <= set(
+        told
+    )
+
+
+def test_a_directory_that_others_may_use_is_tightened_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "runs"
+    with RunDirectory.open(root, SPEC) as directory:
+        directory.write_part(0, [CASES[0]], [measurement([1.0])])
+    assert (root.stat().st_mode & 0o777, directory.path.stat().st_mode & 0o777) == (0o700, 0o700)
+    assert {path.stat().st_mode & 0o777 for path in directory.path.glob("[a-z]*")} == {0o600}
+    directory.path.chmod(0o777)
+    with RunDirectory.open(root, SPEC):
+        assert directory.path.stat().st_mode & 0o777 == 0o700
+    monkeypatch.setattr(os, "geteuid", lambda: root.stat().st_uid + 1)
+    directory.path.chmod(0o777)
+    with (
+        pytest.raises(StoreError, match="cannot be written: it belongs to another user"),
+        RunDirectory.open(root, SPEC),
+    ):
+        pass
+    monkeypatch.undo()
+    # The directory that runs lie in is the user's own affair: they may share it, or have other things in it.
+    root.chmod(0o1777)
+    directory.path.chmod(0o700)
+    with RunDirectory.open(root, SPEC):
+        assert root.stat().st_mode & 0o7777 == 0o1777
+    # A link that somebody else laid under a run's name, which follows from what is measured.
+    other = replace(SPEC, version="9.9.9")
+    (root / other.id).symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="cannot be written: it is a link"), RunDirectory.open(root, other):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
+def test_what_ends_before_a_part_is_finished_leaves_nothing(tmp_path: Path, error: BaseException) -> None:
+    root = tmp_path / "deep" / "runs"
+
+    def fail(*, n_parts: int) -> None:
+        with RunDirectory.open(root, SPEC) as directory:
+            assert (directory.path / "begun.json").exists()
+            (directory.path / "cases-00001.json").write_text("[]", encoding="utf-8")
+            for number in range(n_parts):
+                directory.write_part(number, [CASES[0]], [measurement([1.0])])
+            raise error
+
+    with pytest.raises(type(error)):
+        fail(n_parts=0)
+    assert not list(tmp_path.iterdir())
+    root.mkdir(parents=True)
+    with pytest.raises(type(error)):
+        fail(n_parts=0)
+    assert not list(root.iterdir())
+    with pytest.raises(type(error)):
+        fail(n_parts=1)
+    left = RunDirectory(root / SPEC.id)
+    assert left.has_part(0)
+    assert left.read_begun()["measure"] == "influence"
+
+
+def test_no_run_is_made_in_a_run(finished: Path) -> None:
+    for root in (finished, finished / "more"):
+        with pytest.raises(StoreError, match="lies in the run"), RunDirectory.open(root, SPEC):
+            pass
+    assert not (finished / "more").exists()
