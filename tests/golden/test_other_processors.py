@@ -16,12 +16,7 @@ from numpy._core import _multiarray_umath as numpy_features
 
 from helpers.places import ROOT
 
-GOLDENS = (
-    "influence-group",
-    "decode-epsilon",
-    "icl-own",
-    "susceptibility-T",
-)
+GOLDENS = ("influence-group", "decode-epsilon", "icl-own", "susceptibility-T")
 CHOSEN = [
     *(f"tests/golden/test_golden.py::test_a_command_says_what_it_said[{name}]" for name in GOLDENS),
     "tests/backends/test_parity_tiny.py::test_eager_and_sdpa_attention_agree[gemma3]",

@@ -42,12 +42,7 @@ CONTENTS = {
         "Table": "1 2",
         "Figure": "1 2 3 4 5 6",
     },
-    "Personal data": {
-        "Eq.": "1",
-        "Table": "1 2",
-        "Figure": "1 2 3",
-        "Appendix": "A.1 A.2 A.3 A.4 B.1.2",
-    },
+    "Personal data": {"Eq.": "1", "Table": "1 2", "Figure": "1 2 3", "Appendix": "A.1 A.2 A.3 A.4 B.1.2"},
 }
 
 

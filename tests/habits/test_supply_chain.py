@@ -73,10 +73,7 @@ def test_a_lock_that_lacks_something_is_noticed(tmp_path: Path, monkeypatch: pyt
     changed = tmp_path / "constraints.txt"
     changed.write_text(re.sub(r"^(rich==).*$", r"\g<1>1.0", found, flags=re.MULTILINE), encoding="utf-8")
     monkeypatch.setattr(lock, "CONSTRAINTS", changed)
-    assert lock.unlocked() == [
-        "rich: constraints.txt and locks/ differ",
-        "rich>=14: locked is 1.0; run tools/lock.py",
-    ]
+    assert lock.unlocked() == ["rich: constraints.txt and locks/ differ", "rich>=14: locked is 1.0; run tools/lock.py"]
 
 
 def test_forks_and_platforms_stay_in_the_lock() -> None:

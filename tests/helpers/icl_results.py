@@ -77,11 +77,7 @@ def asked(id_: str = "q1", **more: Any) -> IclResult:
         is_right=True,
         answer="cat",
         answer_given=False,
-        exemplars=(
-            exemplar(1, 0.1, -0.3),
-            exemplar(2, math.log(0.8 / 0.9), math.log(2)),
-            exemplar(3, 0.05, 0.1),
-        ),
+        exemplars=(exemplar(1, 0.1, -0.3), exemplar(2, math.log(0.8 / 0.9), math.log(2)), exemplar(3, 0.05, 0.1)),
         answer_nats=math.log(0.9 / 0.8),
         answer_exemplar="x2",
         loss_nats=math.log(2),

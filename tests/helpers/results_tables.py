@@ -589,13 +589,7 @@ TABLES: dict[str, list[Callable[[], Table]]] = {
     "pubmedqa": [lambda: [[UNKEPT] * 9] * 20],
     "served": [lambda: [[UNKEPT] * 4] * 4, served, lambda: [[UNKEPT] * 4] * 5, lambda: [[UNKEPT] * 2] * 3],
     "pii_check": [pii_check, lambda: [[UNKEPT] * 5] * 6],
-    "scale": [
-        lambda: [[UNKEPT] * 4] * 3,
-        lambda: [[UNKEPT] * 2] * 2,
-        scale_overhead,
-        scale,
-        scale_prefixes,
-    ],
+    "scale": [lambda: [[UNKEPT] * 4] * 3, lambda: [[UNKEPT] * 2] * 2, scale_overhead, scale, scale_prefixes],
     "ledger_day": [ledger_day, lambda: [[UNKEPT] * 2] * 7, lambda: [[UNKEPT] * 3] * 2],
     "long_contexts": [long_by_kind, long_by_length, long_cost, long_peers, long_audits, long_intervals, long_pairs],
 }

@@ -88,8 +88,7 @@ def _sentencepiece(kind: str, *, prefix: str) -> Any:
         learner = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
         learner.normalizer = spaces
         learner.train_from_iterator(
-            [_TEXT] * 4,
-            trainers.BpeTrainer(vocab_size=560, special_tokens=specials, show_progress=False),
+            [_TEXT] * 4, trainers.BpeTrainer(vocab_size=560, special_tokens=specials, show_progress=False)
         )
     else:
         learner = Tokenizer(models.Unigram())
