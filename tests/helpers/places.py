@@ -4,6 +4,7 @@ import os
 import sys
 from importlib import util
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,6 +27,16 @@ def later(name: str) -> Any:
         sys.modules[name] = found = util.module_from_spec(spec)
         spec.loader.exec_module(found)
     return found
+
+
+def script(path: Path) -> ModuleType:
+    """A module by its file, of no package."""
+    spec = util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[path.stem] = module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _any_text_names_a_file() -> bool:
