@@ -59,7 +59,7 @@ def test_there_is_one_for_each_reader() -> None:
     [pytest.param(page, marks=pytest.mark.long) if page.stem != "auditor" else page for page in TUTORIALS],
     ids=lambda page: page.stem,
 )
-@pytest.mark.usefixtures("somewhere")
+@pytest.mark.usefixtures("somewhere", "undrawn")
 def test_a_tutorial_can_be_followed(page: Path) -> None:
     write_files(page)
     followed = 0
@@ -73,7 +73,7 @@ def test_a_tutorial_can_be_followed(page: Path) -> None:
     assert followed > 2
 
 
-@pytest.mark.usefixtures("somewhere")
+@pytest.mark.usefixtures("somewhere", "undrawn")
 def test_the_commands_of_the_readme_run() -> None:
     write_files(ROOT / "README.md")
     role_files.few_shots(Path("shots.csv"))
