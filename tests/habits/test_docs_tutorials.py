@@ -28,7 +28,7 @@ def with_the_toy(words: list[str]) -> list[str]:
         # A token of the toy is a byte, and two of the sample's labels begin with the same one.
         more += ["--label-scoring", "whole-sequence"]
     if words[:2] == ["pii", "probe"]:
-        more += ["--decoys", "50", "--prompts", "1"]
+        more += ["--decoys", "50", "--prompts", "1", *(() if "--kinds" in words else ("--kinds", "twin"))]
     return [*words, *more]
 
 
