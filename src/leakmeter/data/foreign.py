@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
@@ -72,13 +73,18 @@ ROLES: Final = {
     **dict.fromkeys(("ai", "chatbot", "model", "AIMessage", "AIMessageChunk"), "assistant"),
     **dict.fromkeys(("SystemMessage", "SystemMessageChunk"), "system"),
     **dict.fromkeys(("ToolMessage", "ToolMessageChunk"), "tool"),
+    **dict.fromkeys(("FunctionMessage", "FunctionMessageChunk"), "function"),
 }
 """What libraries call a role, where that is not its name."""
 REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
 """Parts of a message, and fields beside it, in which a model reasons out of sight."""
-TEXT_PARTS: Final = ("text", "input_text", "output_text")
+_TEXT_PARTS: Final = ("text", "input_text", "output_text")
 CALL_PARTS: Final = ("tool_call", "tool_use", "function_call")
 RESULT_PARTS: Final = ("tool_call_response", "tool_result")
+_CALLS: Final = ("tool_calls", "function_call", "tool_use")
+_ARGUMENTS: Final = ("arguments", "args", "tool_kwargs", "input")
+_UNDERSTOOD: Final = ("role", "content", "name", "parts", "contents", "type", "tool_call_id")
+"""Fields of a message that hold what it says. What identifies the call that a tool answers is no part of that."""
 SHELLS: Final = ("node", "document", "kwargs")
 """Fields around a document's own."""
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
@@ -130,34 +136,88 @@ _SAID: Final = ("content", "text", "response", "message", "messages", "update")
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def messages_of(messages: Any) -> tuple[Fields, ...]:
-    """A chat as it was sent: of OpenAI, LangChain, LlamaIndex, OpenTelemetry, or of leakmeter."""
-    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
-        raise UsageError("'messages' is no list of messages; give a completion's text as 'prompt'")
-    return tuple(_message(message, number) for number, message in enumerate(messages, 1))
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of what a message says."""
+
+    kind: str
+    """'text', whatever its library calls that; or what else it is."""
+    text: str | None
+    given: Any
 
 
-def _message(message: Any, number: int) -> Fields:
-    if isinstance(message, tuple) and len(message) == 2:
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message of any library, as far as it is understood; who reads it says what is refused."""
+
+    role: object
+    """By its usual name, if it is a text."""
+    content: Any
+    """As it was given; None where there is none."""
+    calls: Sequence[Any]
+    """Of tools, as they stand beside the content."""
+    get: Callable[[str], Any]
+    """Looks up what else it has."""
+    unknown: str | None
+    """Of a record with a role, the first field that is filled and may change what the model read."""
+
+    @property
+    def parts(self) -> list[Part]:
+        return parts_of(self.content)
+
+
+def turn_of(message: Any) -> Turn:
+    """A message of OpenAI, LangChain, LlamaIndex, OpenInference, OpenTelemetry or leakmeter, or a pair of role and
+    content."""
+    if isinstance(message, tuple | list) and len(message) == 2 and isinstance(message[0], str):
         message = {"role": message[0], "content": message[1]}
-    get = getter(message)
-    role = _plain(get("role")) or _plain(get("type"))
-    if not isinstance(role, str):
-        raise UsageError(f"message {number} has no role")
-    parts = next((field_value for name in ("content", "parts", "blocks") if (field_value := get(name)) is not None), "")
+    get = outer = getter(message)
+    fields, role = message, outer("role")
+    for shell in ("message", "kwargs", "data"):
+        if isinstance(inner := get(shell), Mapping):
+            fields, get = inner, inner.get
+            role = role or get("role")
+    kind = _plain(get("type")) or _plain(outer("type"))
+    if kind in (None, "constructor") and isinstance(path := outer("id"), list) and path:
+        kind = path[-1]
+    has_role, role = bool(role), _plain(role) or kind
+    extra, blocks = get("additional_kwargs"), get("blocks")
     # Of LlamaIndex, `content` is the text alone, and leaves other parts out.
-    blocks = get("blocks")
-    content, calls = content_of(blocks if isinstance(blocks, list) and blocks else parts)
-    fields: Fields = {"role": ROLES.get(role, role.lower()), "content": content}
-    for name in ("name", "tool_call_id"):
-        if isinstance(held := get(name), str) and held:
-            fields[name] = held
-    extra = get("additional_kwargs")
-    held = get("tool_calls") or (extra.get("tool_calls") if isinstance(extra, Mapping) else None)
-    calls += [_tool_call(call) for call in held or () if not isinstance(held, str)]
-    if calls:
-        fields["tool_calls"] = calls
-    return fields
+    held = (
+        [blocks] if isinstance(blocks, list) and blocks else list(map(get, ("content", "parts", "contents", "blocks")))
+    )
+    content = next((value for value in held if value not in (None, "", [])), get("content"))
+    looks = (get, extra.get) if isinstance(extra, Mapping) else (get,)
+    calls = next((called for look in looks for name in _CALLS if (called := look(name))), ())
+    unknown = "tool_calls" if calls else None
+    if has_role and isinstance(fields, Mapping) and not blocks:
+        filled = (name for name, value in fields.items() if value not in (None, [], {}))
+        unknown = next((str(name) for name in filled if name not in _UNDERSTOOD), None)
+    return Turn(
+        ROLES.get(role, role.lower()) if isinstance(role, str) else role,
+        content,
+        calls if isinstance(calls, list | tuple) else [calls],
+        get,
+        unknown,
+    )
+
+
+def parts_of(content: Any) -> list[Part]:
+    """The parts of a message's content: a text, or a list of texts and of records."""
+    if content is None:
+        return []
+    is_list = isinstance(content, Iterable) and not isinstance(content, str | Mapping)
+    return list(map(_part, content if is_list else [content]))
+
+
+def _part(given: Any) -> Part:
+    if isinstance(given, str):
+        return Part("text", given, given)
+    # A shell of OpenInference's attributes.
+    get = getter(given) if (inner := getter(given)("message_content")) is None else getter(inner)
+    kind = _plain(get("type") or get("block_type")) or "text"
+    text = next((held for name in ("text", "content") if isinstance(held := get(name), str)), None)
+    return Part("text" if kind in _TEXT_PARTS else str(kind), text, given)
 
 
 def getter(value: Any) -> Callable[[str], Any]:
@@ -167,46 +227,54 @@ def getter(value: Any) -> Callable[[str], Any]:
     return lambda name: getattr(value, name, None)
 
 
+def messages_of(messages: Any) -> tuple[Fields, ...]:
+    """A chat as it was sent, of any library (see `turn_of`), as messages with `role` and `content`."""
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
+        raise UsageError("'messages' is no list of messages; give a completion's text as 'prompt'")
+    return tuple(_message(turn_of(message), number) for number, message in enumerate(messages, 1))
+
+
+def _message(turn: Turn, number: int) -> Fields:
+    if not isinstance(turn.role, str):
+        raise UsageError(f"message {number} has no role")
+    content, calls = content_of(turn.content)
+    fields: Fields = {"role": turn.role, "content": content}
+    for name in ("name", "tool_call_id"):
+        if isinstance(held := turn.get(name), str) and held:
+            fields[name] = held
+    calls += [_tool_call(call) for call in turn.calls if not isinstance(call, str)]
+    if calls:
+        fields["tool_calls"] = calls
+    return fields
+
+
 def content_of(content: Any) -> tuple[str | list[Fields], list[Fields]]:
     """What a message says, and the calls of tools among its parts, as `{"name", "arguments"}`. It says a text; or,
     where there are several parts or some that are no text, a list of `{"type": "text", "text"}` and of `{"type"}` of
     other kinds."""
-    if content is None or isinstance(content, str):
-        return content or "", []
     parts: list[Fields] = []
     calls: list[Fields] = []
-    for part in content if isinstance(content, Iterable) and not isinstance(content, Mapping) else [content]:
-        get = getter(part)
-        # A shell of OpenInference's attributes.
-        get = get if isinstance(part, str) or (inner := get("message_content")) is None else getter(inner)
-        kind = "text" if isinstance(part, str) else _plain(get("type") or get("block_type")) or "text"
-        text = part if isinstance(part, str) else next(filter(_is_text, map(get, ("text", "content"))), None)
-        if kind in RESULT_PARTS:
-            kind, text = "text", text or as_text(next(filter(None, map(get, ("response", "result", "content"))), ""))
-        if kind in TEXT_PARTS and text is not None:
+    for part in parts_of(content):
+        text = part.text
+        if part.kind in RESULT_PARTS and not text:
+            text = as_text(next(filter(None, map(getter(part.given), ("response", "result", "content"))), ""))
+        if part.kind in CALL_PARTS:
+            calls.append(_tool_call(part.given))
+        elif text is not None and part.kind in ("text", *RESULT_PARTS):
             parts.append({"type": "text", "text": text})
-        elif kind in CALL_PARTS:
-            calls.append(_tool_call(part))
         else:
-            parts.append({"type": "unknown" if kind == "text" else str(kind)})
+            parts.append({"type": "unknown" if part.kind == "text" else part.kind})
     if len(parts) <= 1 and all(part["type"] == "text" for part in parts):
         return (parts[0]["text"] if parts else ""), calls
     return parts, calls
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _tool_call(call: Any) -> Fields:
     get = getter(call)
     for shell in ("tool_call", "function"):
         get = get if (inner := get(shell)) is None else getter(inner)
-    arguments = next((field_value for name in _ARGUMENTS if (field_value := get(name)) is not None), "")
+    arguments = next((held for name in _ARGUMENTS if (held := get(name)) is not None), "")
     return {"name": name_of(get("name") or get("tool_name")) or "", "arguments": as_text(arguments)}
-
-
-_ARGUMENTS: Final = ("arguments", "args", "tool_kwargs", "input")
 
 
 def as_text(value: Any) -> str:

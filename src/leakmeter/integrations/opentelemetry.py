@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leakmeter.data.foreign import Fields, choice_of, getter, listed, messages_of, sampling_of
+from leakmeter.data.foreign import Fields, choice_of, getter, listed, messages_of, sampling_of, turn_of
 from leakmeter.integrations.runs import Recorder, guarded
 from leakmeter.overriding import override
 from leakmeter.traces.formats import openinference, otel
@@ -116,13 +116,14 @@ def _call(step: _Step, held: Mapping[str, Any]) -> Fields:
     reason = reasons if isinstance(reasons, str) else next(iter(reasons or ()), None)
     choices = [
         choice_of(
-            choice if isinstance(choice, str) else (getter(choice)("content") or getter(choice)("parts")),
-            calls=getter(choice)("tool_calls"),
+            answer_turn.content,
+            calls=answer_turn.calls,
             has_reasoned=step.n_hidden,
-            finish_reason=getter(choice)("finish_reason") or reason,
+            finish_reason=answer_turn.get("finish_reason") or reason,
             response_id=step.response_id,
         )
         for choice in (answer if isinstance(answer, list) else [answer])
         if choice is not None
+        for answer_turn in [turn_of({"content": choice} if isinstance(choice, str) else choice)]
     ]
     return {"asked": {**sent, **settings} if any(sent.values()) else {}, "choices": choices}

@@ -54,14 +54,6 @@ def _document(one: Any) -> tuple[Any, Any]:
     return inner.get("id"), inner.get("content")
 
 
-def _message(one: Any) -> Any:
-    """A message with its parts as chat completions have them."""
-    inner = record(record(one).get("message", one))
-    if (parts := inner.get("contents")) and not inner.get("content"):
-        return {**inner, "content": parts}
-    return inner
-
-
 def fill(span: Span, attributes: Record) -> None:
     """What attributes by OpenInference say of a span."""
     kind = str(at_path(attributes, "openinference.span.kind") or "").upper()
@@ -72,10 +64,10 @@ def fill(span: Span, attributes: Record) -> None:
     if span.kind == "llm":
         llm = record(held.get("llm"))
         input_messages, output_messages = parsed(llm.get("input_messages")), parsed(llm.get("output_messages"))
-        prompt: Any = list(map(_message, input_messages)) if isinstance(input_messages, list) else None
+        prompt: Any = input_messages if isinstance(input_messages, list) else None
         if prompt is None and llm.get("prompts") is not None:
             prompt = {"prompts": llm["prompts"]}
-        answer: Any = list(map(_message, output_messages)) if isinstance(output_messages, list) else None
+        answer: Any = output_messages if isinstance(output_messages, list) else None
         if answer is None and isinstance(choices := parsed(llm.get("choices")), list):
             answer = [at_path(choice, "completion.text") for choice in choices]
         span.read_call(

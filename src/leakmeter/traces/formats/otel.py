@@ -57,11 +57,6 @@ def _value(held: Any, depth: int) -> Any:
     return None
 
 
-def _message(one: Any) -> Any:
-    held = record(one)
-    return {**held, "content": held["parts"]} if "parts" in held and "content" not in held else held
-
-
 def _document(one: Any) -> tuple[Any, Any]:
     held = record(one)
     return first(held, "id", "document.id", "source_id"), first(held, "content", "text", "document.content")
@@ -85,12 +80,9 @@ def fill(span: Span, attributes: Record) -> None:
         span.kind = "llm"
     if span.kind == "llm":
         instructions = parsed(attributes.get("gen_ai.system_instructions"))
-        prompt = list(map(_message, input_messages)) if isinstance(input_messages, list) else input_messages
-        if instructions and isinstance(prompt, list):
-            prompt = [{"role": "system", "content": instructions}, *prompt]
-        span.read_call(
-            prompt, list(map(_message, output_messages)) if isinstance(output_messages, list) else output_messages
-        )
+        if instructions and isinstance(input_messages, list):
+            input_messages = [{"role": "system", "content": instructions}, *input_messages]
+        span.read_call(input_messages, output_messages)
         span.n_hidden = int(has_reasoned(output_messages) or has_reasoned(_counts(attributes)))
         span.parameters = {n[len(_REQUEST) :]: v for n, v in attributes.items() if n.startswith(_REQUEST)}
         if attributes.get("gen_ai.output.type") not in (None, "text"):
