@@ -226,10 +226,13 @@ def rows_of_text(text: str, name: str) -> Iterator[Row]:
 
 def kind_of_name(source: str | Path) -> Kind | None:
     """What the name of a file says that it holds, packed or not."""
+    return _SUFFIXES.get(suffix_of(source))
+
+
+def suffix_of(source: str | Path) -> str:
+    """A file's suffix in lower case, without that of its packing."""
     path = Path(source)
-    if path.suffix.lower() in _PACKED:
-        path = path.with_suffix("")
-    return _SUFFIXES.get(path.suffix.lower())
+    return (path.with_suffix("") if path.suffix.lower() in _PACKED else path).suffix.lower()
 
 
 def text_lines(opened: Opened, where: str, newline: str) -> Iterator[str]:
