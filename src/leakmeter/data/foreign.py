@@ -68,6 +68,7 @@ _NESTED: Final = (
 )
 _MODEL: Final = ("model", "model_name", "model_id", "deployment_name", "azure_deployment")
 _DEEPEST: Final = 2
+_OPENING: Final = ("[", "{", '"')
 ROLES: Final = {
     **dict.fromkeys(("human", "HumanMessage", "HumanMessageChunk"), "user"),
     **dict.fromkeys(("ai", "chatbot", "model", "AIMessage", "AIMessageChunk"), "assistant"),
@@ -101,12 +102,17 @@ def name_of(value: object) -> str | None:
     return str(value)
 
 
-def listed(value: Any) -> Any:
-    """What a text of JSON says, where it is one: spans hold lists as texts."""
-    if isinstance(value, str):
+def parsed(value: Any) -> Any:
+    """What a text says as JSON, if it looks like a list, a record or a text; else the value. Spans hold lists so."""
+    if isinstance(value, str) and value.lstrip()[:1] in _OPENING:
         with suppress(ValueError, RecursionError):
             return json.loads(value)
     return value
+
+
+def first(held: Mapping[Any, Any], *names: str) -> Any:
+    """The first of these fields that is there and not empty."""
+    return next((value for name in names if (value := held.get(name)) not in (None, "", [], {})), None)
 
 
 def strings(value: Any, *, most: int = 10_000) -> Counter[str]:
@@ -336,7 +342,7 @@ def _document(value: Any) -> tuple[Any, Any, Callable[[str], Any]]:
         if (inner := get(shell)) is not None and not isinstance(inner, str):
             get = getter(inner)
     text = next((held for name in TEXTS if isinstance(held := get(name), str)), None)
-    metadata = listed(get("metadata"))
+    metadata = parsed(get("metadata"))
     described = metadata.get if isinstance(metadata, Mapping) else _nothing
     ids = (held for look in (get, described) for name in IDS if (held := look(name)) not in (None, "", [], {}))
     return (
@@ -354,7 +360,7 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(settings: Iterable[Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    for options in map(listed, settings):
+    for options in map(parsed, settings):
         if isinstance(options, Mapping):
             if depth < _DEEPEST:
                 yield from _flat(map(options.get, _NESTED), depth + 1)
@@ -371,11 +377,11 @@ def sampling_of(*settings: Any) -> Fields:
         values = (_setting(name, options.get(alias)) for alias in aliases)
         if (value := next((candidate for candidate in values if candidate is not None), None)) is not None:
             sampling[name] = value
-    if any(listed(options.get(name)) for name in _BIASED):
+    if any(parsed(options.get(name)) for name in _BIASED):
         sampling["logit_bias"] = True
     n_drawn, n_told = _setting("best_of", options.get("best_of")), _setting("n", options.get("n"))
     if (n_drawn or 1) > (n_told or 1) or any(
-        options.get(name) and not _is_free(listed(options[name])) for name in _CONSTRAINED
+        options.get(name) and not _is_free(parsed(options[name])) for name in _CONSTRAINED
     ):
         sampling["constrained"] = True
     return sampling
@@ -425,5 +431,5 @@ def model_of(*settings: Any) -> str | None:
 def tools_of(*settings: Any) -> int:
     """How many tools were described to a model beside its messages."""
     options = dict(_flat(settings))
-    held = [listed(options[name]) for name in ("tools", "functions", "llm.tools") if options.get(name)]
+    held = [parsed(options[name]) for name in ("tools", "functions", "llm.tools") if options.get(name)]
     return max((len(tools) for tools in held if isinstance(tools, list | tuple)), default=0)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leakmeter.data.foreign import Fields, choice_of, getter, listed, messages_of, sampling_of, turn_of
+from leakmeter.data.foreign import Fields, choice_of, getter, messages_of, parsed, sampling_of, turn_of
 from leakmeter.integrations.runs import Recorder, guarded
 from leakmeter.overriding import override
 from leakmeter.traces.formats import openinference, otel
@@ -63,7 +63,7 @@ class AnswerSpanProcessor(Recorder):
             **(_call(step, held) if step.kind == "llm" else {}),
             documents=_fields(step.documents),
             replaced=_fields(openinference.replaced(held)) if step.kind == "reranker" else (),
-            returned=(listed(held.get("output.value")), listed(held.get("gen_ai.output.messages"))),
+            returned=(parsed(held.get("output.value")), parsed(held.get("gen_ai.output.messages"))),
             recipient=next((held[name] for name in _RECIPIENTS if held.get(name)), None),
             time=None if span.end_time is None else datetime.fromtimestamp(span.end_time / 1e9, UTC),
             has_failed=getattr(status, "name", "") == "ERROR",

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leakmeter.core.plain import half_pair
-from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ROLES, parts_of, turn_of
+from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ROLES, parsed, parts_of, turn_of
 from leakmeter.text.templates import PART_SEPARATOR
 from leakmeter.traces.answer import LoggedMessage
-from leakmeter.traces.plainly import is_record, parsed
+from leakmeter.traces.plainly import is_record
 from leakmeter.traces.refused import Reason, Unusable
 
 _ROLE = re.compile(r"[a-z][a-z_]*")

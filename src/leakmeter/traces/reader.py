@@ -169,7 +169,7 @@ class TraceReader:
             try:
                 if not is_one and not self._format.fits(entry):
                     raise Unusable(Reason.NOT_OF_FORMAT)
-                spans = list(self._format.read(entry, where, self._choices))
+                spans = list(self._format.spans(entry, where, self._choices))
             except (Unusable, RecursionError) as error:
                 reason = error.reason if isinstance(error, Unusable) else Reason.MALFORMED
                 out.append(Refused(reason, where))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
-from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.data.foreign import first, parsed
+from leakmeter.traces.formats.base import Format, Found, Record, span_of
+from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, record, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
@@ -120,11 +120,8 @@ def _fits(given: Record) -> bool:
     return is_named and ("span_kind" in given or "openinference.span.kind" in held or not is_other)
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    trace_id, span_id = _ids(given)
-    if trace_id is None or span_id is None:
-        raise Unusable(Reason.NOT_OF_FORMAT)
-    span = Span(trace_id, span_id, where)
+def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
+    span = span_of(*_ids(given), where)
     attributes = _attributes(given)
     if "openinference.span.kind" not in attributes and "openinference" not in attributes:
         attributes = {**attributes, "openinference.span.kind": given.get("span_kind")}
@@ -133,11 +130,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     span.start, span.end = seconds(given.get("start_time")), seconds(given.get("end_time"))
     status = given.get("status_code")
     span.failed = status == "ERROR" or first(record(given.get("status")), "code", "status_code") == "ERROR"
-    if choices.recipient is not None:
-        recipient = at_path(attributes, choices.recipient)
-        span.user = named(recipient if recipient is not None else at_path(given, choices.recipient))
-        span.session = None
-    yield span
+    yield span, attributes, given
 
 
 FORMAT = Format("openinference", "spans by OpenInference, as Phoenix exports them", _fits, _read, lambda given: False)

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from leakmeter.data.foreign import first, parsed
 from leakmeter.traces.formats import openinference
-from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
+from leakmeter.traces.formats.base import Format, Found, Record
+from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, record, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _OPERATIONS: Mapping[str, Kind] = {
@@ -122,7 +123,7 @@ def _fits(given: Record) -> bool:
     return "resourceSpans" in given or ("traceId" in given and "spanId" in given and "startTimeUnixNano" in given)
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
     for number, (held, about) in enumerate(_spans(given), 1):
         trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
         if trace_id is None or span_id is None:
@@ -138,11 +139,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         span.parent_id = named(held.get("parentSpanId"))
         span.start, span.end = seconds(held.get("startTimeUnixNano")), seconds(held.get("endTimeUnixNano"))
         span.failed = record(held.get("status")).get("code") in _ERROR
-        if choices.recipient is not None:
-            recipient = at_path(attributes, choices.recipient)
-            span.user = named(recipient if recipient is not None else at_path(about, choices.recipient))
-            span.session = None
-        yield span
+        yield span, attributes, about
 
 
 FORMAT = Format("otel", "spans of OpenTelemetry in OTLP's JSON", _fits, _read, lambda given: False)
