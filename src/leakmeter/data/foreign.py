@@ -115,6 +115,31 @@ def first(held: Mapping[Any, Any], *names: str) -> Any:
     return next((value for name in names if (value := held.get(name)) not in (None, "", [], {})), None)
 
 
+def record(value: object) -> Mapping[Any, Any]:
+    """A record, maybe as JSON text; empty where it is none."""
+    inner = parsed(value)
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def request_of(fields: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """What a record of a completion says of the request: itself, or what it holds as such, in a body or not."""
+    return next((_body(held) for name in ("body", "request") if (held := record(fields.get(name)))), fields)
+
+
+def answer_of(fields: Mapping[Any, Any]) -> Any:
+    """What a record of a completion has as the answer, an empty one where no other is; None where it has none, or
+    choices of its own alone."""
+    names = ("response", "completion", "answer", "output")
+    held = first(fields, *names)
+    held = next((fields[name] for name in names if fields.get(name) is not None), None) if held is None else held
+    return _body(held) if isinstance(parsed(held), Mapping) else held
+
+
+def _body(value: object) -> Mapping[Any, Any]:
+    held = record(value)
+    return record(held.get("body")) or held
+
+
 def strings(value: Any, *, most: int = 10_000) -> Counter[str]:
     """The texts within what a program returned, without white space around them, and how often each stands there;
     `most` values are looked at."""
@@ -426,6 +451,16 @@ def model_of(*settings: Any) -> str | None:
     """The model's name among settings; the last one counts."""
     options = dict(_flat(settings))
     return next((name for key in _MODEL if isinstance(name := options.get(key), str) and name), None)
+
+
+def asked_of(*settings: Any, **sent: Any) -> Fields:
+    """What a model was sent, and how it was to answer, as fields of a log."""
+    return {
+        **sent,
+        "model": model_of(*settings),
+        "sampling": sampling_of(*settings),
+        "n_tools": tools_of(*settings),
+    }
 
 
 def tools_of(*settings: Any) -> int:

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leakmeter.core.case import Case
-from leakmeter.data.foreign import SHELLS, TEXTS
+from leakmeter.data.foreign import SHELLS, TEXTS, answer_of, request_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 
-_ANSWERS = ("response", "completion", "answer", "output")
 _NAMES = ("title", "id", "id_", "doc_id", "document_id", "file_name")
 _METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
 
@@ -79,12 +78,8 @@ def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | 
 
 def _exchange(fields: Fields) -> dict[str, Any]:
     """What a record says of request and answer."""
-    request: Any = next((held for name in ("body", "request") if isinstance(held := fields.get(name), Mapping)), fields)
-    request = request["body"] if isinstance(request.get("body"), Mapping) else request
-    answer: Any = next((fields[name] for name in _ANSWERS if fields.get(name) is not None), None)
-    answer = answer["body"] if isinstance(answer, Mapping) and isinstance(answer.get("body"), Mapping) else answer
-    messages = parsed_cell(request.get("messages", fields.get("messages")))
-    choices = fields.get("choices")
+    answer, choices = answer_of(fields), fields.get("choices")
+    messages = parsed_cell(request_of(fields).get("messages", fields.get("messages")))
     if choices is None and isinstance(answer, Mapping):
         choices = answer.get("choices", [{"message": answer}] if "content" in answer else None)
     choices = parsed_cell(choices)

@@ -15,6 +15,13 @@ from leakmeter.overriding import override
 from leakmeter.traces.span import Kind
 
 
+def _started(kind: Kind) -> Callable[..., None]:
+    def on_start(self: LangChainCallback, serialized: Any, given: Any, *, run_id: Any, **kwargs: Any) -> None:
+        self._begin(kind, run_id, kwargs)
+
+    return guarded(on_start)
+
+
 class LangChainCallback(Recorder):
     """Appends each answer that a chain of LangChain or a graph of LangGraph gives to a log.
 
@@ -44,23 +51,16 @@ class LangChainCallback(Recorder):
     def _spoil(self, *args: Any, run_id: Any = None, parent_run_id: Any = None, **kwargs: Any) -> None:
         self._drop(run_id, parent_run_id)
 
-    def _begin(self, kind: Kind, run_id: Any, given: Fields, **asked: Any) -> None:
-        metadata = given.get("metadata") or {}
+    def _begin(self, kind: Kind, run_id: Any, given: Fields, **sent: Any) -> None:
+        metadata, params = given.get("metadata") or {}, (given.get("invocation_params"), given.get("options"))
         recipient = metadata.get("recipient") if metadata.get("recipient") is not None else metadata.get("user_id")
-        asked |= _settings(given) if asked else {}
+        described = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens")}
+        asked = foreign.asked_of(described, *params, **sent) if sent else {}
+        if sent and asked["model"] is None:
+            asked["model"] = foreign.name_of(metadata.get("ls_model_name"))
         self._start(run_id, given.get("parent_run_id"), kind, asked=asked, recipient=recipient)
 
-    @guarded
-    def on_chain_start(self, serialized: Any, given: Any, *, run_id: Any, **kwargs: Any) -> None:
-        self._begin("other", run_id, kwargs)
-
-    @guarded
-    def on_tool_start(self, serialized: Any, given: Any, *, run_id: Any, **kwargs: Any) -> None:
-        self._begin("tool", run_id, kwargs)
-
-    @guarded
-    def on_retriever_start(self, serialized: Any, given: Any, *, run_id: Any, **kwargs: Any) -> None:
-        self._begin("retriever", run_id, kwargs)
+    on_chain_start, on_tool_start, on_retriever_start = _started("other"), _started("tool"), _started("retriever")
 
     @guarded
     def on_chat_model_start(self, serialized: Any, messages: list[list[Any]], *, run_id: Any, **kwargs: Any) -> None:
@@ -96,16 +96,6 @@ class LangChainCallback(Recorder):
 
     on_tool_end, on_tool_error, on_retriever_error = on_chain_end, on_chain_error, on_chain_error
     on_llm_new_token = on_stream_event = on_agent_action = on_agent_finish = on_retry = on_custom_event = on_text
-
-
-def _settings(given: Fields) -> Fields:
-    params, metadata, options = given.get("invocation_params"), given.get("metadata") or {}, given.get("options")
-    ls_settings = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens")}
-    return {
-        "model": foreign.model_of(params) or foreign.name_of(metadata.get("ls_model_name")),
-        "sampling": foreign.sampling_of(ls_settings, params, options),
-        "n_tools": foreign.tools_of(params, options),
-    }
 
 
 def _choices(response: Any) -> list[Fields]:

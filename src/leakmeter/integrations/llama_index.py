@@ -87,12 +87,8 @@ class LlamaIndexCallback(Recorder):
 
 def _asked(event: Any, settings: Fields) -> Fields:
     chat, call_settings = getattr(event, "messages", None), (event.model_dict, event.additional_kwargs)
-    return {
-        **({"prompt": event.prompt} if chat is None else {"messages": foreign.messages_of(chat)}),
-        "model": foreign.model_of(settings, *call_settings),
-        "sampling": foreign.sampling_of(settings, *call_settings),
-        "n_tools": foreign.tools_of(*call_settings),
-    }
+    sent = {"prompt": event.prompt} if chat is None else {"messages": foreign.messages_of(chat)}
+    return foreign.asked_of(settings, *call_settings, **sent)
 
 
 def _choice(response: Any) -> Fields:

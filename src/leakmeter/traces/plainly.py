@@ -23,12 +23,6 @@ def is_record(value: object) -> TypeGuard[Mapping[Any, Any]]:
     return isinstance(value, dict)
 
 
-def record(value: object) -> Mapping[Any, Any]:
-    """A record, maybe as JSON text; empty where it is none."""
-    inner = parsed(value)
-    return inner if is_record(inner) else {}
-
-
 def named(value: object) -> str | None:
     """An id as text; None where there is none. Of one that is far too long, or no valid Unicode, its hash."""
     if isinstance(value, str) and 0 < len(value) <= _LONGEST_ID and value.isascii():

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leakmeter.data.foreign import TEXTS, first, parsed
+from leakmeter.data.foreign import TEXTS, answer_of, first, parsed, record, request_of
 from leakmeter.traces.formats.base import Format, Found, Record
-from leakmeter.traces.plainly import at_path, event_of, has_reasoned, is_record, named, record, seconds
+from leakmeter.traces.plainly import at_path, event_of, has_reasoned, is_record, named, seconds
 from leakmeter.traces.refused import Reason
 from leakmeter.traces.span import Span, documents_of
 
@@ -18,24 +18,12 @@ RETRIEVED = (
     *("documents", "retrieved_contexts", "retrieved_documents", "retrieved", "contexts", "context"),
     *("source_documents", "chunks", "docs", "passages"),
 )
-_ANSWERS = ("response", "completion", "answer", "output")
 _WITHIN = ("metadata", "body", "request", "extra")
 
 
-def _body(held: Any) -> Record:
-    held = record(held)
-    return record(held["body"]) if is_record(parsed(held.get("body"))) else held
-
-
-def _request(given: Record) -> Record:
-    name = next((name for name in ("body", "request") if is_record(parsed(given.get(name)))), None)
-    return given if name is None else _body(given[name])
-
-
 def _fits(given: Record) -> bool:
-    request = _request(given)
-    answer = _body(given.get("response"))
-    return "messages" in request or "choices" in given or "choices" in answer or "custom_id" in given
+    has_choices = "choices" in given or "choices" in record(answer_of({"response": given.get("response")}))
+    return "messages" in request_of(given) or has_choices or "custom_id" in given
 
 
 def beside(given: Record, path: str | None) -> list[list[str | None]]:
@@ -43,7 +31,7 @@ def beside(given: Record, path: str | None) -> list[list[str | None]]:
     if path is not None:
         held: Any = at_path(given, path)
     else:
-        places = [given, *(record(given.get(name)) for name in _WITHIN), record(_request(given).get("metadata"))]
+        places = [given, *(record(given.get(name)) for name in _WITHIN), record(request_of(given).get("metadata"))]
         held = next((documents for place in places if (documents := first(place, *RETRIEVED)) is not None), None)
     held = parsed(held)
     if is_record(held) and not any(name in held for name in TEXTS):
@@ -62,9 +50,7 @@ def recipient_of(given: Record, request: Record) -> tuple[str | None, str | None
 
 
 def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-    request = _request(given)
-    answer: Any = first(given, *_ANSWERS)
-    answer = _body(answer) if is_record(parsed(answer)) else answer
+    request, answer = request_of(given), answer_of(given) or None
     output = answer if answer is not None else {"choices": given["choices"]} if "choices" in given else None
     completion = record(answer)
     batch = named(given.get("custom_id"))

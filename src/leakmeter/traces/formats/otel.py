@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from leakmeter.data.foreign import first, parsed
+from leakmeter.data.foreign import first, parsed, record
 from leakmeter.traces.formats import openinference
 from leakmeter.traces.formats.base import Format, Found, Record
-from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, record, seconds
+from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _OPERATIONS: Mapping[str, Kind] = {
