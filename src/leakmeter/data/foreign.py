@@ -16,9 +16,10 @@ from enum import Enum
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
 
-Fields = dict[str, Any]
+Fields = JsonObject
 
 SAMPLING: Final = {
     "temperature": ("temperature",),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leakmeter.core.case import Case
+from leakmeter.core.json_object import JsonObject
 from leakmeter.data.foreign import SHELLS, TEXTS, answer_of, request_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
 from leakmeter.data.rows import Row
@@ -57,7 +58,7 @@ def document_of(value: object, number: int, where: str) -> dict[str, object]:
 
 def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
     """Requests and answers of chat completions, in one record, or in two of a batch with one `custom_id`."""
-    exchanges: dict[object, tuple[Row, dict[str, Any]]] = {}
+    exchanges: dict[object, tuple[Row, JsonObject]] = {}
     for row, fields in rows:
         key = fields.get("custom_id")
         # What is not part of a batch stands alone.
@@ -76,7 +77,7 @@ def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | 
         yield from _completions(row, parts)
 
 
-def _exchange(fields: Fields) -> dict[str, Any]:
+def _exchange(fields: Fields) -> JsonObject:
     """What a record says of request and answer."""
     answer, choices = answer_of(fields), fields.get("choices")
     messages = parsed_cell(request_of(fields).get("messages", fields.get("messages")))
@@ -95,7 +96,7 @@ def _exchange(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _completions(row: Row, parts: Mapping[str, Any]) -> Iterator[tuple[Row, Fields | DataError]]:
+def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | DataError]]:
     where, messages, choices = row.where, parts["messages"], parts["choices"]
     if messages is None:
         if parts["error"] is not None:
@@ -109,7 +110,7 @@ def _completions(row: Row, parts: Mapping[str, Any]) -> Iterator[tuple[Row, Fiel
                 ),
             )
         return
-    fields: dict[str, Any] = {"messages": messages}
+    fields: JsonObject = {"messages": messages}
     fields |= {name: parts[name] for name in ("id", "reference") if parts[name] is not None}
     if choices is None:
         yield row, fields

@@ -90,7 +90,7 @@ def _ids(span: Any) -> tuple[str, str | None]:
     return f"{span.get_span_context().span_id:016x}", None if span.parent is None else f"{span.parent.span_id:016x}"
 
 
-def _is_cut(span: Any, held: Mapping[str, Any]) -> bool:
+def _is_cut(span: Any, held: Fields) -> bool:
     """Whether limits of the SDK took attributes away, or the ends of texts."""
     if getattr(span, "dropped_attributes", 0) or getattr(span, "dropped_events", 0):
         return True
@@ -103,7 +103,7 @@ def _fields(documents: list[list[str | None]]) -> tuple[Fields, ...]:
     return tuple({"id": id_, "text": text} for id_, text in documents)
 
 
-def _call(step: _Step, held: Mapping[str, Any]) -> Fields:
+def _call(step: _Step, held: Fields) -> Fields:
     """What a model was sent, which is empty where the span does not say it, and what it answered."""
     prompt, answer = step.prompt_and_answer
     if isinstance(prompt, Mapping) and "prompts" in prompt:

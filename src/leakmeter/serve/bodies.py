@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 from starlette.requests import Request
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
 from leakmeter.core.plain import half_pair
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 
-async def json_object(request: Request) -> dict[str, Any]:
+async def json_object(request: Request) -> JsonObject:
     """The body of a request, a JSON object of which every text is valid Unicode."""
     try:
         body = json.loads(await request.body())
@@ -29,7 +29,7 @@ async def json_object(request: Request) -> dict[str, Any]:
     return body
 
 
-def texts(given: Mapping[str, Any], *names: str, most: int) -> dict[str, str]:
+def texts(given: JsonObject, *names: str, most: int) -> dict[str, str]:
     """Fields that are texts of at most so many characters; "" where one was not sent."""
     fields = {name: given.get(name, "") for name in names}
     for name, value in fields.items():
@@ -45,14 +45,14 @@ def choice(value: str, what: str, known: Collection[str], default: str | None) -
     return value or default
 
 
-def whole(given: Mapping[str, Any], name: str, default: int) -> int:
+def whole(given: JsonObject, name: str, default: int) -> int:
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{name} has to be a whole number")
     return value
 
 
-def number(given: Mapping[str, Any], name: str, default: float) -> float:
+def number(given: JsonObject, name: str, default: float) -> float:
     """A field that is a number, of no more digits than a float holds."""
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
@@ -60,7 +60,7 @@ def number(given: Mapping[str, Any], name: str, default: float) -> float:
     return float(value)
 
 
-def new_tokens(given: Mapping[str, Any]) -> int:
+def new_tokens(given: JsonObject) -> int:
     """Most tokens of an answer that is drawn."""
     n_tokens = whole(given, "max_new_tokens", 40)
     good, name, value, expected = bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS)

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from starlette.responses import JSONResponse, Response
 
 from leakmeter.core.case import Case, Document, Message
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
@@ -258,8 +259,8 @@ def _refusal(error: ValidationError) -> FieldError:
     return FieldError(path, f"{path} {why or _WRONG.get(kind, 'is not what it has to be')}")
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(body: bytes) -> JsonObject:
+    def unique(pairs: list[tuple[str, Any]]) -> JsonObject:
         fields = dict(pairs)
         if len(fields) < len(pairs):
             raise FieldError(None, "the body gives a field twice")
@@ -285,7 +286,7 @@ class Envelope:
     model: str
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def whole(self, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, int], receipt: Any) -> dict[str, Any]:
+    def whole(self, choices: Sequence[JsonObject], usage: Mapping[str, int], receipt: Any) -> JsonObject:
         """A completion, of choices with `index`, `text` and `finish_reason`, and a public receipt."""
         records = [
             {
@@ -302,7 +303,7 @@ class Envelope:
         self, index: int, text: str | None = None, reason: str | None = None, *, first: bool = False, **more: Any
     ) -> bytes:
         """A piece of a stream, of one choice."""
-        delta: dict[str, Any] = {"role": "assistant", "content": ""} if first else {}
+        delta: JsonObject = {"role": "assistant", "content": ""} if first else {}
         if text is not None:
             delta["content"] = text
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
@@ -312,11 +313,11 @@ class Envelope:
         """The last piece of a stream, where its usage is wanted."""
         return data({**self._head("chat.completion.chunk"), "choices": [], "usage": usage})
 
-    def _head(self, kind: str) -> dict[str, Any]:
+    def _head(self, kind: str) -> JsonObject:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
 
-def data(value: Mapping[str, Any]) -> bytes:
+def data(value: JsonObject) -> bytes:
     """One server-sent event."""
     return f"data: {json.dumps(value, allow_nan=False)}\n\n".encode()
 
@@ -324,7 +325,7 @@ def data(value: Mapping[str, Any]) -> bytes:
 END: Final = b"data: [DONE]\n\n"
 
 
-def error_of(status: int, why: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+def error_of(status: int, why: str, param: str | None = None, code: str | None = None) -> JsonObject:
     """An error in OpenAI's shape."""
     kinds = {401: "invalid_request_error", 429: "insufficient_quota"}
     kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")

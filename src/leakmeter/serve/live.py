@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from leakmeter.core.case import Case
 from leakmeter.core.item import Prepared
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE
 from leakmeter.core.plain import visible
@@ -68,7 +69,7 @@ class Typed:
     """How many pieces are scored exactly, as `top:K`; None for all."""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], serving: Serving) -> Typed:
+    def of(cls, given: JsonObject, serving: Serving) -> Typed:
         texts = bodies.texts(given, *_TEXTS, most=MOST_CHARACTERS)
         template = bodies.choice(texts["template"], "template", TEMPLATES, None)
         unit = bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0]
@@ -143,9 +144,7 @@ async def sample(request: Request) -> Response:
     return JSONResponse(example or {}, 200 if example else 404)
 
 
-def _streamed(
-    work: Callable[[Serving, Typed, Mapping[str, Any], Job], dict[str, Any]], *, to_the_end: bool = False
-) -> Any:
+def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, to_the_end: bool = False) -> Any:
     """A handler that has work done on what was typed, in the worker's thread, and answers with its events; `to_the_end`
     where it goes on when the browser has gone."""
 
@@ -164,7 +163,7 @@ def _model(serving: Serving, typed: Typed, job: Job) -> KeptModel:
     return serving.models.use(typed.model)
 
 
-def _measure(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _measure(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """The influence of each piece; an answer is drawn first where none was typed."""
     kept = _model(serving, typed, job)
     drawn = typed.response is None
@@ -203,7 +202,7 @@ def _measure(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job)
     }
 
 
-def _piece(result: InfluenceResult, number: int) -> dict[str, Any]:
+def _piece(result: InfluenceResult, number: int) -> JsonObject:
     piece = result.pieces[number]
     heat = scale.heat(piece.nats, wording.floor_nats(result, piece)) if wording.is_finding(result, piece) else 0
     return {
@@ -253,7 +252,7 @@ def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, t
     return result, tuple(ids.astype(int).tolist())
 
 
-def _segments(prepared: Prepared) -> list[dict[str, Any]]:
+def _segments(prepared: Prepared) -> list[JsonObject]:
     """The context as the page shows it: stretches, and the names of the pieces that cover each."""
     pieces = [
         ContextPiece(
@@ -278,7 +277,7 @@ def _segments(prepared: Prepared) -> list[dict[str, Any]]:
     ]
 
 
-def _values(prepared: Prepared) -> list[dict[str, Any]]:
+def _values(prepared: Prepared) -> list[JsonObject]:
     """Values that the context says several times, which are cut with all their mentions."""
     values = [span for span in prepared.item.spans if span.kind == "value"]
     return [
@@ -291,7 +290,7 @@ def _values(prepared: Prepared) -> list[dict[str, Any]]:
     ]
 
 
-def _cut(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _cut(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """The same answer without some pieces, or with surrogates in their place, and a new answer."""
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")
@@ -319,7 +318,7 @@ def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> 
     return result
 
 
-def _redact(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _redact(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """What to cut so that what is left influences the answer by no more than a limit."""
     limit = bodies.number(given, "max_loss", _DEFAULT_LIMIT)
     kept = _model(serving, typed, job)
@@ -333,7 +332,7 @@ def _redact(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) 
     }
 
 
-def _mix(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _mix(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """The next token's distribution for every λ and ε of the sliders, behind so many tokens of the answer."""
     at = bodies.whole(given, "at", 0)
     kept = _model(serving, typed, job)
@@ -342,7 +341,7 @@ def _mix(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> 
     return mixtures.table(kept, prepared, at, job)
 
 
-def _keep(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _keep(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """A run of the case, measured as `leakmeter influence` measures it: with its id, its numbers, its modes."""
     from leakmeter.instruments.influence.api import influence
 
@@ -370,7 +369,7 @@ def _keep(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) ->
     return {"id": run.path.name, "nats": scale.nats_text(run[0].whole_nats)}
 
 
-def _names(given: Mapping[str, Any], name: str) -> Sequence[str]:
+def _names(given: JsonObject, name: str) -> Sequence[str]:
     value = given.get(name, [])
     if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
         raise UsageError(f"{name} has to be a list of names of pieces")

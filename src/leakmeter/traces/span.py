@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.data.foreign import document_of, parsed
 from leakmeter.traces.answer import LoggedMessage
 from leakmeter.traces.chats import answers_of, messages_of
@@ -38,7 +39,7 @@ class Span:
     """The reason why the call cannot be measured."""
     failed: bool = False
     model: str | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
     n_tools: int = 0
     response_id: str | None = None
     documents: list[list[str | None]] = field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.data.foreign import first, parsed, record
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
 from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
@@ -16,13 +17,13 @@ _MOST_PARTS = 16
 _MOST_DIGITS = 9
 
 
-def nested(attributes: Record) -> dict[str, Any]:
+def nested(attributes: Record) -> JsonObject:
     """Attributes with dots in their names as records within records, and numbers in them as lists.
 
     >>> nested({"llm.input_messages.0.message.role": "user"})
     {'llm': {'input_messages': [{'message': {'role': 'user'}}]}}
     """
-    out: dict[str, Any] = {}
+    out: JsonObject = {}
     for name, value in attributes.items():
         *above, last = str(name).split(".", _MOST_PARTS)
         held = out

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.data.foreign import first, parsed, record
 from leakmeter.traces.formats import openinference
 from leakmeter.traces.formats.base import Format, Found, Record
@@ -25,7 +26,7 @@ _DEEPEST = 64
 _WHOLE = re.compile(r"-?\d{1,19}")
 
 
-def attributes_of(held: object) -> dict[str, Any]:
+def attributes_of(held: object) -> JsonObject:
     """A list of `key` and `value` as a record; a record as it is."""
     if is_record(held):
         return dict(held)
