@@ -62,11 +62,20 @@ class Row:
     """Fields and where they stand in the data, where that is not the same."""
     text_field: str | None = None
     """The field that a row which is a text stands for."""
+    end: int = 0
+    """Where it was streamed: bytes up to the end of it, unpacked; of Parquet and of tables of text, rows."""
+    is_too_long: bool = False
 
     @property
     def where(self) -> str:
         """The row for errors, such as 'cases.jsonl, line 3'."""
         return f"{self.source}, {self.place}" if self.place else self.source
+
+    @property
+    def reason(self) -> str:
+        """What the problem is, without saying where it is."""
+        rest = str(self.problem or "").removeprefix(self.where)
+        return rest.removeprefix(": ") if rest.startswith(":") else f"it{rest}"
 
     @property
     def fields(self) -> dict[str, object]:

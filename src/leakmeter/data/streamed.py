@@ -7,17 +7,15 @@ record is read whole, and may not be large; so is a table of text. Unlike with `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final
 
 from leakmeter.core.files import check_readable
 from leakmeter.data.opened import STDIN, Opened, named, open_data, open_stdin
-from leakmeter.data.rows import kind_of_name, parquet_rows, read_rows
+from leakmeter.data.rows import Row, kind_of_name, parquet_rows, read_rows
 from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError
-
-Problem = Literal["malformed", "too-long"]
 
 MOST_LINE: Final = 2**25
 """Longest record, bytes."""
@@ -30,29 +28,13 @@ _CHUNK = 2**20
 _ROWS = 64
 _PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
-_NO_RECORD = "it is not a JSON object"
 _AS_LINES = "write a record a line, as with: jq -c '.[]'"
-
-
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """A record, or why it is none."""
-
-    where: str
-    given: Any = None
-    problem: Problem | None = None
-    end: int = 0
-    """Bytes up to the end of it, unpacked; of Parquet and of tables of text, rows."""
-    number: int = 0
-    """From 1: of the line in JSON lines, of the record elsewhere."""
-    reason: str = ""
-    """What the problem is, without a word of the record."""
 
 
 def records_of(
     source: str | Path, start: int, on_bytes: Callable[[int], None], what: str = "log", *, is_lines: bool = False
-) -> Iterator[Streamed]:
-    """The records of a file, or of standard input ('-'), from where `Streamed.end` said; `on_bytes` gets how many
+) -> Iterator[Row]:
+    """The records of a file, or of standard input ('-'), from where `Row.end` said; `on_bytes` gets how many
     bytes of the file were read, and `is_lines` says that it is JSON lines, whatever the first is. A damaged file is
     read as far as it goes."""
     may_be_whole = not (is_lines or start)
@@ -79,7 +61,7 @@ def open_streamed(path: Path, what: str) -> Opened:
 
 def _of_bytes(
     opened: Opened, what: str, name: str, start: int, on_bytes: Callable[[int], None], may_be_whole: bool
-) -> Iterator[Streamed]:
+) -> Iterator[Row]:
     at = 0
     while at < start:
         if not (skipped := opened.read(min(_CHUNK, start - at))):
@@ -94,16 +76,16 @@ def _of_bytes(
         return
     behind = f" behind byte {start:,}" if start else ""
     for number, (line, end, is_finished) in enumerate(lines_of(opened, on_bytes, first, start), 1):
-        where = f"{name}, line {number}{behind}"
+        row = Row(number, f"line {number}{behind}", name, end=end)
         if line is None:
-            yield Streamed(where, None, "too-long", end, number, f"it is longer than {MOST_LINE:,} bytes")
+            problem = DataError(f"{row.where} is longer than {MOST_LINE:,} bytes")
+            yield replace(row, problem=problem, is_too_long=True)
             continue
         stripped = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
         if stripped:
-            parsed, reason = _parsed(stripped)
+            row = _parsed(row, stripped)
             # A line that is still being written is to be read again.
-            end = end if is_finished or not reason else end - len(line)
-            yield Streamed(where, parsed, "malformed" if reason else None, end, number, reason)
+            yield row if is_finished or row.problem is None else replace(row, end=end - len(line))
 
 
 def lines_of(
@@ -130,7 +112,7 @@ def lines_of(
         yield (b"".join(held) if n_held <= MOST_LINE else None), at + n_held, False
 
 
-def _whole(first: bytes, opened: Opened, what: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
+def _whole(first: bytes, opened: Opened, what: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Row]:
     """The records of a file that is one list, or one record on several lines."""
     parts, n_bytes = [first], len(first)
     while chunk := opened.read(_CHUNK):
@@ -153,36 +135,33 @@ def _whole(first: bytes, opened: Opened, what: str, name: str, on_bytes: Callabl
     records = value if isinstance(value, list) else [value]
     for number, record in enumerate(records, 1):
         # Reading cannot go on within the value.
-        where, end = f"{name}, record {number}", n_bytes if number == len(records) else 0
-        is_record = isinstance(record, dict)
-        yield Streamed(
-            *(where, record if is_record else None, None if is_record else "malformed", end, number),
-            "" if is_record else _NO_RECORD,
-        )
+        row = Row(number, f"record {number}", name, end=n_bytes if number == len(records) else 0)
+        yield replace(row, given=record) if isinstance(record, dict) else replace(row, problem=_no_record(row))
 
 
-def _parsed(line: bytes) -> tuple[Any, str]:
-    """The record of a line, or None and the reason why it is none."""
+def _parsed(row: Row, line: bytes) -> Row:
     try:
-        value = parsed_json(line, "it")
+        value = parsed_json(line, row.where)
     except DataError as error:
-        return None, str(error)
-    return (value, "") if isinstance(value, dict) else (None, _NO_RECORD)
+        return replace(row, problem=error)
+    return replace(row, given=value) if isinstance(value, dict) else replace(row, problem=_no_record(row))
 
 
-def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: str) -> Iterator[Streamed]:
+def _no_record(row: Row) -> DataError:
+    return DataError(f"{row.where} is not a JSON object")
+
+
+def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: str) -> Iterator[Row]:
     size, number = path.stat().st_size, start
     for n_before, n_rows, records, _ in parquet_rows(path, where, _ROWS, start=start):
         for number, row in enumerate(records, n_before + 1):
             if number > start:
-                yield Streamed(f"{path.name}, record {number}", row, end=number, number=number)
+                yield Row(number, f"record {number}", path.name, row, end=number, is_table=True)
         on_bytes(size * number // max(n_rows, 1))
 
 
-def _of_table(path: Path, start: int, on_bytes: Callable[[int], None], what: str) -> Iterator[Streamed]:
+def _of_table(path: Path, start: int, on_bytes: Callable[[int], None], what: str) -> Iterator[Row]:
     for row in read_rows(path, what=what):
         if row.number > start:
-            problem: Problem | None = None if row.problem is None else "malformed"
-            reason = str(row.problem or "").removeprefix(f"{row.where}: ")
-            yield Streamed(f"{path.name}, {row.place}", row.given, problem, row.number, row.number, reason)
+            yield replace(row, source=path.name, end=row.number)
     on_bytes(path.stat().st_size)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.data.rows import kind_of_name, read_rows, suffix_of
-from leakmeter.data.streamed import MOST_LINE, Streamed, lines_of, open_streamed, records_of
+from leakmeter.data.streamed import MOST_LINE, lines_of, open_streamed, records_of
 from leakmeter.errors import DataError
 
 WHAT: Final = "file of documents"
@@ -61,20 +61,17 @@ def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]
 
 
 def _of_records(path: Path, field: str, on_bytes: Callable[[int], None]) -> Iterator[Document | Bad]:
-    records: Iterator[Streamed]
-    if kind_of_name(path) == "json":
-        # Which may hold its records by their ids, or in columns.
-        records = (Streamed(row.where, row.given, number=row.number) for row in read_rows(path, what=WHAT))
-    else:
-        records = records_of(path, 0, on_bytes, WHAT, is_lines=kind_of_name(path) == "jsonl")
-    for record in records:
-        if record.problem is not None or not isinstance(record.given, Mapping):
-            yield Bad(record.number, record.reason or "it is not a JSON object")
-        elif not isinstance(text := record.given.get(field), str):
-            yield Bad(record.number, f"it has no text in field '{field}'")
+    kind = kind_of_name(path)
+    # A JSON file may hold its records by their ids, or in columns.
+    whole = read_rows(path, what=WHAT) if kind == "json" else None
+    for row in whole or records_of(path, 0, on_bytes, WHAT, is_lines=kind == "jsonl"):
+        if row.problem is not None or not isinstance(row.given, Mapping):
+            yield Bad(row.number, row.reason if row.problem else "it is not a JSON object")
+        elif not isinstance(text := row.given.get(field), str):
+            yield Bad(row.number, f"it has no text in field '{field}'")
         else:
             for number, (_, part) in enumerate(parts(clean(text)), 1):
-                yield Document(record.number, number, part)
+                yield Document(row.number, number, part)
 
 
 def _of_text(path: Path, on_bytes: Callable[[int], None]) -> Iterator[Document]:
