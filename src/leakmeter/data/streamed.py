@@ -47,7 +47,8 @@ def records_of(
         is_parquet = file.read(len(_PARQUET)) == _PARQUET
     if is_parquet:
         yield from _of_parquet(path, start, on_bytes, named(path, what))
-    elif kind_of_name(path) in ("csv", "tsv"):
+    elif kind_of_name(path) in ("csv", "tsv", "parquet"):
+        # A Parquet file that is packed begins with something else, and can be read whole alone.
         yield from _of_table(path, start, on_bytes, what)
     else:
         with open_streamed(path, what) as opened:
