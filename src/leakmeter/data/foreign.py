@@ -87,11 +87,11 @@ _CALLS: Final = ("tool_calls", "function_call", "tool_use")
 _ARGUMENTS: Final = ("arguments", "args", "tool_kwargs", "input")
 _UNDERSTOOD: Final = ("role", "content", "name", "parts", "contents", "type", "tool_call_id")
 """Fields of a message that hold what it says. What identifies the call that a tool answers is no part of that."""
-SHELLS: Final = ("node", "document", "kwargs")
+_SHELLS: Final = ("node", "document", "kwargs")
 """Fields around a document's own."""
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
 """What the text of a document is called."""
-IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
+_IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
 _SOURCES: Final = ("source", "file_path")
 
@@ -342,40 +342,50 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
     return tuple({"id": id_, "text": text} for id_, text in distinct)
 
 
-def _nothing(_: str) -> Any:
-    return None
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A document of any library, as far as it is understood."""
+
+    id: Any
+    text: str | None
+    get: Callable[[str], Any]
+    """Looks up what else it has."""
+    described: Callable[[str], Any]
+    """Looks up what its metadata say."""
+
+
+def described(value: Any) -> Described:
+    """A document of LangChain, LlamaIndex, OpenInference, leakmeter or a log; a text is one without an id."""
+    if isinstance(value, str):
+        return Described(None, value, _nothing, _nothing)
+    get = getter(value)
+    for shell in _SHELLS:
+        if (inner := get(shell)) is not None and not isinstance(inner, str):
+            get = getter(inner)
+    resource = getter(get("text_resource"))("text")
+    text = next((held for held in (*map(get, TEXTS), resource) if isinstance(held, str)), None)
+    metadata = parsed(get("metadata"))
+    look = metadata.get if isinstance(metadata, Mapping) else _nothing
+    ids = (held for where in (get, look) for name in _IDS if (held := where(name)) not in (None, "", [], {}))
+    return Described(next((candidate for candidate in ids if not callable(candidate)), None), text, get, look)
+
+
+def document_of(value: Any) -> tuple[Any, Any]:
+    """Id and text of a document, as far as it has them."""
+    document = described(value)
+    return document.id, document.text
 
 
 def _named_document(value: Any) -> tuple[Any, Any]:
     """By its file, where it has no id; a document of leakmeter is called by its name."""
-    id_, text, look = _document(value)
-    names = (*_SOURCES, "name") if id_ is None else ()
-    return next((held for name in names if isinstance(held := look(name), str) and held), id_), text
+    document = described(value)
+    names = () if document.id is not None else (*_SOURCES, "name")
+    held = (document.described(name) or document.get(name) for name in names)
+    return next((name for name in held if isinstance(name, str) and name), document.id), document.text
 
 
-def document_of(value: Any) -> tuple[Any, Any]:
-    """Id and text of a document, as far as it has them; a text is a document without an id."""
-    id_, text, _ = _document(value)
-    return id_, text
-
-
-def _document(value: Any) -> tuple[Any, Any, Callable[[str], Any]]:
-    """Id, text, and what else looks up in its metadata."""
-    if isinstance(value, str):
-        return None, value, _nothing
-    get = getter(value)
-    for shell in SHELLS:
-        if (inner := get(shell)) is not None and not isinstance(inner, str):
-            get = getter(inner)
-    text = next((held for name in TEXTS if isinstance(held := get(name), str)), None)
-    metadata = parsed(get("metadata"))
-    described = metadata.get if isinstance(metadata, Mapping) else _nothing
-    ids = (held for look in (get, described) for name in IDS if (held := look(name)) not in (None, "", [], {}))
-    return (
-        next((candidate for candidate in ids if not callable(candidate)), None),
-        text,
-        lambda name: described(name) or get(name),
-    )
+def _nothing(_: str) -> Any:
+    return None
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 
 from leakmeter.core.case import Case
 from leakmeter.core.json_object import JsonObject
-from leakmeter.data.foreign import SHELLS, TEXTS, answer_of, request_of
+from leakmeter.data.foreign import answer_of, described, request_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
@@ -34,26 +34,18 @@ class Format:
 
 
 def document_of(value: object, number: int, where: str) -> dict[str, object]:
-    """A document of a context as {'name', 'text'}, from a text or from any library's document: an object with `text`,
-    `page_content`, `content` or `body`, LlamaIndex's `node` around that or LangChain's `kwargs`. It is called by its
-    name, its metadata's source, title or id, or its own title or id; `number` is from 1."""
+    """A document of a context as {'name', 'text'}, from a text or from any library's document (see `foreign`). It is
+    called by its name, its metadata's source, title or id, or its own title or id; `number` is from 1."""
     if not isinstance(value, Mapping):
         return {"name": f"d{number}", "text": value}
-    for shell in SHELLS:
-        if isinstance(inner := value.get(shell), Mapping):
-            value = inner
-    text: object = next((value[name] for name in TEXTS if name in value), None)
-    if text is None and isinstance(resource := value.get("text_resource"), Mapping):
-        text = resource.get("text")
-    if text is None:
+    document = described(value)
+    if document.text is None:
         raise DataError(f"{where}: document {number} is an object without 'text', 'page_content', 'content' or 'body'")
-    metadata = value.get("metadata")
-    described = metadata if isinstance(metadata, Mapping) else {}
-    named = [*(described.get(name) for name in _METADATA_NAMES), *map(value.get, _NAMES)]
-    if value.get("name") is not None:
-        return {"name": value["name"], "text": text}
+    if (name := document.get("name")) is not None:
+        return {"name": name, "text": document.text}
+    named = [*map(document.described, _METADATA_NAMES), *map(document.get, _NAMES)]
     names = (str(name) for name in named if isinstance(name, str | int) and not isinstance(name, bool))
-    return {"name": next((name for name in names if name.strip()), f"d{number}"), "text": text}
+    return {"name": next((name for name in names if name.strip()), f"d{number}"), "text": document.text}
 
 
 def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
