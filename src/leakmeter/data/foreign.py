@@ -314,15 +314,15 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def choice_of(content: Any, *, calls: object = None, has_reasoned: object = False, **fields: Any) -> Fields:
-    """One answer of a model's call: `answer`, a text or a list of parts, empty where tools are called; `hidden_calls`,
-    1 where it reasoned out of sight; and the fields. `calls` and `has_reasoned` are for what stands beside the
-    content."""
-    answer, called = content_of(content)
-    kinds = set() if isinstance(answer, str) else {part["type"] for part in answer}
-    text = answer if isinstance(answer, str) else "".join(part["text"] for part in answer if part["type"] == "text")
-    has_reasoned = bool(has_reasoned) or not kinds.isdisjoint(REASONING)
-    return {"answer": "" if calls or called else text, "hidden_calls": int(has_reasoned), **fields}
+def choice_of(message: Any, *, has_reasoned: object = False, **fields: Any) -> Fields:
+    """One answer of a model's call, a text or a message of any library: `answer`, a text, empty where tools are called;
+    `hidden_calls`, 1 where it reasoned out of sight; and the fields."""
+    turn = turn_of({"content": message} if isinstance(message, str) else message)
+    answer, called = content_of(turn.content)
+    parts = [{"type": "text", "text": answer}] if isinstance(answer, str) else answer
+    text = "".join(part["text"] for part in parts if part["type"] == "text")
+    has_reasoned = bool(has_reasoned) or any(part["type"] in REASONING for part in parts)
+    return {"answer": "" if turn.calls or called else text, "hidden_calls": int(has_reasoned), **fields}
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

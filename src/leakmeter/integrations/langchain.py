@@ -114,8 +114,7 @@ def _choice(get: Callable[[str], Any], model: str | None) -> Fields:
         held(name) or {} for name in ("response_metadata", "additional_kwargs", "usage_metadata")
     )
     return choice_of(
-        held("content"),
-        calls=held("tool_calls"),
+        message,
         has_reasoned=(usage.get("output_token_details") or {}).get("reasoning") or extra.get("reasoning_content"),
         finish_reason=described.get("finish_reason") or ended,
         # A cached answer keeps the id of the run, or of the provider's response, that it was drawn in.

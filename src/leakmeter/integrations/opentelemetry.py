@@ -17,8 +17,6 @@ from leakmeter.traces.formats import openinference, otel
 from leakmeter.traces.span import Span
 
 _PREFIXES: Final = {"llm.": "LLM", "retrieval.documents.": "RETRIEVER", "reranker.": "RERANKER"}
-
-
 _RECIPIENTS: Final = ("user.id", "enduser.id", "enduser.pseudo.id")
 
 
@@ -116,14 +114,12 @@ def _call(step: _Step, held: Fields) -> Fields:
     reason = reasons if isinstance(reasons, str) else next(iter(reasons or ()), None)
     choices = [
         choice_of(
-            answer_turn.content,
-            calls=answer_turn.calls,
+            choice,
             has_reasoned=step.n_hidden,
-            finish_reason=answer_turn.get("finish_reason") or reason,
+            finish_reason=turn_of(choice).get("finish_reason") or reason,
             response_id=step.response_id,
         )
         for choice in (answer if isinstance(answer, list) else [answer])
         if choice is not None
-        for answer_turn in [turn_of({"content": choice} if isinstance(choice, str) else choice)]
     ]
     return {"asked": {**sent, **settings} if any(sent.values()) else {}, "choices": choices}
