@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection
+from typing import Any
 
 from starlette.requests import Request
 
@@ -16,17 +17,35 @@ from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 async def json_object(request: Request) -> JsonObject:
     """The body of a request, a JSON object of which every text is valid Unicode."""
+    body = parsed_object(await request.body())
     try:
-        body = json.loads(await request.body())
         # JSON can write half of a surrogate pair, which no answer and no file can.
         at = half_pair(json.dumps(body, ensure_ascii=False))
-    except (ValueError, RecursionError):
-        raise DataError("the body has to be a JSON object") from None
+    except RecursionError:
+        raise DataError("the body is nested too deep") from None
     if at is not None:
         raise DataError("the body has half of a surrogate pair, which is no valid Unicode")
-    if not isinstance(body, dict):
-        raise DataError("the body has to be a JSON object")
     return body
+
+
+def parsed_object(body: bytes) -> JsonObject:
+    """A JSON object, without fields that are there twice and numbers that are none."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> JsonObject:
+        if len(fields := dict(pairs)) < len(pairs):
+            raise DataError("the body gives a field twice")
+        return fields
+
+    def constant(name: str) -> Any:
+        raise DataError(f"the body has {name}, which is no JSON")
+
+    try:
+        value = json.loads(body, object_pairs_hook=unique, parse_constant=constant)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise DataError("the body has to be a JSON object")
+    return value
 
 
 def texts(given: JsonObject, *names: str, most: int) -> dict[str, str]:

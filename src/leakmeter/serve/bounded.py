@@ -38,11 +38,10 @@ from leakmeter.serve.completions import (
     Envelope,
     FieldError,
     data,
-    error_of,
     parsed,
     refused,
 )
-from leakmeter.serve.faults import without_paths
+from leakmeter.serve.faults import error_of, without_paths
 from leakmeter.serve.queue import BusyError, Job
 from leakmeter.serve.serving import Serving, serving_of
 from leakmeter.serve.spent import NANO, Spent, SpentError, nano

@@ -19,7 +19,9 @@ from leakmeter.core.case import Case, Document, Message
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.core.plain import visible
-from leakmeter.errors import UsageError
+from leakmeter.errors import DataError, UsageError
+from leakmeter.serve.bodies import parsed_object
+from leakmeter.serve.faults import error_of
 from leakmeter.stats.logspace import COLDEST
 
 MOST_CHOICES: Final = 16
@@ -260,22 +262,10 @@ def _refusal(error: ValidationError) -> FieldError:
 
 
 def _object(body: bytes) -> JsonObject:
-    def unique(pairs: list[tuple[str, Any]]) -> JsonObject:
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            raise FieldError(None, "the body gives a field twice")
-        return fields
-
-    def constant(name: str) -> Any:
-        raise FieldError(None, f"the body has {name}, which is no JSON")
-
     try:
-        value = json.loads(body, object_pairs_hook=unique, parse_constant=constant)
-    except (ValueError, RecursionError):
-        raise FieldError(None, "the body is no JSON") from None
-    if not isinstance(value, dict):
-        raise FieldError(None, "the body has to be a JSON object")
-    return value
+        return parsed_object(body)
+    except DataError as error:
+        raise FieldError(None, str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,13 +313,6 @@ def data(value: JsonObject) -> bytes:
 
 
 END: Final = b"data: [DONE]\n\n"
-
-
-def error_of(status: int, why: str, param: str | None = None, code: str | None = None) -> JsonObject:
-    """An error in OpenAI's shape."""
-    kinds = {401: "invalid_request_error", 429: "insufficient_quota"}
-    kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return {"error": {"message": why, "type": kind, "param": param, "code": code}}
 
 
 def refused(

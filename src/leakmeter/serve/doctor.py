@@ -60,9 +60,7 @@ def _examined(serving: Serving, model: str, job: Job) -> JsonObject:
 
 
 def _own(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:
-    if serving.models.loaded != model:
-        job.tell("loading", model=model)
-    kept = serving.models.use(model)
+    kept = serving.use(model, job)
     with cancellable(kept, job):
         return examine(Subject.of(kept.backend), model, on_check=on_check)
 

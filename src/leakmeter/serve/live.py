@@ -157,15 +157,9 @@ def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, 
     return handler
 
 
-def _model(serving: Serving, typed: Typed, job: Job) -> KeptModel:
-    if serving.models.loaded != typed.model:
-        job.tell("loading", model=typed.model)
-    return serving.models.use(typed.model)
-
-
 def _measure(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """The influence of each piece; an answer is drawn first where none was typed."""
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     drawn = typed.response is None
     if drawn:
         result, ids = _drawn(kept, typed, Seen(job))
@@ -295,7 +289,7 @@ def _cut(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObj
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")
     cut, swap = _names(given, "cut"), _names(given, "swap")
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     prepared = _prepared(serving, kept, typed.influence, typed, job)
     edit = edits.edited(prepared, cut, swap)
     if not edit.text.strip():
@@ -321,7 +315,7 @@ def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> 
 def _redact(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """What to cut so that what is left influences the answer by no more than a limit."""
     limit = bodies.number(given, "max_loss", _DEFAULT_LIMIT)
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     measure = Redaction(limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
     prepared = _prepared(serving, kept, measure, typed, job)
     (result,) = RedactionResult.from_run([measured(kept, measure, prepared, Seen(job))], asdict(measure))
@@ -335,7 +329,7 @@ def _redact(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> Json
 def _mix(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """The next token's distribution for every λ and ε of the sliders, behind so many tokens of the answer."""
     at = bodies.whole(given, "at", 0)
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     typed = _whole_of(typed)
     prepared = _prepared(serving, kept, typed.influence, typed, job)
     return mixtures.table(kept, prepared, at, job)
@@ -350,7 +344,7 @@ def _keep(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonOb
     name = given.get("name") or None
     if name is not None and not isinstance(name, str):
         raise UsageError("name has to be a text")
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     record = {"id": _CASE, "context": typed.context, "query": typed.query}
     if not _was_drawn(serving, typed, job):
         record["response"] = typed.response

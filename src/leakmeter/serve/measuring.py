@@ -136,9 +136,7 @@ def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> JsonObject
     settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole").resolved()
     what = Influence(max_new_tokens=asked.max_new_tokens)
     loaded = cases_of(list(asked.records), context_from=asked.context_from, logs=PRESETS)
-    if serving.models.loaded != asked.model:
-        job.tell("loading", model=asked.model)
-    kept = serving.models.use(asked.model)
+    kept = serving.use(asked.model, job)
     with kept.lock, cancellable(kept, job):
         prepared, cases = LoadedCases(loaded.cases).prepared(kept.backend, settings, what)
         what.check(prepared[0].item)
