@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib import resources
+from itertools import islice
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -19,6 +20,7 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE
 from leakmeter.core.plain import visible
+from leakmeter.data.rows import rows_of_text
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
@@ -375,8 +377,7 @@ def _samples() -> dict[str, dict[str, str]]:
     """Invented cases, by name."""
     folder = resources.files("leakmeter.samples")
     note = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
-    tickets = folder.joinpath("tickets.csv").read_text(encoding="utf-8").splitlines()[1:]
-    bodies = [line.split('"')[1] for line in tickets if line.count('"') == 2][:_TICKETS]
+    tickets = rows_of_text(folder.joinpath("tickets.csv").read_text(encoding="utf-8"), "tickets.csv")
     return {
         "note": {
             "title": "Clinic note",
@@ -386,7 +387,7 @@ def _samples() -> dict[str, dict[str, str]]:
         },
         "tickets": {
             "title": "Support tickets",
-            "context": "\n".join(bodies),
+            "context": "\n".join(str(row.fields["body"]) for row in islice(tickets, _TICKETS)),
             "query": "Whose kettle stays cold, and how can we reach them?",
             "response": "It is the kettle of Ines Valtorp. Call 555-010-2231.",
         },
