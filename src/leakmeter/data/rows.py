@@ -260,11 +260,15 @@ def text_lines(opened: Opened, where: str, newline: str) -> Iterator[str]:
 def _of_lines(source: object, lines: Iterable[str]) -> Iterator[Row]:
     for number, line in enumerate(lines, 1):
         if line.strip():
-            row = Row(number, f"line {number}", str(source))
-            try:
-                yield replace(row, given=parsed_json(line.removesuffix("\n"), row.where))
-            except DataError as error:
-                yield replace(row, problem=error)
+            yield parsed_row(Row(number, f"line {number}", str(source)), line.removesuffix("\n"))
+
+
+def parsed_row(row: Row, line: str | bytes) -> Row:
+    """A row with what its line of JSON says, or the problem there is with it."""
+    try:
+        return replace(row, given=parsed_json(line, row.where))
+    except DataError as error:
+        return replace(row, problem=error)
 
 
 def _of_unknown(

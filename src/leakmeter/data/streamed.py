@@ -13,7 +13,7 @@ from typing import Final
 
 from leakmeter.core.files import check_readable
 from leakmeter.data.opened import STDIN, Opened, named, open_data, open_stdin
-from leakmeter.data.rows import Row, kind_of_name, parquet_rows, read_rows
+from leakmeter.data.rows import Row, kind_of_name, parquet_rows, parsed_row, read_rows
 from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError
 
@@ -84,7 +84,7 @@ def _of_bytes(
             continue
         stripped = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
         if stripped:
-            row = _parsed(row, stripped)
+            row = _record(parsed_row(row, stripped))
             # A line that is still being written is to be read again.
             yield row if is_finished or row.problem is None else replace(row, end=end - len(line))
 
@@ -137,19 +137,13 @@ def _whole(first: bytes, opened: Opened, what: str, name: str, on_bytes: Callabl
     for number, record in enumerate(records, 1):
         # Reading cannot go on within the value.
         row = Row(number, f"record {number}", name, end=n_bytes if number == len(records) else 0)
-        yield replace(row, given=record) if isinstance(record, dict) else replace(row, problem=_no_record(row))
+        yield _record(replace(row, given=record))
 
 
-def _parsed(row: Row, line: bytes) -> Row:
-    try:
-        value = parsed_json(line, row.where)
-    except DataError as error:
-        return replace(row, problem=error)
-    return replace(row, given=value) if isinstance(value, dict) else replace(row, problem=_no_record(row))
-
-
-def _no_record(row: Row) -> DataError:
-    return DataError(f"{row.where} is not a JSON object")
+def _record(row: Row) -> Row:
+    if row.problem is not None or isinstance(row.given, dict):
+        return row
+    return replace(row, given=None, problem=DataError(f"{row.where} is not a JSON object"))
 
 
 def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: str) -> Iterator[Row]:
