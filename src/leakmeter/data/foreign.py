@@ -212,7 +212,7 @@ def turn_of(message: Any) -> Turn:
     kind = _plain(get("type")) or _plain(outer("type"))
     if kind in (None, "constructor") and isinstance(path := outer("id"), list) and path:
         kind = path[-1]
-    has_role, role = bool(role), _plain(role) or kind
+    has_role, role = bool(role), _plain(role) or kind or role
     extra, blocks = get("additional_kwargs"), get("blocks")
     # Of LlamaIndex, `content` is the text alone, and leaves other parts out.
     held = (
@@ -226,7 +226,7 @@ def turn_of(message: Any) -> Turn:
         filled = (name for name, value in fields.items() if value not in (None, [], {}))
         unknown = next((str(name) for name in filled if name not in _UNDERSTOOD), None)
     return Turn(
-        ROLES.get(role, role.lower()) if isinstance(role, str) else role,
+        ROLES.get(role, role) if isinstance(role, str) else role,
         content,
         calls if isinstance(calls, list | tuple) else [calls],
         get,
@@ -267,10 +267,10 @@ def messages_of(messages: Any) -> tuple[Fields, ...]:
 
 
 def _message(turn: Turn, number: int) -> Fields:
-    if not isinstance(turn.role, str):
+    if not isinstance(turn.role, str) or not turn.role:
         raise UsageError(f"message {number} has no role")
     content, calls = content_of(turn.content)
-    fields: Fields = {"role": turn.role, "content": content}
+    fields: Fields = {"role": turn.role.lower(), "content": content}
     for name in ("name", "tool_call_id"):
         if isinstance(held := turn.get(name), str) and held:
             fields[name] = held
