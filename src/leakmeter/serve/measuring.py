@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.data.rows import rows_of_text
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.influence.measure import Influence
@@ -33,7 +33,7 @@ class Asked:
     """Cases, and how they are to be measured."""
 
     model: str
-    records: tuple[Mapping[str, Any], ...]
+    records: tuple[JsonObject, ...]
     unit: str
     context_from: str | None
     template: str | None
@@ -41,7 +41,7 @@ class Asked:
     name: str | None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], serving: Serving) -> Asked:
+    def of(cls, given: JsonObject, serving: Serving) -> Asked:
         texts = bodies.texts(
             given, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES
         )
@@ -126,7 +126,7 @@ def _streamed(serving: Serving, asked: Asked, owner: str) -> Response:
     return StreamingResponse(job.stream(and_cancel=False), media_type="text/event-stream")
 
 
-def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, Any]:
+def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> JsonObject:
     from leakmeter.core.loaded import LoadedCases, Plan
     from leakmeter.data.cases import cases_of
     from leakmeter.engine.ready import make_ready
@@ -135,9 +135,7 @@ def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, 
     settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole")
     what = Influence(max_new_tokens=asked.max_new_tokens)
     loaded = cases_of(list(asked.records), context_from=asked.context_from, logs=PRESETS)
-    if serving.models.loaded != asked.model:
-        job.tell("loading", model=asked.model)
-    kept = serving.models.use(asked.model)
+    kept = serving.use(asked.model, job)
     with kept.lock, cancellable(kept, job):
         ready = make_ready(Plan("influence", what, settings, LoadedCases(loaded.cases)), kept.backend)
         n_cases = len(ready.prepared)
@@ -152,7 +150,7 @@ def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, 
     return {"run": name}
 
 
-def _records(text: str, file: str) -> list[dict[str, Any]]:
+def _records(text: str, file: str) -> list[JsonObject]:
     """The cases of a file that a browser has read: JSON lines, JSON, or values with commas or tabs between them."""
     records = [row.fields for row in rows_of_text(text, file)] if text.strip() else []
     if not records:
