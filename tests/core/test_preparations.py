@@ -61,7 +61,7 @@ def test_one_that_cannot_be_prepared_is_not_among_them() -> None:
 
 def test_what_is_in_memory_already_is_taken_as_it_is() -> None:
     every = [one.prepare(Toy()) for one in ORIGINS[:2]]
-    cases = Preparations.of(every)
+    cases = Preparations.from_prepared(every)
     assert cases[1] is every[1]
     assert cases.origins == list(ORIGINS[:2])
-    assert Preparations.of(cases) is cases
+    assert Preparations.from_prepared(cases) is cases

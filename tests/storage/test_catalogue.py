@@ -72,7 +72,7 @@ def test_a_run_is_summed_up(root: Path) -> None:
 
 def test_costs_that_were_not_kept_count_as_nothing() -> None:
     cases = [{}, {"cost": None}, {"cost": {"seconds": 1, "requests": "many"}}, {"cost": {"predicted": {"seconds": 2}}}]
-    assert Taken.of(cases) == Taken(1, 0, 0, 0, 0)
+    assert Taken.from_cases(cases) == Taken(1, 0, 0, 0, 0)
 
 
 def test_specs_come_back_with_their_ids(tmp_path: Path) -> None:

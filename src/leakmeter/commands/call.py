@@ -122,7 +122,7 @@ class Some:
                 default = field.default if field.default is not MISSING else Parameter.empty if has_none else ...
                 yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=field.type)
 
-    def made(self, options: dict[str, Any]) -> Any:
+    def make(self, options: dict[str, Any]) -> Any:
         """The dataclass of the options that are its fields, which are taken out."""
         taken = {**(self.given or {}), **{name: options.pop(name) for name in self.names if name in options}}
         return taken if self.raw else self.kind(**taken)
@@ -135,8 +135,8 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
     the place of a model, `parts`, its dataclasses, and `case`."""
     parts = {name: kind if isinstance(kind, Some) else Some(kind) for name, kind in kinds.items()}
 
-    def decorated(of: F) -> F:
-        plain = [argument for name, argument in signature(of).parameters.items() if name not in parts]
+    def decorated(wrapped: F) -> F:
+        plain = [argument for name, argument in signature(wrapped).parameters.items() if name not in parts]
         named = [argument for argument in plain if argument.kind is Parameter.KEYWORD_ONLY]
         options = [
             argument
@@ -145,31 +145,31 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
             if argument.name not in {n.name for n in named}
         ]
         option_names = [argument.name for argument in (*named, *options)]
-        name = of.__name__
+        name = wrapped.__name__
 
-        def parsed(given: dict[str, Any]) -> dict[str, Any]:
-            own = {argument.name: given.pop(argument.name) for argument in named if argument.name in given}
-            settings = {parameter: part.made(given) for parameter, part in parts.items()}
-            for unknown in given:
+        def parsed(keywords: dict[str, Any]) -> dict[str, Any]:
+            own = {argument.name: keywords.pop(argument.name) for argument in named if argument.name in keywords}
+            settings = {parameter: part.make(keywords) for parameter, part in parts.items()}
+            for unknown in keywords:
                 if unknown in LOAD_OPTIONS and takes_model:
                     raise UsageError(f"'{unknown}' says how a model is loaded; give it to Meter(…)")
                 raise UnknownNameError(f"option of {name}", unknown, option_names)
             return {**own, **settings}
 
-        def on(model: KeptModel, data: Any = None, **given: Any) -> Any:
-            return of(model, data, **parsed(given))
+        def on(model: KeptModel, data: Any = None, **keywords: Any) -> Any:
+            return wrapped(model, data, **parsed(keywords))
 
-        @wraps(of)
-        def called(model: Any = DEFAULT_MODEL, data: Any = None, **given: Any) -> Any:
-            loading = {name: given.pop(name) for name in LOAD_OPTIONS if name in given}
-            return on(model_of(model, **loading), data, **given)
+        @wraps(wrapped)
+        def called(model: Any = DEFAULT_MODEL, data: Any = None, **keywords: Any) -> Any:
+            loading = {name: keywords.pop(name) for name in LOAD_OPTIONS if name in keywords}
+            return on(model_of(model, **loading), data, **keywords)
 
-        @wraps(of)
-        def alone(*data: Any, **given: Any) -> Any:
-            return of(*data, **parsed(given))
+        @wraps(wrapped)
+        def alone(*data: Any, **keywords: Any) -> Any:
+            return wrapped(*data, **parsed(keywords))
 
         def showing(which: Any, *parameters: Parameter) -> Any:
-            which.__signature__ = Signature(parameters, return_annotation=signature(of).return_annotation)
+            which.__signature__ = Signature(parameters, return_annotation=signature(wrapped).return_annotation)
             which.parts, which.case = parts, tuple(case)
             return which
 
@@ -182,7 +182,7 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
         ]
         showing(called, *first, *shown, *LOAD_OPTIONS.values())
         called.on = showing(on, *first, *shown)  # type: ignore[attr-defined]
-        on.__doc__, on.__name__ = of.__doc__, name
+        on.__doc__, on.__name__ = wrapped.__doc__, name
         return cast("F", called)
 
     return decorated

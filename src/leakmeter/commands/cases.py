@@ -99,7 +99,7 @@ def run_cases(
     if run.name not in (None, kept_name) and not public:
         output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
     if part is not None:
-        output.tell(f"part {part} is measured; when all {part.of} are: leakmeter runs complete {directory.place}")
+        output.tell(f"part {part} is measured; when all {part.n_slices} are: leakmeter runs complete {directory.place}")
         return
     if not run.json:
         output.print_results(shown)

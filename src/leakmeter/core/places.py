@@ -15,7 +15,7 @@ def at(*path: str) -> Number:
     """What stands at a place of a result, by names, outermost first; where one of them is None, the case has no such
     number."""
 
-    def of(case: Case) -> float | None:
+    def number(case: Case) -> float | None:
         inner: Any = case
         for name in path:
             inner = getattr(inner, name)
@@ -23,7 +23,7 @@ def at(*path: str) -> Number:
                 return None
         return float(inner)
 
-    return of
+    return number
 
 
 def most(numbers: Iterable[float]) -> float | None:

@@ -101,7 +101,7 @@ class ReadyPlan:
             undone.enter_context(_kept_for(out / spec.id, kept_in))
             plan, n = ready.plan, n_parts(len(self.prepared), self.plan.group_size)
             run = run_directory(out, spec.id, str(part or ""))
-            opened = run.opened(spec) if part is None else run.opened_slice(spec, part.number, part.of, n)
+            opened = run.opened(spec) if part is None else run.opened_slice(spec, part.number, part.n_slices, n)
             directory = undone.enter_context(opened)
             parts = measure_cases(
                 *(self.backend, plan.measure, self.prepared, directory, callbacks),

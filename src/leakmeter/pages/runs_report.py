@@ -42,7 +42,7 @@ class ShownComparison:
 
     first: int
     second: int
-    told: Mapping[str, Any]
+    record: Mapping[str, Any]
     """See `gating.compare.Comparison.to_dict`."""
 
 
@@ -128,8 +128,8 @@ def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
     return cells
 
 
-def _comparison(one: ShownComparison) -> b.Part:
-    record, first, second = one.told, one.first + 1, one.second + 1
+def _comparison(comparison: ShownComparison) -> b.Part:
+    record, first, second = comparison.record, comparison.first + 1, comparison.second + 1
     n, other = record["n_pairs"], record["n_other_texts"]
     others = f", {other:,} of them with other texts" if other else ""
     settings = [setting_line(entry["name"], entry["first"], entry["second"]) for entry in record["settings"]]

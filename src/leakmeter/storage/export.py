@@ -180,7 +180,7 @@ def _write_csv(run: RunDirectory, form: Form, path: Path) -> None:
 
 
 def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[JsonObject, list[Measurement]]]:
-    reader = PartReader.of(run)
+    reader = PartReader.of_run(run)
     for number in run.parts:
         for case, measurements in reader.cases(number):
             texts = {name: value for name, value in case.items() if name != "cost"}

@@ -139,10 +139,10 @@ class LlamaCpp:
         """What asks for a whole row, whatever token is put there."""
         return {"n_predict": 1, "n_probs": self._n_vocab, "grammar": "root ::= [ -~]+"}
 
-    def _completion(self, ids: Sequence[int], setting: Setting, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _completion(self, ids: Sequence[int], setting: Setting, options: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to token ids, all of which were read."""
         caching = self.reads_prefix_cache if setting.reads_cache is None else setting.reads_cache
-        how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **asked}
+        how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **options}
         body = {"prompt": list(ids), "cache_prompt": caching, **how}
         answer: dict[str, Any] = self._connection.post("completion", body, how["n_predict"] * how["n_probs"])
         with answered.reading(self._host):

@@ -119,16 +119,16 @@ class SGLang:
         return token_rows, meta.get("cached_tokens")
 
     def _generated(
-        self, ids: Sequence[int], sampling: Mapping[str, Any], asked: Mapping[str, Any]
+        self, ids: Sequence[int], sampling: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """What the server says of token ids, all of which it read, and of what follows them."""
         body = {
             "input_ids": list(ids),
             "sampling_params": {**_UNTRUNCATED, **sampling},
             "return_logprob": True,
-            **asked,
+            **options,
         }
-        n_values = len(ids) * (2 + asked.get("top_logprobs_num", 0)) + sampling["max_new_tokens"]
+        n_values = len(ids) * (2 + options.get("top_logprobs_num", 0)) + sampling["max_new_tokens"]
         answer = self._connection.post("generate", body, n_values)
         with answered.reading(self._host):
             meta: Mapping[str, Any] = answer["meta_info"]

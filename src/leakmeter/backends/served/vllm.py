@@ -122,11 +122,11 @@ class Vllm:
                 answered.check_n_top(sum((entry.get("rank") or 1) <= k for entry in row.values()), k, self._host)
             return [{answered.token_id(token): entry["logprob"] for token, entry in row.items()} for row in row_entries]
 
-    def _choice(self, ids: Sequence[int], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _choice(self, ids: Sequence[int], options: Mapping[str, Any]) -> Mapping[str, Any]:
         """The one answer to token ids, which have to come back as they were sent."""
-        body = {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **asked}
-        n_top = asked.get("prompt_logprobs", 0) % answered.MOST_VOCAB  # −1 asks for all
-        reply = self._connection.post(_COMPLETIONS, body, len(ids) * (2 + n_top) + asked["max_tokens"])
+        body = {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **options}
+        n_top = options.get("prompt_logprobs", 0) % answered.MOST_VOCAB  # −1 asks for all
+        reply = self._connection.post(_COMPLETIONS, body, len(ids) * (2 + n_top) + options["max_tokens"])
         with answered.reading(self._host):
             answered.check_model(self._model, reply["model"], self._host)
             (choice,) = reply["choices"]
@@ -145,7 +145,7 @@ class Vllm:
     def _probe(self) -> None:
         """Ask for a whole row; a server that does not give it says how many entries it does."""
         body = {"model": self._model, "prompt": [[0, 0]], "max_tokens": 1, "temperature": 0, "prompt_logprobs": -1}
-        status, reply = self._connection.asked(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
+        status, reply = self._connection.post_or_refusal(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
         if status == 200:
             self._most_top, self._n_vocab = None, len(reply["choices"][0]["prompt_logprobs"][1])
         elif allowed := _ALLOWED.search(json.dumps(reply)):
