@@ -8,11 +8,11 @@ Both meet in a `Phrase`. Renderers escape every text; an `Untrusted` passes `cor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, overload
+from typing import Final, Literal, NamedTuple, NoReturn, Self, TypeAlias, overload
 
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.overriding import override
@@ -92,6 +92,11 @@ class Advice:
     """(what was found, what to do), those that these results meet."""
     others: Sequence[tuple[Phrase, Phrase]] = ()
     """The rest of the decision table; a page folds it, other renderers leave it out."""
+
+    @classmethod
+    def of(cls, table: Iterable[tuple[str, str]], met: Collection[tuple[str, str]]) -> Self:
+        """The rows of a decision table, those that are met first."""
+        return cls([row for row in table if row in met], [row for row in table if row not in met])
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,6 +437,11 @@ class Command:
 
     line: Untrusted
 
+    @classmethod
+    def of(cls, line: str | None) -> Self | None:
+        """A command line, where there is one."""
+        return None if line is None else cls(Untrusted(line))
+
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
@@ -556,10 +566,21 @@ class Report:
     """Where a reader finds what a page leaves out."""
     notes: Sequence[Block] = ()
     """What headings and settings mean, at the end."""
+    again: str = ""
+    """What is to be known before its command is given again."""
+    is_signed: bool = True
+    """Whether command and run may be told: they may hold a seed that has to stay secret, or be made of it."""
     guide_to: str = ""
     """What posteriors are about, "piece"; empty leaves the guide to nats out."""
     provenance: Provenance = Provenance()
     command: Command | None = None
+
+    def signed(self, command: str | None, provenance: Provenance) -> Report:
+        """With the command line and the run that it comes from, where they may be told."""
+        if not self.is_signed:
+            return self
+        notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
+        return replace(self, notes=notes, provenance=provenance, command=Command.of(command))
 
 
 def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:
@@ -630,6 +651,11 @@ def facts_of(named: Mapping[str, str], *, only_on_pages: Sequence[str] = ("Weigh
     for name, value in named.items():
         split["pages" if name in only_on_pages else "everywhere"].append((name, Untrusted(value)))
     return [Facts(facts, on=on) for on, facts in split.items() if facts]
+
+
+def warnings_of(sentences: Iterable[str]) -> list[Warning]:
+    """Warnings of results, which may name texts of the user."""
+    return [Warning(Untrusted(sentence)) for sentence in sentences]
 
 
 def within(block: Block) -> Sequence[Block]:

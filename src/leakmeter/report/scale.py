@@ -97,6 +97,19 @@ def percent(posterior: float | None) -> str:
     return f"{100 * posterior:.{decimals}f}\u00a0%"
 
 
+def share_text(share: float | None, digits: int) -> str:
+    """A share in percent, with so many significant digits."""
+    if share is None:
+        return NOT_MEASURED
+    return "∞" if math.isinf(share) else f"{100 * share:.{digits}g}\u00a0%"
+
+
+def share_in(share: float, interval: tuple[float, float]) -> str:
+    """'12 % [8, 17]': a share and its interval, in percent."""
+    low, high = interval
+    return f"{100 * share:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]"
+
+
 def _digits(nats: float | None, decimals: tuple[int, int, int], plain_from: float) -> str:
     """`decimals` from 100, from 10 and below; three under a tenth in sentences; powers of ten under `plain_from`."""
     if nats is None or math.isnan(nats):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.plain import visible
-from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
+from leakmeter.report.scale import NOT_MEASURED, percent
 
 _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 _POSTERIOR_NOTES: Final = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
@@ -29,6 +29,22 @@ class HasWarnings(Protocol):
     @property
     def warnings(self) -> tuple[str, ...]:
         """A sentence each."""
+
+
+class HasModel(Protocol):
+    """A result that names its model."""
+
+    @property
+    def model(self) -> str:
+        """As it was given."""
+
+    @property
+    def weights_sha256(self) -> str | None:
+        """Of its weights; None where they are not known by a hash."""
+
+    @property
+    def dtype(self) -> str:
+        """Its number type."""
 
 
 class HasName(Protocol):
@@ -82,10 +98,13 @@ def posterior_cell(numbers: object, prefix: str = "") -> str:
     return _POSTERIOR_NOTES.get(getattr(numbers, f"{prefix}posterior_note"), NOT_MEASURED)
 
 
-def interval_text(row: Any) -> str:
-    """Interval of a result or of a row of a summary; empty where it has none."""
-    interval = row.interval_nats
-    return "" if interval is None else f"[{', '.join(map(nats_text, interval))}]"
+def model_facts(result: HasModel) -> dict[str, str]:
+    """The first of a report's settings."""
+    return {
+        "Model": result.model,
+        "Weights (SHA-256)": result.weights_sha256 or "not recorded",
+        "Number type": result.dtype,
+    }
 
 
 def cost(results: Sequence[HasCost]) -> str:

@@ -16,10 +16,8 @@ from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.kept import KeptDecoding
 from leakmeter.instruments.decoding.quantities import DECODE
-from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
-from leakmeter.report.blocks import Provenance, Report
 from leakmeter.results.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
 
 if TYPE_CHECKING:
@@ -146,23 +144,6 @@ class PublicResult(PublicResponse, AnyResult):
     def responses(self) -> tuple[PublicResponse, ...]:
         """All responses."""
         return self.samples or (self,)
-
-    @classmethod
-    @override
-    def report(
-        cls,
-        results: Sequence[PublicResult],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """See `instruments.decoding.report`.
-
-        Command and run are left out: the one may hold the seed, and the other's id is made of it.
-        """
-        from leakmeter.instruments.decoding.report import public_report
-
-        return public_report(results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

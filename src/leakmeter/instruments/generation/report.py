@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.generation import words
 from leakmeter.instruments.generation.charts import figures, of_batch
 from leakmeter.instruments.generation.result import ClippedLogits, PrivateGenerationResult, PublicTexts, Summary
@@ -29,15 +28,8 @@ _NOTES: Final = (
 )  # fmt: skip
 
 
-def report(
-    cases: Sequence[PrivateGenerationResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(cases: Sequence[PrivateGenerationResult]) -> b.Report:
     """The verdict on all batches, and of each its bounds, measurements and texts, and who paid most."""
-    if not cases:
-        raise UsageError("no batch to show: a report needs at least one, as `leakmeter audit run --json` prints them")
     several = len(cases) > 1
     return b.Report(
         "Private generation: guarantee against measurement",
@@ -67,15 +59,11 @@ def report(
         case=("batch", "batches"),
         scripted=False,
         notes=[b.Facts(_NOTES)],
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
 def public_report(publics: Sequence[PublicTexts]) -> b.Report:
     """What may be published: the texts, their guarantee, and how they were made; nothing that was measured."""
-    if not publics:
-        raise UsageError("nothing may be published: there is no batch")
     weakest = max((public.guarantee for public in publics), key=lambda guarantee: guarantee.epsilon)
     texts = [text for public in publics for text in public.texts]
     averaged = (
@@ -94,6 +82,7 @@ def public_report(publics: Sequence[PublicTexts]) -> b.Report:
         lead="A language model wrote these texts after private examples, which are not shown here. "
         f"{averaged if isinstance(publics[0].mechanism, ClippedLogits) else ''}What is on this page is the texts, "
         "their guarantee, and how they were made.",
+        is_signed=False,
     )
 
 
@@ -117,8 +106,7 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
         yield b.Text(f"And {len(failures) - _FAILURES:,} more.")
     if not failures:
         yield b.Text(words.measured(cases))
-    met = words.decisions(cases)
-    yield b.Advice(met, [row for row in words.DECISIONS if row not in met])
+    yield b.Advice.of(words.DECISIONS, words.decisions(cases))
     if holds and not several:
         yield _nearest(cases[0])
     yield b.Text(words.MEANING if holds else words.PROOF)
@@ -161,8 +149,7 @@ def _batch(case: PrivateGenerationResult, *, several: bool) -> Iterator[b.Block]
             yield _nearest(case)
     spent = case.bounds.spent
     yield b.Text(f"Spent: ε = {nats_text(spent.epsilon)} for the {spent.n_tokens:,} tokens there are; {words.SPENT}.")
-    for warning in case.warnings:
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(case.warnings)
     yield from _orders(case)
     yield _exemplars(case)
     yield _tokens(case)

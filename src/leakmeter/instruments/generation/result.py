@@ -24,7 +24,6 @@ from leakmeter.overriding import override
 from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed
-from leakmeter.report.blocks import Provenance, Report
 from leakmeter.results.result import AnyResult, Part, PieceFields, Result, Texts
 
 if TYPE_CHECKING:
@@ -266,20 +265,6 @@ class PublicTexts(Record, AnyResult):
     texts: tuple[str, ...] = field(repr=False)
     guarantee: Guarantee
     draws: Draws
-
-    @classmethod
-    @override
-    def report(
-        cls,
-        results: Sequence[PublicTexts],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """What may be published, without command and run: these may hold the seed, or be made of it."""
-        from leakmeter.instruments.generation.report import public_report
-
-        return public_report(results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -25,6 +24,7 @@ from leakmeter.overriding import override
 from leakmeter.privacy.calibrate import Free, Target, Unreachable, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.report.blocks import Chart
+from leakmeter.report.scale import share_text
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
@@ -299,7 +299,7 @@ def _shown(row: Row) -> Row:
 
 
 def _percent(ratio: float | None) -> str:
-    return "–" if ratio is None else "∞" if math.isinf(ratio) else f"{100 * ratio:.3g} %"
+    return share_text(ratio, 3).replace("\u00a0", " ")
 
 
 KIND = PrivateTexts()

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.icl import advice, words
 from leakmeter.instruments.icl.result import Exemplar, IclResult
 from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Position, Summary, summary
@@ -29,17 +28,10 @@ _NOTES: Final = (
 )
 
 
-def report(
-    results: Sequence[IclResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(results: Sequence[IclResult]) -> b.Report:
     """One query with its exemplars; or many: ICLInf, accuracy, positions or exemplars, labels, and each query
     folded.
     """
-    if not results:
-        raise UsageError("no query to show: a report needs at least one, as `leakmeter icl --json` prints them")
     several = len(results) > 1
     queries = f"{len(results):,} queries" if several else "a query"
     by_loss = sorted(results, key=lambda result: (-result.answer_nats, -result.loss_nats)) if several else []
@@ -66,8 +58,6 @@ def report(
         sections_left_out="that reveal less",
         notes=[b.Facts(_NOTES)] if several else [],
         guide_to="exemplar",
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
@@ -79,7 +69,7 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
     if (text := words.vocabulary([result])) is not None:
         yield b.Text(text)
     yield advice.of_exemplars(total, len(result.labels))
-    yield from _warnings([result])
+    yield from b.warnings_of(shared_words.warnings([result]))
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)))
     yield b.Text(words.answer(result), heading="Answer")
     yield _labels_of(result)
@@ -98,7 +88,7 @@ def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
         if text is not None:
             yield b.Text(text)
     yield advice.of_exemplars(total, len(results[0].labels))
-    yield from _warnings(results)
+    yield from b.warnings_of(shared_words.warnings(results))
     yield from _charts(results, total)
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
     yield _labels(results, total)
@@ -106,10 +96,6 @@ def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
         yield b.Text(soft, "soft")
     settings = {**words.settings(results[0]), "Cost": shared_words.cost(results)}
     yield b.Details("Settings and cost", b.facts_of(settings))
-
-
-def _warnings(results: Sequence[IclResult]) -> Iterator[b.Block]:
-    return (b.Warning(b.Untrusted(warning)) for warning in shared_words.warnings(results))
 
 
 # ---- many queries ---------------------------------------------------------------------------------------------------

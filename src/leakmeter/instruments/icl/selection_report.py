@@ -42,7 +42,7 @@ def report(found: Selection, *, command: str | None = None) -> b.Report:
             *_lists(found),
             b.Facts(facts),
         ],
-        command=None if command is None else b.Command(b.Untrusted(command)),
+        command=b.Command.of(command),
     )
 
 

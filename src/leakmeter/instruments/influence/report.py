@@ -8,7 +8,6 @@ from functools import partial
 from typing import Final
 
 from leakmeter.core.plain import excerpt
-from leakmeter.errors import UsageError
 from leakmeter.instruments.influence import context, search_report
 from leakmeter.instruments.influence.charts import charts
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
@@ -81,16 +80,8 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 )  # fmt: skip
 
 
-def report(
-    cases: Sequence[InfluenceResult],
-    *,
-    title: str | None = None,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(cases: Sequence[InfluenceResult]) -> b.Report:
     """Each response with its shaded context, its pieces, and how it was measured."""
-    if not cases:
-        raise UsageError("no case to show: a report needs at least one, as `leakmeter influence --json` prints them")
     shared = _shared_settings(cases)
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
@@ -112,7 +103,7 @@ def report(
         "turn, and the same response scored again."
     )
     return b.Report(
-        title=what if title is None else b.Untrusted(title),
+        title=what,
         measure="influence",
         blocks=[*overview, *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
@@ -131,23 +122,20 @@ def report(
         sections_left_out="with less influence of their contexts",
         notes=notes,
         guide_to="piece",
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
 def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     n, values = len(cases), [case.whole_nats for case in cases]
     above = sum(map(context.is_finding, cases))
-    low, high = interval_of_share(above, n)
+    findings = scale.share_in(above / n, interval_of_share(above, n))
     n_given = sum(not case.response.sampled for case in cases)
     half_width = _half_width(cases)
     who = "For the scoring model, the" if n_given else "The"
     what = "given responses" if n_given == n else "responses"
     yield b.Headline(
         f"{scope(cases)}{who} {_whole(cases, 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
-        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ("
-        f"{100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
+        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({findings}) by more than an irrelevant text does."
         + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
     if n_given:
@@ -216,8 +204,7 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
         if not case.response.sampled:
             yield b.Text(_GIVEN)
         yield from _advice([case])
-    for warning in context.warnings(case):
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(context.warnings(case))
     yield _attribution(case)
     yield from search_report.tables(case)
     yield from search_report.facts(case)

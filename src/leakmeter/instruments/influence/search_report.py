@@ -16,7 +16,7 @@ from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.searched import AuditRound, SearchedPiece, SearchSummary
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import interval_text, nats_text
+from leakmeter.report.scale import interval_text, nats_text, share_text
 from leakmeter.stats.hypergeometric import decimal_fraction, expected_false
 
 _LISTED: Final = 12
@@ -149,7 +149,7 @@ def _statements(search: SearchSummary) -> Iterator[b.Block]:
         sentence = begins + _statement(audit_round, search.k, begins=not begins)
         yield b.Warning(sentence) if audit_round.threshold_nats is None else b.Text(sentence)
     if last > 1 and search.audit_confidence is not None:
-        yield b.Text(f"All of these statements hold together with {_percent(search.audit_confidence)} confidence.")
+        yield b.Text(f"All of these statements hold together with {share_text(search.audit_confidence, 6)} confidence.")
 
 
 def _statement(one: AuditRound, k: int, *, begins: bool) -> str:
@@ -163,13 +163,9 @@ def _statement(one: AuditRound, k: int, *, begins: bool) -> str:
     them = "piece that is not listed exceeds" if one.most_missed == 1 else "pieces that are not listed exceed"
     exceeded = f"{one.n_found:,} exceeded it and {'is' if one.n_found == 1 else 'are'} listed now"
     return (
-        f"{word} {_percent(one.confidence)} confidence at most {one.most_missed:,} {them} "
+        f"{word} {share_text(one.confidence, 6)} confidence at most {one.most_missed:,} {them} "
         f"{_at_least(one.threshold_nats)}\u00a0nats ({drawn}; {exceeded if one.n_found else 'none exceeded it'})."
     )
-
-
-def _percent(confidence: float) -> str:
-    return f"{100 * confidence:.6g}\u00a0%"
 
 
 def _at_least(nats: float) -> str:
@@ -200,7 +196,9 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
     if units_left(case) and search.screen == "attention":
         level = search.interval_confidence
         intervals = (
-            "none: too few pieces were audited" if level is None else f"at {_percent(level)} confidence, each by itself"
+            "none: too few pieces were audited"
+            if level is None
+            else f"at {share_text(level, 6)} confidence, each by itself"
         )
         rows.append(("Intervals of screened values", intervals))
     yield b.Facts(rows, "Search")
@@ -245,7 +243,7 @@ def said(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
         return name, f": not looked at on its own{group_text}"
     within = ""
     if piece.interval_nats is not None and confidence is not None:
-        within = f", exact value in{interval_text(piece.interval_nats)} with {_percent(confidence)} confidence"
+        within = f", exact value in{interval_text(piece.interval_nats)} with {share_text(confidence, 6)} confidence"
     return name, f": screened only, {nats_text(piece.screened_nats)}\u00a0nats{within}"
 
 
@@ -270,7 +268,7 @@ def _screened(case: InfluenceResult, search: SearchSummary, pieces: Sequence[Sea
         b.Column("Piece"),
         b.Column("Text"),
         b.Column("Screened", "nats", "nats"),
-        *([] if level is None else [b.Column(f"Exact value, {_percent(level)}", "interval", "nats")]),
+        *([] if level is None else [b.Column(f"Exact value, {share_text(level, 6)}", "interval", "nats")]),
     ]
     rows = [
         b.Row(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.pii import charts, words
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.summary import Row, Summary
 from leakmeter.instruments.pii.summary import summary as summary_of
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
+from leakmeter.report.scale import share_in
 
 _ID: Final = 60
 _SUBJECT: Final = 40
@@ -25,15 +25,8 @@ _NOTES: Final = (
 )  # fmt: skip
 
 
-def report(
-    cases: Sequence[PiiResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(cases: Sequence[PiiResult]) -> b.Report:
     """One value with its templates; of many the subjects by evidence, tests over them, and each value to be opened."""
-    if not cases:
-        raise UsageError("no value to show: a report needs at least one, as `leakmeter pii probe --json` prints them")
     summary = summary_of(cases)
     several = len(cases) > 1
     kept = any(case.value is not None for case in cases)
@@ -66,8 +59,6 @@ def report(
         sections_left_out="with less evidence",
         aside=(_grades(),),
         notes=[b.Facts(_NOTES)],
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
@@ -83,11 +74,6 @@ def _grades() -> b.Table:
     return b.Table(columns, rows, "How to read p")
 
 
-def _advice(summary: Summary) -> b.Advice:
-    rows = words.decisions(summary)
-    return b.Advice(rows, [row for row in words.DECISIONS if row not in rows])
-
-
 def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
     first, *others = words.GUARANTEES
     return [
@@ -100,14 +86,13 @@ def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
 def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
     if kept:
         yield b.Warning(words.KEPT)
-    for warning in shared_words.warnings(cases, "values"):
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(shared_words.warnings(cases, "values"))
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------
 def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     yield b.Headline(words.verdict(case))
-    yield _advice(summary)
+    yield b.Advice.of(words.DECISIONS, words.decisions(summary))
     yield from _warnings([case], kept=kept)
     yield charts.densities_of([case])
     yield charts.p_values_of(summary)
@@ -205,7 +190,7 @@ def _answers(case: PiiResult) -> Iterator[b.Table]:
 # ---- many values ----------------------------------------------------------------------------------------------------
 def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     yield b.Headline(words.headline(summary))
-    yield _advice(summary)
+    yield b.Advice.of(words.DECISIONS, words.decisions(summary))
     unreachable = words.unreachable(summary)
     if unreachable is not None:
         yield b.Warning(unreachable)
@@ -252,7 +237,7 @@ def _associations(summary: Summary) -> b.Table:
             row.mean_nats,
             row.decoy_mean_nats,
             words.difference_text(row),
-            words.share_text(row.share_low_p, row.share_low_p_interval),
+            share_in(row.share_low_p, row.share_low_p_interval),
             words.values_to_tell(row),
             f"{row.mean_exposure_bits:.1f}",
         ),

@@ -6,13 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.memorisation import Memorisation, MemorisationOfAll
-from leakmeter.instruments.susceptibility.result import Level, Mean, QueryResult, Summary, SusceptibilityResult
+from leakmeter.instruments.susceptibility.result import Level, Mean, Summary, SusceptibilityResult
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.words import interval_text
+from leakmeter.report.scale import interval_text, nats_cell, nats_text, share_in
 from leakmeter.stats.enough import items_for_distance, items_for_share, share_told_apart
 
 CAVEAT: Final = (
@@ -74,14 +72,8 @@ DECISIONS: Final = (UNMOVED, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
 """What to do about what was found, as the documentation has it."""
 
 
-def report(
-    results: Sequence[SusceptibilityResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(results: Sequence[SusceptibilityResult]) -> b.Report:
     """One query with its contexts, or many queries: ranked, with what contexts and factors do over all of them."""
-    refuse_none(results)
     summary = SusceptibilityResult.summary(results)
     several = len(results) > 1
     n = "a query" if not several else f"{len(results):,} queries"
@@ -106,8 +98,6 @@ def report(
         case=("query", "queries"),
         sections_left_out="that are less susceptible",
         notes=[b.Facts(_NOTES)],
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
@@ -158,7 +148,7 @@ def verdict(result: SusceptibilityResult) -> str:
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts move this answer by nothing that could be measured."
     sentence = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
-    sentence = f"{sentence} {interval_text(result)}".rstrip() + f", behind {result.n_contexts:,} contexts."
+    sentence = f"{sentence}{interval_text(result.interval_nats)}, behind {result.n_contexts:,} contexts."
     value, floor, n = result.susceptibility_nats, result.noise_floor_nats, result.n_contexts
     return f"{sentence}{too_few(value, result.interval_nats, floor, n, 'contexts')}"
 
@@ -195,7 +185,6 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
     kept = f"{counts.n_original:,} original, {counts.n_context:,} of the context, {counts.n_neither:,} neither"
     if counts.ratio is None or counts.ratio_interval is None:
         return f"Memorisation: no answer is the original or the context’s ({kept}); there is no ratio."
-    low, high = (f"{100 * end:.0f}" for end in counts.ratio_interval)
     which = f" in the {n_knows:,}{of_queries} that are answered right without a context" if of_queries else ""
     n = counts.n_original + counts.n_context
     few = ""
@@ -204,7 +193,7 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
         takes = "" if needed is None else f": it takes {needed:,} that give either, if the ratio stays what it is"
         few = f" Too few answers to tell whether it keeps to what it knew more often than not{takes}."
     return (
-        f"Memorisation ratio {100 * counts.ratio:.0f}\u00a0% [{low}, {high}]: greedy answers behind contexts that "
+        f"Memorisation ratio {share_in(counts.ratio, counts.ratio_interval)}: greedy answers behind contexts that "
         f"state another{which} are {kept}.{few}"
     )
 
@@ -215,7 +204,7 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
         name for kind, name in ((False, "any next token"), (True, "its own and the rest")) if kind in kinds
     )
     return {
-        **model_facts(first),
+        **shared_words.model_facts(first),
         "Estimator": first.estimator,
         "Prompt template": first.template,
         "Separator": repr(first.separator),
@@ -243,27 +232,12 @@ def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list
 
 
 # ---- of both estimators ---------------------------------------------------------------------------------------------
-def refuse_none(results: Sequence[QueryResult]) -> None:
-    if not results:
-        raise UsageError(
-            "no query to show: a report needs at least one, as `leakmeter susceptibility --json` prints it"
-        )
-
-
-def model_facts(result: QueryResult) -> dict[str, str]:
-    return {
-        "Model": result.model,
-        "Weights (SHA-256)": result.weights_sha256 or "not recorded",
-        "Number type": result.dtype,
-    }
-
-
 def n_queries(n: int) -> str:
     return "one query" if n == 1 else f"{n:,} queries"
 
 
 def mean_text(mean: Mean) -> str:
-    return f"{nats_text(mean.mean_nats)} {interval_text(mean)}".rstrip()
+    return f"{nats_text(mean.mean_nats)}{interval_text(mean.interval_nats)}"
 
 
 def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, what: str) -> str:
@@ -283,11 +257,6 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
 
 def interval(ends: tuple[float, float] | None) -> b.Interval | None:
     return None if ends is None else b.Interval(*ends)
-
-
-def advice(met: Sequence[tuple[str, str]], table: Sequence[tuple[str, str]]) -> b.Advice:
-    """What to do, of the rows of a decision table those that are met."""
-    return b.Advice(met, [row for row in table if row not in met])
 
 
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
@@ -318,7 +287,7 @@ def _of_one(result: SusceptibilityResult, summary: Summary) -> Iterator[b.Block]
     facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": shared_words.cost([result])}
     yield b.Headline(verdict(result))
     yield b.Text(explanation(result))
-    yield advice(decisions([result], summary), DECISIONS)
+    yield b.Advice.of(DECISIONS, decisions([result], summary))
     yield from _explained([result], result.memorisation)
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)))
     yield _contexts(result)
@@ -329,7 +298,7 @@ def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     facts = settings(results) | {"Noise": noise(summary, results), "Cost": shared_words.cost(results)}
     yield b.Headline(headline(summary, results))
     yield b.Text(meaning(summary, results))
-    yield advice(decisions(results, summary), DECISIONS)
+    yield b.Advice.of(DECISIONS, decisions(results, summary))
     yield from _explained(results, summary.memorisation)
     mean = b.Column("Mean", "nats", "nats", shade=True)
     yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
@@ -356,8 +325,7 @@ def _explained(
             f"Of {fewest:,} contexts the intervals of a query are too narrow: simulated, those of 8 contexts hold what "
             f"all contexts would give in 79\u00a0% of draws, of 32 in 91\u00a0%, of {_ENOUGH_CONTEXTS} in 95\u00a0%."
         )
-    for warning in shared_words.warnings(results):
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(shared_words.warnings(results))
 
 
 def _section(result: SusceptibilityResult) -> b.Section:

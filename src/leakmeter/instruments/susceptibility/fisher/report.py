@@ -14,19 +14,16 @@ from leakmeter.instruments.susceptibility.fisher.result import (
 )
 from leakmeter.instruments.susceptibility.report import (
     ID,
-    advice,
     factor_table,
     interval,
     mean_text,
-    model_facts,
     n_queries,
-    refuse_none,
     too_few,
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.words import about_seconds, interval_text
+from leakmeter.report.scale import interval_text, nats_cell, nats_text
+from leakmeter.report.words import about_seconds
 from leakmeter.stats.enough import items_for_correlation
 
 CAVEAT: Final = (
@@ -78,16 +75,10 @@ _NOTES: Final = (
 )  # fmt: skip
 
 
-def report(
-    results: Sequence[FisherResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(results: Sequence[FisherResult]) -> b.Report:
     """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and
     factors.
     """
-    refuse_none(results)
     n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
     return b.Report(
         f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
@@ -103,8 +94,6 @@ def report(
         case=("query", "queries"),
         sections_left_out="that are lower",
         notes=[b.Facts(_NOTES)],
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
@@ -117,7 +106,7 @@ def headline(summary: FisherSummary) -> str:
 
 def verdict(result: FisherResult) -> str:
     values = "; ".join(
-        _named(f"{nats_text(value.fisher_nats)} {interval_text(value)}".rstrip(), value.sigma)
+        _named(f"{nats_text(value.fisher_nats)}{interval_text(value.interval_nats)}", value.sigma)
         for value in result.values
     )
     n = result.n_probes
@@ -187,7 +176,7 @@ def _too_few_for(rho: float, n: int) -> str:
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:
     first = results[0]
     return {
-        **model_facts(first),
+        **shared_words.model_facts(first),
         "Estimator": f"{first.estimator}, {_method(results)}",
         "Sigma": ", ".join(first.sigma),
         "Place": first.place,
@@ -239,12 +228,11 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     for row in summary.values if several else ():
         if (explained := correlations(row)) is not None:
             yield b.Text(explained)
-    yield advice(decisions(summary), DECISIONS)
+    yield b.Advice.of(DECISIONS, decisions(summary))
     for line in (*scales(results), INTERVALS):
         yield b.Text(line, "soft")
     yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
-    for warning in shared_words.warnings(results):
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(shared_words.warnings(results))
     if several:
         for row in summary.values:
             caption = ("Factors, sigma ", b.Untrusted(row.sigma))
