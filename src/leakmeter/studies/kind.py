@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -125,7 +125,7 @@ class Kind(ABC):
         return record_of(record)
 
     @abstractmethod
-    def items_csv(self, finished: FinishedCell) -> str:
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
         """The items of a cell, as `cell-NN.csv` holds them."""
 
     @abstractmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +32,22 @@ SEEDS_ABOUT: Final = (
     "mean, standard deviation (n - 1), least and most over seeds; each seed's own values and intervals above"
 )
 _DIFFERENCE = ("difference_nats", "difference_nats_low", "difference_nats_high")
+
+
+def responses(finished: FinishedCell) -> Iterator[Row]:
+    """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it."""
+    for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
+        pairs = zip(texts["responses"], whole_by_token(measurements), strict=True)
+        for sample, (response, nats) in enumerate(pairs):
+            yield {
+                "id": record.case.id,
+                "sample": sample,
+                "whole_nats": float(nats.sum()),
+                "n_tokens": len(response["tokens"]),
+                "generations": response["text"],
+                "contexts": texts["context"],
+                "references": record.reference,
+            }
 
 
 def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -140,19 +138,19 @@ class PrivateTexts(Kind):
         return record
 
     @override
-    def items_csv(self, finished: FinishedCell) -> str:
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
         """One row a text, with its perplexity, and what its exemplars were."""
-        sink = io.StringIO(newline="")
-        # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-        writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        names = ("batch", "sequence", "n_tokens", "perplexity", "most_share_of_promise", "generations", "contexts")
-        writer.writerow(names)
         for case in cases_of(finished):
-            context = "\n\n".join(one.text for one in case.exemplars)
-            for number, one in enumerate(case.samples):
-                most = max(one.per_token.share_of_bound)
-                writer.writerow([case.id, number, len(one.token_ids), one.perplexity, most, one.text, context])
-        return sink.getvalue()
+            for number, sample in enumerate(case.samples):
+                yield {
+                    "batch": case.id,
+                    "sequence": number,
+                    "n_tokens": len(sample.token_ids),
+                    "perplexity": sample.perplexity,
+                    "most_share_of_promise": max(sample.per_token.share_of_bound),
+                    "generations": sample.text,
+                    "contexts": "\n\n".join(exemplar.text for exemplar in case.exemplars),
+                }
 
     @override
     def tables(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -112,18 +110,12 @@ class Exemplars(Kind):
         return record
 
     @override
-    def items_csv(self, finished: FinishedCell) -> str:
-        sink = io.StringIO(newline="")
-        # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-        writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        of_query = ("id", "query", "gold", "prediction", "loss_nats")
-        of_exemplar = ("position", "id", "label", "text", "loss_nats")
-        writer.writerow([*of_query, *(f"exemplar_{name}" for name in of_exemplar)])
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
         for result in _results(finished):
+            row = {name: getattr(result, name) for name in ("id", "query", "gold", "prediction", "loss_nats")}
             for exemplar in result.exemplars:
-                row = [getattr(result, name) for name in of_query]
-                writer.writerow([*row, *(getattr(exemplar, name) for name in of_exemplar)])
-        return sink.getvalue()
+                of_exemplar = ("position", "id", "label", "text", "loss_nats")
+                yield row | {f"exemplar_{name}": getattr(exemplar, name) for name in of_exemplar}
 
     @override
     def tables(

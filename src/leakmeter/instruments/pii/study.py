@@ -6,8 +6,6 @@ or for every value.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -139,15 +137,12 @@ class People(Kind):
         return record.record()
 
     @override
-    def items_csv(self, finished: FinishedCell) -> str:
-        sink = io.StringIO(newline="")
-        writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        results = results_of(finished)
-        writer.writerow(["id", *_OF_CASES, *(f"exact_match_beam_{width}" for width in results[0].beams)])
-        for result in results:
-            matches = [generated.best["exact_match"] for generated in result.generated]
-            writer.writerow([result.id, *(getattr(result, name) for name in _OF_CASES), *matches])
-        return sink.getvalue()
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
+        for result in results_of(finished):
+            row = {name: getattr(result, name) for name in ("id", *_OF_CASES)}
+            for generated in result.generated:
+                row[f"exact_match_beam_{generated.beams}"] = generated.best["exact_match"]
+            yield row
 
     @override
     def tables(

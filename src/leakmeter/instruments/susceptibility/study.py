@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -180,16 +178,11 @@ def _draw(relations: Sequence[Relation], choice: Drawn) -> list[QueryCase]:
     )
 
 
-def queries_csv(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> str:
+def rows_of_queries(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> Iterator[Row]:
     """One row a query: what is known of it, numbers of each by their names, and its text."""
-    sink = io.StringIO(newline="")
-    # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-    writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    names = ("relation", "entity", *LEVELS)
-    writer.writerow(["id", *names, *numbers, "query"])
     for record, *values in zip(records, *numbers.values(), strict=True):
-        writer.writerow([record.id, *(record.known[name] for name in names), *values, record.query.text])
-    return sink.getvalue()
+        known = {name: record.known[name] for name in ("relation", "entity", *LEVELS)}
+        yield {"id": record.id, **known, **dict(zip(numbers, values, strict=True)), "query": record.query.text}
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
@@ -370,8 +363,8 @@ class Susceptibilities(Queries):
     shows: ClassVar = SHOWS
 
     @override
-    def items_csv(self, finished: FinishedCell) -> str:
-        return queries_csv(finished.records, {f"{name}_nats": value_of(finished, name) for name in _STATISTICS})
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
+        return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in _STATISTICS})
 
     @override
     def tables(

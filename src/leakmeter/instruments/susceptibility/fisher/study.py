@@ -34,7 +34,7 @@ from leakmeter.instruments.susceptibility.study import (
     Series,
     drawn_of,
     estimated,
-    queries_csv,
+    rows_of_queries,
     value_of,
 )
 from leakmeter.overriding import override
@@ -45,6 +45,7 @@ from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Row, Tables
+from leakmeter.studies.tables import items_to_csv
 
 _AGREEMENT: Final = "agreement"
 _TRUTH: Final = "susceptibility"
@@ -273,10 +274,10 @@ class FisherSusceptibilities(Queries):
         ]
 
     @override
-    def items_csv(self, finished: FinishedCell) -> str:
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
         if isinstance(finished.cell.measure, Susceptibility):
-            return monte_carlo.KIND.items_csv(finished)
-        return queries_csv(
+            return monte_carlo.KIND.items(finished)
+        return rows_of_queries(
             finished.records, {predictor.name: predictor.values for predictor in _predictors_of(finished)}
         )
 
@@ -331,7 +332,9 @@ class FisherSusceptibilities(Queries):
         files = {}
         for line in _lines_of(cells):
             numbers = {_TRUTH: line.truth, **{predictor.name: predictor.values for predictor in line.predictors}}
-            files[f"{_file_of(line.yardstick.cell)}.csv"] = queries_csv(line.yardstick.records, numbers)
+            files[f"{_file_of(line.yardstick.cell)}.csv"] = items_to_csv(
+                rows_of_queries(line.yardstick.records, numbers)
+            )
         return files
 
 
