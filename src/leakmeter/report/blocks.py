@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Final, Literal, NamedTuple, NoReturn, Self, TypeAlias, overload
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, overload
 
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.overriding import override
 from leakmeter.report import scale
 
+T = TypeVar("T")
 Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"]
 """How the cells of a column are written; a posterior is never rounded to 0 or 1, a share may be either, or more."""
 Role: TypeAlias = Literal["", "nats", "signed", "whole"]
@@ -105,6 +106,11 @@ class Interval:
 
     low: float
     high: float
+
+
+def interval(ends: tuple[float, float] | None) -> Interval | None:
+    """Two ends for a cell, where there are any."""
+    return None if ends is None else Interval(*ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +222,23 @@ class Table:
     filterable: bool = False
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
+
+
+Columns: TypeAlias = list[tuple[Column, Callable[[T], Cell]]]
+"""Columns, and what each shows of an item."""
+
+
+def table_of(
+    items: Iterable[T],
+    columns: Columns[T],
+    caption: Phrase = "",
+    *,
+    quiet: Callable[[T], bool] = lambda item: False,
+    **more: Any,
+) -> Table:
+    """A row an item; all of them where `more`, fields of a table, does not say how many are shown."""
+    rows = [Row(tuple(cell(item) for _, cell in columns), quiet=quiet(item)) for item in items]
+    return Table([column for column, _ in columns], rows, caption, **{"first": len(rows), **more})
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,23 +122,21 @@ def _positions(positions: Sequence[Position]) -> b.Table:
 
 def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
     """The same ones before all queries, those that the answers reveal most of first."""
-    columns = (
-        *map(b.Column, ("Exemplar", "Label", "Text")),
-        b.Column("By the answers", "nats", "nats", shade=True),
-        b.Column("Interval", "interval"),
-        b.Column("Worst case", "nats", on="wide"),
-        b.Column("Most", "nats", on="wide"),
-        b.Column("Worst in", "share"),
+    return b.table_of(
+        sorted(exemplars, key=lambda exemplar: -exemplar.answers.mean_nats),
+        [
+            (b.Column("Exemplar"), _id),
+            (b.Column("Label"), lambda exemplar: b.Untrusted(exemplar.label or "", _LABEL)),
+            (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 320)),
+            (b.Column("By the answers", "nats", "nats", shade=True), lambda exemplar: exemplar.answers.mean_nats),
+            (b.Column("Interval", "interval"), lambda exemplar: _means(exemplar.answers)[2]),
+            (b.Column("Worst case", "nats", on="wide"), lambda exemplar: exemplar.mean_nats),
+            (b.Column("Most", "nats", on="wide"), lambda exemplar: exemplar.max_nats),
+            (b.Column("Worst in", "share"), lambda exemplar: exemplar.worst_share),
+        ],
+        "Exemplars, the same for all queries, by what the answers reveal of them on average",
+        rest=("exemplar", "exemplars"),
     )
-    rows = [
-        b.Row((
-            _id(exemplar), b.Untrusted(exemplar.label or "", _LABEL), b.Untrusted(exemplar.text, 320),
-            *_means(exemplar.answers)[::2], exemplar.mean_nats, exemplar.max_nats, exemplar.worst_share,
-        ))
-        for exemplar in sorted(exemplars, key=lambda exemplar: -exemplar.answers.mean_nats)
-    ]  # fmt: skip
-    caption = "Exemplars, the same for all queries, by what the answers reveal of them on average"
-    return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=len(rows))
 
 
 def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
@@ -232,35 +230,25 @@ def _labels_of(result: IclResult) -> b.Table:
 
 def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
     """What the answer reveals of each exemplar, and its worst case; fewer columns on a page of hundreds of queries."""
-    columns = (
-        b.Column("Exemplar"),
-        *(() if among_many else (b.Column("Label"),)),
-        b.Column("Text"),
-        b.Column("By the answer", "nats", shade=among_many, bar=not among_many),
-        *(() if among_many else (b.Column("Posterior", "posterior"),)),
-        b.Column("Worst case", "nats"),
-        *(() if among_many else (b.Column("At"),)),
-    )
+    everywhere: b.Columns[Exemplar] = [
+        (b.Column("Exemplar"), _id),
+        (b.Column("Label"), lambda exemplar: b.Untrusted(exemplar.label or "", _LABEL)),
+        (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 108 if among_many else 130)),
+        (
+            b.Column("By the answer", "nats", shade=among_many, bar=not among_many),
+            lambda exemplar: exemplar.answer_nats,
+        ),
+        (b.Column("Posterior", "posterior"), _posterior),
+        (b.Column("Worst case", "nats"), lambda exemplar: exemplar.loss_nats),
+        (b.Column("At"), lambda exemplar: words.changed(exemplar, _LABEL)),
+    ]
     floor = result.answer_noise_floor_nats
-    rows = []
-    for exemplar in sorted(result.exemplars, key=lambda exemplar: -exemplar.answer_nats):
-        label = () if among_many else (b.Untrusted(exemplar.label or "", _LABEL),)
-        text = b.Untrusted(exemplar.text, 108 if among_many else 130)
-        moved: tuple[b.Cell, ...] = (
-            exemplar.answer_nats,
-            _posterior(exemplar),
-            exemplar.loss_nats,
-            words.changed(exemplar, _LABEL),
-        )
-        if among_many:
-            moved = moved[::2]
-        rows.append(b.Row((_id(exemplar), *label, text, *moved), quiet=exemplar.answer_below_noise_floor))
-    return b.Table(
-        columns,
-        rows,
-        caption="" if among_many else "Exemplars, by what the answer reveals of them, nats",
+    return b.table_of(
+        sorted(result.exemplars, key=lambda exemplar: -exemplar.answer_nats),
+        [everywhere[i] for i in (0, 2, 3, 5)] if among_many else everywhere,
+        "" if among_many else "Exemplars, by what the answer reveals of them, nats",
+        quiet=lambda exemplar: exemplar.answer_below_noise_floor,
         rest=("exemplar", "exemplars"),
-        first=len(rows),
         marks=() if among_many else (b.Mark("noise floor", floor, f"{nats_text(floor)}\u00a0nats"),),
     )
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from leakmeter.core.plain import visible
 from leakmeter.instruments.icl import advice
 from leakmeter.instruments.icl.search import MeasuredList
 from leakmeter.instruments.icl.selection import Selection
-from leakmeter.instruments.icl.summary import Summary
+from leakmeter.instruments.icl.summary import FixedExemplar, Summary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.studies.tables import share_text
@@ -137,25 +137,23 @@ def _exemplars(found: Selection) -> b.Table:
     before, after = (
         {exemplar.id: exemplar for exemplar in half.exemplars or ()} for half in (found.before, found.after)
     )
-    rows = []
-    for id_ in (*after, *(id_ for id_ in before if id_ not in after)):
-        was, now = before.get(id_), after.get(id_)
-        exemplar = after.get(id_) or before[id_]
-        rows.append(
-            b.Row((
-                *("" if half is None else half.position for half in (was, now)),
-                b.Untrusted(id_, _ID_CHARACTERS),
-                b.Untrusted(exemplar.label or "", _ID_CHARACTERS),
-                b.Untrusted(_beginning(exemplar.text)),
-                *("" if half is None else half.mean_nats for half in (was, now)),
-            ))
-        )  # fmt: skip
-    columns = (
-        *(b.Column(heading, "count") for heading in ("Was", "Is")),
-        *map(b.Column, ("Exemplar", "Label", "Text")),
-        *(b.Column(heading, "nats") for heading in ("Before", "After")),
+
+    def of_half(half: dict[str, FixedExemplar], name: str) -> Callable[[str], b.Cell]:
+        return lambda id_: getattr(half[id_], name) if id_ in half else ""
+
+    return b.table_of(
+        (*after, *(id_ for id_ in before if id_ not in after)),
+        [
+            (b.Column("Was", "count"), of_half(before, "position")),
+            (b.Column("Is", "count"), of_half(after, "position")),
+            (b.Column("Exemplar"), lambda id_: b.Untrusted(id_, _ID_CHARACTERS)),
+            (b.Column("Label"), lambda id_: b.Untrusted({**before, **after}[id_].label or "", _ID_CHARACTERS)),
+            (b.Column("Text"), lambda id_: b.Untrusted(_beginning({**before, **after}[id_].text))),
+            (b.Column("Before", "nats"), of_half(before, "mean_nats")),
+            (b.Column("After", "nats"), of_half(after, "mean_nats")),
+        ],
+        "Exemplars: mean loss over the other queries, nats",
     )
-    return b.Table(columns, rows, "Exemplars: mean loss over the other queries, nats", first=len(rows))
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -338,38 +338,29 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     """Without it, alone, which way, and the posterior that it was there; most nats first."""
     swaps = _swaps(case)
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
-    columns = [
-        b.Column(_piece(case).capitalize()),
-        b.Column("Text"),
-        b.Column("Without it", "nats", bar=True, role="nats"),
-        *([b.Column("Found by")] if case.search is not None else []),
-        *([b.Column(_SURROGATE, "nats", role="whole")] if swaps else []),
-        b.Column("Signed", "signed_nats", role="signed", on="wide"),
-        b.Column("Alone", "nats", role="whole"),
-        b.Column("Posterior", "posterior", role="whole"),
-        *([b.Column("Over samples", role="whole")] if sampled else []),
+    columns: list[tuple[b.Column, Callable[[Piece], b.Cell], bool]] = [
+        (b.Column(_piece(case).capitalize()), lambda piece: b.Untrusted(piece.name, 24), True),
+        (b.Column("Text"), lambda piece: b.Noted(b.Untrusted(piece.text, 120), _remarks(case, piece)), True),
+        (b.Column("Without it", "nats", bar=True, role="nats"), lambda piece: piece.nats, True),
+        (b.Column("Found by"), lambda piece: search_report.found_by(case, piece), case.search is not None),
+        (b.Column(_SURROGATE, "nats", role="whole"), lambda piece: piece.swapped_nats, swaps),
+        (b.Column("Signed", "signed_nats", role="signed", on="wide"), lambda piece: piece.signed_nats, True),
+        (b.Column("Alone", "nats", role="whole"), lambda piece: piece.alone_nats, True),
+        (b.Column("Posterior", "posterior", role="whole"), lambda piece: _posterior(case, piece), True),
+        (b.Column("Over samples", role="whole"), lambda piece: _over_samples(piece, "") or scale.NOT_MEASURED, sampled),
     ]
+    shown = [(column, cell) for column, cell, is_there in columns if is_there]
     rows = []
     for index in ranked:
         piece = case.pieces[index]
-        cells: list[b.Cell] = [
-            b.Untrusted(piece.name, 24),
-            b.Noted(b.Untrusted(piece.text, 120), _remarks(case, piece)),
-            piece.nats,
-            *([search_report.found_by(case, piece)] if case.search is not None else []),
-            *([piece.swapped_nats] if swaps else []),
-            piece.signed_nats,
-            piece.alone_nats,
-            _posterior(case, piece),
-            *([_over_samples(piece, "") or scale.NOT_MEASURED] if sampled else []),
-        ]
+        cells = [cell(piece) for _, cell in shown]
         rows.append(b.Row(cells, piece=index, quiet=not context.is_finding(case, piece)))
     marks = [b.Mark("noise floor", case.noise_floor_nats, f"{nats_text(case.noise_floor_nats)}\u00a0nats")]
     if case.placebo_nats is not None:
         marks.append(b.Mark("placebo", case.placebo_nats, _placebo(case)))
     return b.Table(
-        columns, rows, caption, rest=(_piece(case), f"{_piece(case)}s"), first=_LISTED, marks=marks,
-        floor_nats=_floor(case), sortable=len(rows) > 1, filterable=len(rows) > _LISTED, numbered=True,
+        [column for column, _ in shown], rows, caption, rest=(_piece(case), f"{_piece(case)}s"), first=_LISTED,
+        marks=marks, floor_nats=_floor(case), sortable=len(rows) > 1, filterable=len(rows) > _LISTED, numbered=True,
     )  # fmt: skip
 
 

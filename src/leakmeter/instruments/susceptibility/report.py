@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from leakmeter.instruments.susceptibility.memorisation import Memorisation, MemorisationOfAll
-from leakmeter.instruments.susceptibility.result import Level, Mean, Summary, SusceptibilityResult
+from leakmeter.instruments.susceptibility.result import (
+    Context,
+    Level,
+    Mean,
+    RankedContext,
+    Summary,
+    SusceptibilityResult,
+)
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import interval_text, nats_cell, nats_text, share_in
@@ -31,6 +38,8 @@ _CONTEXTS_LISTED: Final = 12
 _CONTEXTS_OF_ALL: Final = 100
 _CONTEXTS_OF_EACH: Final = 20
 _DRAWN: Final = 40
+_OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "first": _CONTEXTS_LISTED, "numbered": True}
+"""Of their tables."""
 _SETTINGS: Final = "Settings, noise and cost"
 _NOTES: Final = (
     ("Persuasion", "of a context: KL(p(A | c, q) ‖ p̂(A | q)), where p̂ is the mixture of the answers’ distributions "
@@ -255,30 +264,18 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     return f" Too few {what} to tell it from {'noise' if floor else '0'}{takes}."
 
 
-def interval(ends: tuple[float, float] | None) -> b.Interval | None:
-    return None if ends is None else b.Interval(*ends)
-
-
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
     """Each factor's levels; factors of one level, or of too many to be read, are left out, and no table is empty."""
-    rows = [
-        b.Row(
-            (
-                b.Untrusted(name, ID),
-                b.Untrusted(level.level, ID),
-                level.n,
-                level.mean_nats,
-                interval(level.interval_nats),
-            )
-        )
-        for name, levels in factors.items()
-        if 1 < len(levels) <= _LEVELS_AT_MOST
-        for level in levels
+    rows = [(name, level) for name, levels in factors.items() if 1 < len(levels) <= _LEVELS_AT_MOST for level in levels]
+    columns: b.Columns[tuple[str, Level]] = [
+        (b.Column("Factor"), lambda row: b.Untrusted(row[0], ID)),
+        (b.Column("Level"), lambda row: b.Untrusted(row[1].level, ID)),
+        (b.Column("Queries", "count"), lambda row: row[1].n),
+        (mean, lambda row: row[1].mean_nats),
+        (b.Column("Interval", "interval"), lambda row: b.interval(row[1].interval_nats)),
     ]
     if rows:
-        columns = [b.Column("Factor"), b.Column("Level"), b.Column("Queries", "count"), mean]
-        columns.append(b.Column("Interval", "interval"))
-        yield b.Table(columns, rows, caption, first=len(rows), rest=("level", "levels"))
+        yield b.table_of(rows, columns, caption, rest=("level", "levels"))
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
@@ -302,13 +299,15 @@ def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     yield from _explained(results, summary.memorisation)
     mean = b.Column("Mean", "nats", "nats", shade=True)
     yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
-    columns = [b.Column("Context"), b.Column("Text"), b.Column("Queries", "count")]
-    columns += [b.Column("Persuasion", "nats", shade=True), b.Column("From bare", "nats")]
-    rows = []
-    for row in summary.contexts:
-        cells = b.Untrusted(row.id, ID), b.Untrusted(row.text, _TEXT)
-        rows.append(b.Row((*cells, row.n, row.mean_persuasion_nats, row.mean_from_bare_nats)))
-    yield _context_table(columns, rows, "Contexts, by mean persuasion, nats", _CONTEXTS_OF_ALL)
+    columns: b.Columns[RankedContext] = [
+        (b.Column("Context"), lambda row: b.Untrusted(row.id, ID)),
+        (b.Column("Text"), lambda row: b.Untrusted(row.text, _TEXT)),
+        (b.Column("Queries", "count"), lambda row: row.n),
+        (b.Column("Persuasion", "nats", shade=True), lambda row: row.mean_persuasion_nats),
+        (b.Column("From bare", "nats"), lambda row: row.mean_from_bare_nats),
+    ]
+    caption = "Contexts, by mean persuasion, nats"
+    yield b.table_of(summary.contexts, columns, caption, first_on_pages=_CONTEXTS_OF_ALL, **_OF_CONTEXTS)
     yield b.Details(_SETTINGS, b.facts_of(facts))
 
 
@@ -336,37 +335,28 @@ def _section(result: SusceptibilityResult) -> b.Section:
     if result.memorisation is not None:
         blocks.append(b.Text(memorisation(result.memorisation)))
     blocks.append(_contexts(result, shown_on_pages=_CONTEXTS_OF_EACH))
-    cells = (shown, text, interval(result.interval_nats), result.share_of_ceiling)
+    cells = (shown, text, b.interval(result.interval_nats), result.share_of_ceiling)
     return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=nats)
 
 
 def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.Table:
-    greedy = any(context.greedy_answer is not None for context in result.contexts)
-    columns = [
-        b.Column("Context"),
-        b.Column("Text"),
-        b.Column("Persuasion", "nats", shade=True),
-        b.Column("From bare", "nats"),
-        *([b.Column("Greedy answer", on="pages")] if greedy else []),
+    columns: b.Columns[Context] = [
+        (b.Column("Context"), lambda context: b.Untrusted(context.id, ID)),
+        (b.Column("Text"), lambda context: b.Untrusted(context.text, _TEXT)),
+        (b.Column("Persuasion", "nats", shade=True), lambda context: context.persuasion_nats),
+        (b.Column("From bare", "nats"), lambda context: context.persuasion_from_bare_nats),
     ]
-    rows = []
-    for context in sorted(result.contexts, key=lambda context: context.rank):
-        cells: list[b.Cell] = [
-            b.Untrusted(context.id, ID),
-            b.Untrusted(context.text, _TEXT),
-            context.persuasion_nats,
-            context.persuasion_from_bare_nats,
-            *([b.Untrusted(context.greedy_answer or "", ID)] if greedy else []),
-        ]
-        rows.append(b.Row(cells, quiet=context.below_noise_floor))
-    return _context_table(columns, rows, "Contexts, by persuasion, nats", shown_on_pages)
-
-
-def _context_table(columns: Sequence[b.Column], rows: Sequence[b.Row], caption: str, first_on_pages: int) -> b.Table:
-    return b.Table(
-        columns, rows, caption, rest=("context", "contexts"), first=_CONTEXTS_LISTED, first_on_pages=first_on_pages,
-        numbered=True,
-    )  # fmt: skip
+    if any(context.greedy_answer is not None for context in result.contexts):
+        greedy = b.Column("Greedy answer", on="pages")
+        columns.append((greedy, lambda context: b.Untrusted(context.greedy_answer or "", ID)))
+    return b.table_of(
+        sorted(result.contexts, key=lambda context: context.rank),
+        columns,
+        "Contexts, by persuasion, nats",
+        quiet=lambda context: context.below_noise_floor,
+        first_on_pages=shown_on_pages,
+        **_OF_CONTEXTS,
+    )
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from leakmeter.instruments.susceptibility.fisher.result import (
 from leakmeter.instruments.susceptibility.report import (
     ID,
     factor_table,
-    interval,
     mean_text,
     n_queries,
     too_few,
@@ -243,24 +242,20 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     yield _chart(results, summary)
 
 
-def _numbers(value: Value) -> tuple[b.Cell, ...]:
-    return value.fisher_nats, interval(value.interval_nats), value.spread_nats, value.drift_nats
+def _ranking(value: Value) -> b.Cell:
+    # Colours stand for nats, which a trace is not.
+    return nats_cell(value.fisher_nats) if _is_rank(value.sigma) else value.fisher_nats
 
 
 def _values(result: FisherResult) -> b.Table:
-    columns = (
-        b.Column("Sigma"),
-        b.Column("Value", "nats", shade=True),
-        b.Column("Interval", "interval"),
-        b.Column("Spread", "nats"),
-        b.Column("Drift", "nats"),
-    )
-    rows = []
-    for value in result.values:
-        nats, *others = _numbers(value)
-        # Colours stand for nats, which a trace is not.
-        rows.append(b.Row((value.sigma, nats_cell(value.fisher_nats) if _is_rank(value.sigma) else nats, *others)))
-    return b.Table(columns, rows, caption="Values, nats; of identity half the trace")
+    columns: b.Columns[Value] = [
+        (b.Column("Sigma"), lambda value: value.sigma),
+        (b.Column("Value", "nats", shade=True), _ranking),
+        (b.Column("Interval", "interval"), lambda value: b.interval(value.interval_nats)),
+        (b.Column("Spread", "nats"), lambda value: value.spread_nats),
+        (b.Column("Drift", "nats"), lambda value: value.drift_nats),
+    ]
+    return b.table_of(result.values, columns, caption="Values, nats; of identity half the trace", first=20)
 
 
 def _index(first: FisherResult) -> Sequence[b.Column]:
@@ -275,12 +270,9 @@ def _index(first: FisherResult) -> Sequence[b.Column]:
 
 
 def _section(result: FisherResult) -> b.Section:
-    # Colours stand for nats, which a trace is not.
-    ranking, *others = [
-        nats_cell(value.fisher_nats) if _is_rank(value.sigma) else value.fisher_nats for value in result.values
-    ]
+    ranking, *others = map(_ranking, result.values)
     cells = (
-        ranking, b.Untrusted(result.query, _SHORT), interval(result.values[0].interval_nats), *others,
+        ranking, b.Untrusted(result.query, _SHORT), b.interval(result.values[0].interval_nats), *others,
         result.entropy_nats, result.n_query_tokens,
     )  # fmt: skip
     blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result)), _values(result)]
