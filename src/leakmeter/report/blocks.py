@@ -228,6 +228,16 @@ Columns: TypeAlias = list[tuple[Column, Callable[[T], Cell]]]
 """Columns, and what each shows of an item."""
 
 
+def heads(columns: Columns[T]) -> tuple[Column, ...]:
+    """The columns, as of a report's index."""
+    return tuple(column for column, _ in columns)
+
+
+def cells(columns: Columns[T], item: T) -> tuple[Cell, ...]:
+    """What they show of an item, as of a section."""
+    return tuple(cell(item) for _, cell in columns)
+
+
 def table_of(
     items: Iterable[T],
     columns: Columns[T],
@@ -237,8 +247,8 @@ def table_of(
     **more: Any,
 ) -> Table:
     """A row an item; all of them where `more`, fields of a table, does not say how many are shown."""
-    rows = [Row(tuple(cell(item) for _, cell in columns), quiet=quiet(item)) for item in items]
-    return Table([column for column, _ in columns], rows, caption, **{"first": len(rows), **more})
+    rows = [Row(cells(columns, item), quiet=quiet(item)) for item in items]
+    return Table(heads(columns), rows, caption, **{"first": len(rows), **more})
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,6 +422,13 @@ class Chart:
     panel_inches: tuple[float, float] = (4.8, 3.6)
     on: Literal["everywhere", "files", "pages"] = "everywhere"
     """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
+
+
+def chart_of_rows(name: str, title: str, what: str, names: Sequence[Phrase], series: Series, footer: str) -> Chart:
+    """A figure file of nats, one line each; `what` they are stands at the axis."""
+    panel = Panel(Axis(what, "nats"), Axis("", names=names), (series,))
+    inches = 7.2, 1.1 + 0.24 * max(len(names), 4)
+    return Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,13 +113,17 @@ def cost(results: Sequence[HasCost]) -> str:
     run, naive = sum(case_cost.tree_tokens for case_cost in costs), sum(case_cost.naive_tokens for case_cost in costs)
     seconds = sum(case_cost.seconds for case_cost in costs)
     taken = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
-    tokens = [case_cost.predicted_tree_tokens for case_cost in costs]
-    predicted = [n for n in tokens if n is not None]
-    if len(predicted) < len(tokens):
-        return taken
-    times = [case_cost.predicted_seconds for case_cost in costs if case_cost.predicted_seconds is not None]
+    return f"{taken}{predicted(costs)}"
+
+
+def predicted(costs: Sequence[ResultCost]) -> str:
+    """What was predicted of the work, behind what it took; empty where it was not predicted of all."""
+    tokens = [cost.predicted_tree_tokens for cost in costs if cost.predicted_tree_tokens is not None]
+    if len(tokens) < len(costs):
+        return ""
+    times = [cost.predicted_seconds for cost in costs if cost.predicted_seconds is not None]
     about = f" in {about_seconds(sum(times))}" if len(times) == len(costs) else ""
-    return f"{taken}; predicted {sum(predicted):,}{about}"
+    return f"; predicted {sum(tokens):,}{about}"
 
 
 def warnings(results: Sequence[HasWarnings], what: str = "queries") -> list[str]:

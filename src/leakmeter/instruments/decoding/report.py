@@ -42,17 +42,12 @@ def report(cases: Sequence[DecodeResult]) -> b.Report:
             b.Section(
                 b.Untrusted(case.id, 80),
                 list(_private(case, warned=several)),
-                _cells(case),
+                b.cells(_INDEX, case),
                 weight=case.ledger.whole_nats,
             )
             for case in cases
         ],
-        index=(
-            b.Column("Told", "nats", "nats", shade=True),
-            b.Column("Spent", "nats"),
-            b.Column("Bound", "nats"),
-            b.Column("Response"),
-        ),
+        index=b.heads(_INDEX),
         index_caption="Responses, largest leakage first" if several else "",
         sections_left_out="that leak less",
         again=_AGAIN if bounded else "",
@@ -105,9 +100,12 @@ def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
         yield b.Text(f"{n_given:,} of the responses were given, not drawn: another model’s numbers would differ.")
 
 
-def _cells(case: DecodeResult) -> tuple[b.Cell, ...]:
-    bound = None if case.guarantee is None else case.guarantee.response.basic_nats
-    return case.ledger.whole_nats, case.ledger.spent_nats, bound, b.Untrusted(case.response.text, 60)
+_INDEX: Final[b.Columns[DecodeResult]] = [
+    (b.Column("Told", "nats", "nats", shade=True), lambda case: case.ledger.whole_nats),
+    (b.Column("Spent", "nats"), lambda case: case.ledger.spent_nats),
+    (b.Column("Bound", "nats"), lambda case: None if case.guarantee is None else case.guarantee.response.basic_nats),
+    (b.Column("Response"), lambda case: b.Untrusted(case.response.text, 60)),
+]
 
 
 # ---- private --------------------------------------------------------------------------------------------------------

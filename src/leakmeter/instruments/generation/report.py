@@ -48,20 +48,13 @@ def report(cases: Sequence[PrivateGenerationResult]) -> b.Report:
             b.Section(
                 b.Untrusted(case.id.removeprefix("batch "), 80),
                 [*(() if several else _summary(cases)), *_batch(case, several=several)],
-                _cells(case),
+                b.cells(_INDEX, case),
                 # Of broken ones all come first; what is infinite is above any ratio.
                 weight=min(case.at_guarantee.ratio, _MOST) + (0.0 if case.holds else 2.0 * _MOST),
             )
             for case in cases
         ],
-        index=(
-            b.Column("Verdict"),
-            b.Column("Bound", "number"),
-            b.Column("Measured", "number"),
-            _share("Share"),
-            b.Column("Exemplar"),
-            b.Column("Perplexity", "number"),
-        ),
+        index=b.heads(_INDEX),
         index_caption="Batches, broken ones first, then by share of the bound",
         case=("batch", "batches"),
         scripted=False,
@@ -101,6 +94,16 @@ def _share(heading: str, **more: Any) -> b.Column:
     return b.Column(heading, "share", digits=_SHARE_DIGITS, **more)
 
 
+_INDEX: Final[b.Columns[PrivateGenerationResult]] = [
+    (b.Column("Verdict"), lambda case: "kept" if case.holds else "broken"),
+    (b.Column("Bound", "number"), lambda case: case.at_guarantee.bound_nats),
+    (b.Column("Measured", "number"), lambda case: case.at_guarantee.measured_nats),
+    (_share("Share"), lambda case: case.at_guarantee.ratio),
+    (b.Column("Exemplar"), lambda case: words.exemplar(case, case.at_guarantee.exemplar)),
+    (b.Column("Perplexity", "number"), lambda case: words.perplexity(case.text_quality.perplexity)),
+]
+
+
 # ---- all batches ----------------------------------------------------------------------------------------------------
 def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
     summary, several = Summary.of(cases), len(cases) > 1
@@ -138,18 +141,6 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
 
 def _nearest(case: PrivateGenerationResult) -> b.Text:
     return b.Text(("Nearest to its bound: exemplar ", *words.compared(case.verdict.worst_token), "."))
-
-
-def _cells(case: PrivateGenerationResult) -> tuple[b.Cell, ...]:
-    row = case.at_guarantee
-    return (
-        "kept" if case.holds else "broken",
-        row.bound_nats,
-        row.measured_nats,
-        row.ratio,
-        words.exemplar(case, row.exemplar),
-        words.perplexity(case.text_quality.perplexity),
-    )
 
 
 # ---- a batch --------------------------------------------------------------------------------------------------------

@@ -137,10 +137,6 @@ class PrivateTexts(Kind):
         return out
 
     @override
-    def case(self, record: ExemplarCase) -> ExemplarCase:
-        return record
-
-    @override
     def items(self, finished: FinishedCell) -> Iterator[Row]:
         """One row a text, with its perplexity, and what its exemplars were."""
         for case in cases_of(finished):

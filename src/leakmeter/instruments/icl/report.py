@@ -280,22 +280,14 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
     finite = [exemplar for exemplar in total.exemplars or () if math.isfinite(exemplar.answers.mean_nats)]
     shown = sorted(finite, key=lambda exemplar: -exemplar.answers.mean_nats)[:_EXEMPLARS_DRAWN]
     if shown:
-        y = b.Axis(
-            "", names=[(b.Untrusted(exemplar.id, 12), ": ", b.Untrusted(exemplar.text, 42)) for exemplar in shown]
-        )
-        yield b.Chart(
+        names = [(b.Untrusted(exemplar.id, 12), ": ", b.Untrusted(exemplar.text, 42)) for exemplar in shown]
+        yield b.chart_of_rows(
             "exemplars",
             "What the answers reveal of each exemplar, most first",
-            (
-                b.Panel(
-                    b.Axis("revealed by the answers", "nats"),
-                    y,
-                    (_series("rows", [exemplar.answers for exemplar in shown]),),
-                ),
-            ),
-            footer=about,
-            panel_inches=(7.2, 1.1 + 0.24 * max(len(shown), 4)),
-            on="files",
+            "revealed by the answers",
+            names,
+            _series("rows", [exemplar.answers for exemplar in shown]),
+            about,
         )
 
 

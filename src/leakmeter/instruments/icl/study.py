@@ -116,10 +116,6 @@ class Exemplars(Kind):
         return [drawn[cell.dataset, of_kind(cell.choice, Draw)] for cell in cells]
 
     @override
-    def case(self, record: ExemplarCase) -> ExemplarCase:
-        return record
-
-    @override
     def items(self, finished: FinishedCell) -> Iterator[Row]:
         for result in _results(finished):
             row = {name: getattr(result, name) for name in ("id", "query", "gold", "prediction", "loss_nats")}

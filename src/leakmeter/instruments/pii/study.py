@@ -128,10 +128,6 @@ class People(Kind):
         return len({record.subject.id for record in records})
 
     @override
-    def case(self, record: ProbeCase) -> ProbeCase:
-        return record
-
-    @override
     def record(self, record: ProbeCase) -> dict[str, Any]:
         """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
         return record.record()

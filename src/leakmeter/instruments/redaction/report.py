@@ -65,17 +65,14 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
         caveat=CAVEAT,
         sections=[
             b.Section(
-                b.Untrusted(case.id, 80), list(_blocks(case, several=several)), _cells(case), weight=case.left_nats
+                b.Untrusted(case.id, 80),
+                list(_blocks(case, several=several)),
+                b.cells(_INDEX, case),
+                weight=case.left_nats,
             )
             for case in cases
         ],
-        index=(
-            b.Column("Left", "nats", shade=True),
-            b.Column("Whole", "nats", "nats", shade=True),
-            b.Column("Limit met"),
-            b.Column("Cut"),
-            b.Column("Pieces"),
-        ),
+        index=b.heads(_INDEX),
         index_caption="Plans, those that leave most first" if several else "",
         sections_left_out="with less left",
         notes=[b.Facts(_NOTES)],
@@ -145,15 +142,13 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     yield b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
 
 
-def _cells(case: RedactionResult) -> tuple[b.Cell, ...]:
-    names = b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)
-    return (
-        _coloured(case.left_nats, case),
-        _coloured(case.whole_nats, case),
-        "yes" if case.reached else "no",
-        f"{len(case.redacted)} of {case.n_pieces}",
-        names,
-    )
+_INDEX: Final[b.Columns[RedactionResult]] = [
+    (b.Column("Left", "nats", shade=True), lambda case: _coloured(case.left_nats, case)),
+    (b.Column("Whole", "nats", "nats", shade=True), lambda case: _coloured(case.whole_nats, case)),
+    (b.Column("Limit met"), lambda case: "yes" if case.reached else "no"),
+    (b.Column("Cut"), lambda case: f"{len(case.redacted)} of {case.n_pieces}"),
+    (b.Column("Pieces"), lambda case: b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)),
+]
 
 
 def _coloured(nats: float, case: RedactionResult) -> b.Cell:

@@ -366,30 +366,23 @@ def _charts(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     shown = summary.queries[:_DRAWN]
     values = [row.susceptibility_nats for row in shown]
     ends = [row.interval_nats or (row.susceptibility_nats,) * 2 for row in shown]
-    yield _rows(
+    yield b.chart_of_rows(
         "queries",
         "Queries by their susceptibility",
         "susceptibility",
-        [f"{row.id}: {text[row.id]}" for row in shown],
+        [b.Untrusted(f"{row.id}: {text[row.id]}", 48) for row in shown],
         b.Series("rows", values, low=[low for low, _ in ends], high=[high for _, high in ends]),
         "Bars: 95 % intervals over contexts" + _first(len(shown), len(summary.queries)),
     )
     contexts = summary.contexts[:_DRAWN]
-    yield _rows(
+    yield b.chart_of_rows(
         "contexts",
         "Contexts by their persuasion",
         "persuasion, mean over queries",
-        [f"{row.id}: {row.text}" for row in contexts],
+        [b.Untrusted(f"{row.id}: {row.text}", 48) for row in contexts],
         b.Series("rows", [row.mean_persuasion_nats for row in contexts], colour=2),
         _first(len(contexts), len(summary.contexts)).lstrip("; "),
     )
-
-
-def _rows(name: str, title: str, what: str, names: Sequence[str], series: b.Series, footer: str) -> b.Chart:
-    axis = b.Axis("", names=[b.Untrusted(label, 48) for label in names])
-    panel = b.Panel(b.Axis(what, "nats"), axis, (series,))
-    inches = 7.2, 1.1 + 0.24 * max(len(names), 4)
-    return b.Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")
 
 
 def _first(n_shown: int, n: int) -> str:

@@ -159,10 +159,6 @@ class Queries(Kind):
         return [drawn[cell.dataset, of_kind(cell.choice, Drawn)] for cell in cells]
 
     @override
-    def case(self, record: QueryCase) -> QueryCase:
-        return record
-
-    @override
     def record(self, record: QueryCase) -> Stored:
         return record.stored()
 

@@ -22,7 +22,6 @@ from leakmeter.instruments.susceptibility.report import (
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
 from leakmeter.report.scale import interval_text, nats_cell, nats_text
-from leakmeter.report.words import about_seconds
 from leakmeter.stats.enough import items_for_correlation
 
 CAVEAT: Final = (
@@ -188,11 +187,7 @@ def settings(results: Sequence[FisherResult]) -> dict[str, str]:
 def cost(results: Sequence[FisherResult]) -> str:
     costs = [result.cost for result in results]
     run, seconds = sum(run_cost.tree_tokens for run_cost in costs), sum(run_cost.seconds for run_cost in costs)
-    expected = [run_cost.predicted_seconds for run_cost in costs if run_cost.predicted_seconds is not None]
-    about = f" in {about_seconds(sum(expected))}" if len(expected) == len(costs) else ""
-    predicted = [run_cost.predicted_tree_tokens for run_cost in costs if run_cost.predicted_tree_tokens is not None]
-    foretold = f"; predicted {sum(predicted):,}{about}" if len(predicted) == len(costs) else ""
-    return f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s{foretold}"
+    return f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s{shared_words.predicted(costs)}"
 
 
 def _method(results: Sequence[FisherResult]) -> str:
