@@ -12,7 +12,7 @@ from leakmeter.errors import UsageError
 from leakmeter.gating.comparison_words import incomparable_line, left_out_line, setting_line
 from leakmeter.gating.gate_words import value_text
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import NOT_MEASURED, interval_text, nats_text
+from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text
 
 _ABOUT: Final = 240
 _HEADLINE: Final = 600
@@ -138,10 +138,7 @@ def _comparison(one: ShownComparison) -> b.Part:
         (b.Column("Unit"), lambda row: b.Untrusted(row["unit"])),
         (b.Column(f"Run {first}", "number"), lambda row: nats_text(row["first"])),
         (b.Column(f"Run {second}", "number"), lambda row: nats_text(row["second"])),
-        (
-            b.Column("Difference", "number"),
-            lambda row: f"{nats_text(row['difference'])}{interval_text(row['interval'])}",
-        ),
+        (b.Column("Difference", "number"), lambda row: nats_in(row["difference"], row["interval"])),
         (b.Column("p", "number"), lambda row: _p(row["holm_p_value"])),
         (b.Column("Pairs", "count"), lambda row: row["n_pairs"]),
         (b.Column("Verdict"), lambda row: row["verdict"] or NOT_MEASURED),

@@ -73,6 +73,11 @@ def interval_text(interval: tuple[float, float] | None) -> str:
     return "" if interval is None else f" [{', '.join(map(nats_text, interval))}]"
 
 
+def nats_in(nats: float | None, interval: tuple[float, float] | None) -> str:
+    """'7.1 [5.2, 9.9]': `nats_text` and its interval, where it has one."""
+    return f"{nats_text(nats)}{interval_text(interval)}"
+
+
 def nats_cell(nats: float | None) -> str:
     """`nats` for a column: two decimals wherever they say something, so that points align."""
     return _digits(nats, (2, 2, 2), 0.0095)

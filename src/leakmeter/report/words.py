@@ -15,16 +15,12 @@ _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 _POSTERIOR_NOTES: Final = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
 
 
-class HasCost(Protocol):
-    """A result that says what it took."""
+class IsMeasured(Protocol):
+    """A result that says what it took and what narrows its meaning."""
 
     @property
     def cost(self) -> ResultCost:
         """What measuring it took."""
-
-
-class HasWarnings(Protocol):
-    """A result that says what narrows its meaning."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -107,7 +103,7 @@ def model_facts(result: HasModel) -> dict[str, str]:
     }
 
 
-def cost(results: Sequence[HasCost]) -> str:
+def cost(results: Sequence[IsMeasured]) -> str:
     """Tokens and time, predicted and taken."""
     costs = [result.cost for result in results]
     run, naive = sum(case_cost.tree_tokens for case_cost in costs), sum(case_cost.naive_tokens for case_cost in costs)
@@ -126,7 +122,7 @@ def predicted(costs: Sequence[ResultCost]) -> str:
     return f"; predicted {sum(tokens):,}{about}"
 
 
-def warnings(results: Sequence[HasWarnings], what: str = "queries") -> list[str]:
+def warnings(results: Sequence[IsMeasured], what: str = "queries") -> list[str]:
     """The results' warnings; those that differ in numbers alone are one, told once with how many there are."""
     by_text: dict[str, list[str]] = {}
     for result in results:

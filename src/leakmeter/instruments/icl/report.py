@@ -12,7 +12,7 @@ from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Position, S
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.report.words import posterior_cell
 
 LABELS_SHOWN: Final = 6
@@ -264,7 +264,7 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
         names: list[b.Phrase] = [ids.get(exemplar.position, str(exemplar.position)) for exemplar in places]
         kind = "" if ids else "position "
         captions: list[b.Phrase] = [
-            (kind, *b.parts(name), f": {words.mean_text(exemplar)}\u00a0nats")
+            (kind, *b.parts(name), f": {nats_in(exemplar.mean_nats, exemplar.interval_nats)}\u00a0nats")
             for name, exemplar in zip(names, places, strict=True)
         ]
         on_pages = len(results) > 1 and len(places) > 1 and len(places) == len(total.positions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from leakmeter.core.plain import visible
@@ -11,7 +11,7 @@ from leakmeter.instruments.icl.search import MeasuredList
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.instruments.icl.summary import FixedExemplar, Summary
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.studies.tables import share_text
 
 _ID_CHARACTERS: Final = 14
@@ -121,7 +121,7 @@ def _reporting(found: Selection) -> b.Table:
     """What the queries say that chose none, in words: numbers of several kinds stand below each other."""
     halves = (found.before, found.after)
     rows = [
-        ("ICLInf, nats", *(f"{nats_text(half.mean_nats)}{_interval(half.interval_nats)}" for half in halves),
+        ("ICLInf, nats", *(nats_in(half.mean_nats, half.interval_nats) for half in halves),
          _loss_difference(found)),
         ("largest loss, nats",
          *(nats_text(max(each.max_nats for each in half.exemplars or ())) for half in halves), ""),
@@ -158,11 +158,7 @@ def _exemplars(found: Selection) -> b.Table:
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 def _loss_difference(found: Selection) -> str:
-    return f"{nats_text(found.loss_difference_nats)}{_interval(found.loss_difference_interval_nats)}"
-
-
-def _interval(edges: Sequence[float] | None) -> str:
-    return "" if edges is None else f" [{nats_text(edges[0])}, {nats_text(edges[1])}]"
+    return nats_in(found.loss_difference_nats, found.loss_difference_interval_nats)
 
 
 def _accuracy(of: Summary) -> str:

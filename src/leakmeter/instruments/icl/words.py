@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from leakmeter.instruments.icl.result import Exemplar, IclResult
-from leakmeter.instruments.icl.summary import Losses, Summary
+from leakmeter.instruments.icl.summary import Summary
 from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
 from leakmeter.report.scale import interval_text, nats_text, percent
@@ -34,10 +34,6 @@ def probability(share: float | None) -> str:
     if 0.9995 <= share < 1:
         return ">\u00a099.9\u00a0%"
     return f"{100 * share:.{2 if share < 0.01 else 1}f}\u00a0%"
-
-
-def mean_text(of: Losses) -> str:
-    return f"{nats_text(of.mean_nats)}{interval_text(of.interval_nats)}"
 
 
 def headline(summary: Summary) -> str:

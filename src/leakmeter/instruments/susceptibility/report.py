@@ -17,7 +17,7 @@ from leakmeter.instruments.susceptibility.result import (
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import interval_text, nats_cell, nats_text, share_in
+from leakmeter.report.scale import interval_text, nats_cell, nats_in, nats_text, share_in
 from leakmeter.stats.enough import items_for_distance, items_for_share, share_told_apart
 
 CAVEAT: Final = (
@@ -246,7 +246,7 @@ def n_queries(n: int) -> str:
 
 
 def mean_text(mean: Mean) -> str:
-    return f"{nats_text(mean.mean_nats)}{interval_text(mean.interval_nats)}"
+    return nats_in(mean.mean_nats, mean.interval_nats)
 
 
 def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, what: str) -> str:

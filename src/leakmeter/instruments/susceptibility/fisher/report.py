@@ -21,7 +21,7 @@ from leakmeter.instruments.susceptibility.report import (
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import interval_text, nats_cell, nats_text
+from leakmeter.report.scale import nats_cell, nats_in, nats_text
 from leakmeter.stats.enough import items_for_correlation
 
 CAVEAT: Final = (
@@ -103,10 +103,7 @@ def headline(summary: FisherSummary) -> str:
 
 
 def verdict(result: FisherResult) -> str:
-    values = "; ".join(
-        _named(f"{nats_text(value.fisher_nats)}{interval_text(value.interval_nats)}", value.sigma)
-        for value in result.values
-    )
+    values = "; ".join(_named(nats_in(value.fisher_nats, value.interval_nats), value.sigma) for value in result.values)
     n = result.n_probes
     wide = next(
         (
