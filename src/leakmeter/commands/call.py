@@ -19,17 +19,17 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from leakmeter.commands.given import LoadedCases, as_unicode
+from leakmeter.commands.given import as_unicode
 from leakmeter.core import registry
 from leakmeter.core.case import Case
+from leakmeter.core.loaded import LoadedCases
 from leakmeter.engine.loading import LOAD_OPTIONS, KeptModel, model_of, tell
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.storage.spec import checked_name
 
 if TYPE_CHECKING:
-    from leakmeter.core.instrument import Settings
-    from leakmeter.core.measure import Measure
+    from leakmeter.core.loaded import Plan
     from leakmeter.results.result import Part
     from leakmeter.results.results import Results
 
@@ -217,49 +217,34 @@ def cases_given(
 
 def measured(
     model: KeptModel,
-    name: str,
-    measure: Measure,
-    settings: Settings,
-    given: LoadedCases[Any],
+    plan: Plan,
     how: CallOptions,
     *,
-    group_size: int = 1,
     results: Callable[[Iterable[Part]], Iterator[Any]] | None = None,
-    settle: Callable[[], tuple[Measure, Path]] | None = None,
 ) -> Results[Any]:
-    """Cases measured in memory, or into a run directory; see `commands.cases.run_cases`."""
+    """A plan measured in memory, or into a run directory; `results` as for `commands.cases.run_cases`."""
     from leakmeter.commands.progress import progress
-    from leakmeter.engine.measure import Callbacks, check_answered, measure_cases
+    from leakmeter.engine.measure import Callbacks
+    from leakmeter.engine.ready import make_ready
     from leakmeter.results.results import Results
     from leakmeter.results.run import Run
     from leakmeter.storage.stored import check_store
 
-    settings = settings.resolved()
     with model.lock:
         if how.out is not None:
             check_store(Path(how.out))
-        backend = model.backend
-        prepared, kept = given.prepared(backend, settings, measure)
-        measure.check(prepared[0].item)
-        check_answered(backend, measure, prepared)
-        for line in kept.notes:
+        ready = make_ready(plan, model.backend)
+        for line in ready.plan.cases.notes:
             tell(line)
-        with progress(backend, len(prepared)) if how.progress else nullcontext(Callbacks()) as callbacks:
+        watch = progress(model.backend, len(ready.prepared)) if how.progress else nullcontext(Callbacks())
+        with watch as callbacks:
             if how.out is None:
-                parts = measure_cases(backend, measure, prepared, None, callbacks, group_size=group_size)
-                kind = registry.instrument(name).result
-                result_iterator = (results or partial(kind.from_run, params=asdict(measure)))(parts)
-                return Results(result_iterator, kind=kind, problems=kept.problems)
-            from leakmeter.commands.cases import kept_parts
-
-            with kept_parts(
-                *(backend, measure, name, settings, prepared, kept, Path(how.out)),
-                group_size=group_size,
-                label=how.name,
-                data=given.source,
-                callbacks=callbacks,
-                settle=settle,
-            ) as (directory, _, each):
-                for _ in each:
+                kind = registry.instrument(plan.instrument).result
+                make = results or partial(kind.from_run, params=asdict(plan.measure))
+                return Results(make(ready.measure(callbacks)), kind=kind, problems=ready.plan.cases.problems)
+            with ready.measure_into(
+                Path(how.out), callbacks=callbacks, label=how.name, data=plan.cases.source
+            ) as opened:
+                for _ in opened.parts:
                     pass  # each is written as it comes, and read again where it is asked for
-    return Run.of(Path(directory.place), results)
+    return Run.of(Path(opened.directory.place), results)

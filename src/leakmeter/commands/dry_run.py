@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakmeter.commands import output
-from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import RunOptions
-from leakmeter.core.measure import Measure
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from leakmeter.core.instrument import Settings
+    from leakmeter.core.loaded import Plan
     from leakmeter.engine.prediction import PredictedCase, PredictedCases, PredictedServed
 
 _CASES_AT_MOST = 20
 
 
-def predict_cases(
-    given: LoadedCases[Any], settings: Settings, measure: Measure, run: RunOptions, *, group_size: int = 1
-) -> None:
-    """Print what measuring these cases would take; nothing is measured and nothing is written."""
+def predict_cases(plan: Plan, run: RunOptions) -> None:
+    """Print what measuring a plan would take; nothing is measured and nothing is written."""
     from leakmeter.engine.prediction import predicted_cases
 
-    predictor = run.load_predictor()
-    prepared, kept = given.prepared(predictor.backend, settings, measure)
+    predictor, measure = run.load_predictor(), plan.measure
+    prepared, kept = plan.cases.prepared(predictor.backend, plan.settings, measure)
     for note in kept.notes:
         output.tell(note)
     every = getattr(measure, "exhaustive", None)
@@ -36,9 +32,9 @@ def predict_cases(
         predictor,
         measure,
         prepared,
-        group_size=group_size,
+        group_size=plan.group_size,
         price_per_million=run.price_per_million,
-        exhaustive=None if every is None else (every, given.prepared(predictor.backend, settings, every)[0]),
+        exhaustive=None if every is None else (every, plan.cases.prepared(predictor.backend, plan.settings, every)[0]),
     )
     if prediction.served is None and run.price_per_million is not None:
         raise UsageError(f"'{run.model}' runs here, and has no price; leave --price-per-million out")

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function
-from leakmeter.commands.given import LoadedCases
 from leakmeter.core.case import Case
+from leakmeter.core.loaded import LoadedCases
 from leakmeter.engine.loading import tell
 from leakmeter.errors import UsageError
 from leakmeter.text.build import PreparedContext, PromptSettings

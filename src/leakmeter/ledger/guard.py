@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from leakmeter.commands.call import CallOptions
 from leakmeter.commands.call import measured as run_measure
-from leakmeter.commands.given import LoadedCases
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.ledger.budgets import Budget
@@ -354,14 +354,12 @@ class Guard:
                 continue
             case = as_case(replace(logged, documents=(document,)))
             measure = Redaction(max_loss=use.room_nats, temperature=scored_at(logged), max_new_tokens=1)
-            loaded = LoadedCases((case,))
-            (plan,) = run_measure(
-                self._model, "redact_plan", measure, PromptSettings(unit="sentence"), loaded, CallOptions()
-            )
+            plan = Plan("redact_plan", measure, PromptSettings(unit="sentence"), LoadedCases((case,)))
+            (result,) = run_measure(self._model, plan, CallOptions())
             yield Cut(
                 document.id,
-                tuple(piece.text for piece in plan.redacted),
-                plan.redacted_documents[0].text,
-                plan.left_nats,
-                reached=plan.reached,
+                tuple(piece.text for piece in result.redacted),
+                result.redacted_documents[0].text,
+                result.left_nats,
+                reached=result.reached,
             )

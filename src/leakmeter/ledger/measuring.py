@@ -28,13 +28,12 @@ from leakmeter.text.build import PromptSettings
 from leakmeter.traces import LoggedAnswer, Refused, as_case
 
 if TYPE_CHECKING:
-    from leakmeter.commands.given import LoadedCases
     from leakmeter.core.backend import Backend
     from leakmeter.core.case import Case
     from leakmeter.core.measurement import Measurement
-    from leakmeter.core.preparations import Preparations
     from leakmeter.engine.loading import KeptModel
     from leakmeter.engine.measure import Callbacks
+    from leakmeter.engine.ready import ReadyPlan
     from leakmeter.results.result import Part
 
 BATCH: Final = 20
@@ -327,35 +326,25 @@ def _in_runs(
     ledger: Ledger, backend: Backend, watch: Watch, cases: Mapping[str, Case], setup: Setup
 ) -> list[tuple[str, Part]]:
     """Measure into a run of the ledger's, so that a killed command goes on."""
-    from leakmeter.commands.cases import kept_parts
-
-    prepared, kept = _prepared(backend, cases, setup)
+    ready = _ready(backend, cases, setup)
     with (
-        watch(backend, len(prepared)) as callbacks,
-        kept_parts(
-            *(backend, setup.measure, "influence", setup.settings, prepared, kept, ledger.runs), callbacks=callbacks
-        ) as (_, _, parts),
+        watch(backend, len(cases)) as callbacks,
+        ready.measure_into(ledger.runs, callbacks=callbacks) as run,
     ):
-        return [(str(part[0]["id"]), part) for part in parts]
+        return [(str(part[0]["id"]), part) for part in run.parts]
 
 
 def in_memory(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> list[tuple[str, Part]]:
     """Measure without a run."""
-    from leakmeter.engine.measure import Callbacks, measure_cases
-
-    prepared, _ = _prepared(backend, cases, setup)
-    parts = measure_cases(backend, setup.measure, prepared, None, Callbacks())
-    return [(str(part[0]["id"]), part) for part in parts]
+    return [(str(part[0]["id"]), part) for part in _ready(backend, cases, setup).measure()]
 
 
-def _prepared(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> tuple[Preparations, LoadedCases[Case]]:
-    from leakmeter.commands.given import LoadedCases
-    from leakmeter.engine.measure import check_answered
+def _ready(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> ReadyPlan:
+    from leakmeter.core.loaded import LoadedCases, Plan
+    from leakmeter.engine.ready import make_ready
 
-    prepared, kept = LoadedCases(tuple(cases.values())).prepared(backend, setup.settings, setup.measure)
-    setup.measure.check(prepared[0].item)
-    check_answered(backend, setup.measure, prepared)
-    return prepared, kept
+    plan = Plan("influence", setup.measure, setup.settings, LoadedCases(tuple(cases.values())))
+    return make_ready(plan, backend)
 
 
 def _take(

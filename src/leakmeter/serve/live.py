@@ -38,10 +38,11 @@ from leakmeter.serve.queue import Job
 from leakmeter.serve.serving import Serving, serving_of, session_of
 from leakmeter.serve.watching import Watch, cancellable, measured, prepared_case
 from leakmeter.text.build import PromptSettings
+from leakmeter.text.templates import NAMED
 
 UNITS: Final = ("sentence", "line", "paragraph", "word", "ngram:5", "entity", "whole")
 """Of the page's list; another can be typed where `leakmeter influence` is."""
-TEMPLATES: Final = ("chat", "plain", "document", "article")
+TEMPLATES: Final = ("chat", *NAMED)
 MOST_CHARACTERS: Final = 400_000
 """Of a context, a query or an answer."""
 SEARCH: Final = "top:5"

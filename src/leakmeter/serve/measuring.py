@@ -127,32 +127,25 @@ def _streamed(serving: Serving, asked: Asked, owner: str) -> Response:
 
 
 def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, Any]:
-    from leakmeter.commands.cases import kept_parts
-    from leakmeter.commands.given import LoadedCases
+    from leakmeter.core.loaded import LoadedCases, Plan
     from leakmeter.data.cases import cases_of
-    from leakmeter.engine.measure import Callbacks, check_answered
+    from leakmeter.engine.ready import make_ready
     from leakmeter.traces.presets import PRESETS
 
-    settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole").resolved()
+    settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole")
     what = Influence(max_new_tokens=asked.max_new_tokens)
     loaded = cases_of(list(asked.records), context_from=asked.context_from, logs=PRESETS)
     if serving.models.loaded != asked.model:
         job.tell("loading", model=asked.model)
     kept = serving.models.use(asked.model)
     with kept.lock, cancellable(kept, job):
-        prepared, cases = LoadedCases(loaded.cases).prepared(kept.backend, settings, what)
-        what.check(prepared[0].item)
-        check_answered(kept.backend, what, prepared)
-        n_cases = len(prepared)
-        with kept_parts(
-            *(kept.backend, what, "influence", settings, prepared, cases, serving.runs),
-            label=asked.name,
-            callbacks=Callbacks(),
-        ) as (directory, _, parts):
-            name = Path(directory.place).name
+        ready = make_ready(Plan("influence", what, settings, LoadedCases(loaded.cases)), kept.backend)
+        n_cases = len(ready.prepared)
+        with ready.measure_into(serving.runs, label=asked.name) as run:
+            name = Path(run.directory.place).name
             serving.extras.setdefault(_STARTED, {})[name] = Started(asked, job, owner)
             job.tell("begun", run=name, of=n_cases)
-            for done, _ in enumerate(parts, 1):
+            for done, _ in enumerate(run.parts, 1):
                 job.tell("case", done=done, of=n_cases)
                 if done < n_cases:
                     job.check()

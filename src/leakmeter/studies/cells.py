@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.item import Origin
 from leakmeter.core.json_object import JsonObject
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.written import (
     check_outside_runs,
     made_for,
@@ -33,10 +33,10 @@ from leakmeter.core.written import (
     store_errors,
     write_whole,
 )
-from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
+from leakmeter.engine.measure import Callbacks
+from leakmeter.engine.ready import make_ready
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
-from leakmeter.storage.fingerprint import spec_of
 from leakmeter.storage.nonce import NONCE_FILES, made_directory
 from leakmeter.storage.parts import Part, cases_of_run
 from leakmeter.storage.rundir import RunDirectory
@@ -113,19 +113,16 @@ def measure_cell(
     command: str | None,
 ) -> FinishedCell:
     """Measure a cell, going on with what an interrupted run has finished, and remember its run."""
-    measure, settings, size = cell.measure, cell.settings, study.kind.group_size(cell.measure)
-    cases = [study.kind.case(record) for record in records]
-    prepared = [Origin(case, settings, measure).prepare(backend) for case in cases]
-    name = cell.measure_name or study.measure
-    spec = spec_of(measure, name, settings, backend, cases, group_size=size, command=command)
+    cases = LoadedCases(tuple(study.kind.case(record) for record in records))
+    name, size = cell.measure_name or study.measure, study.kind.group_size(cell.measure)
+    ready = make_ready(Plan(name, cell.measure, cell.settings, cases, size), backend)
+    spec = ready.spec(command=command)
     with (
         used_directory(directory, directory.parent / spec.id),
-        RunDirectory.open(directory.parent, spec) as run,
-        progress(backend, len(prepared)) as callbacks,
+        progress(backend, len(cases.cases)) as callbacks,
+        ready.measure_into(directory.parent, callbacks=callbacks, command=command) as run,
     ):
-        measured = list(measure_cases(backend, measure, prepared, run, callbacks, group_size=size))
-        if not run.is_complete:
-            run.finish(spec, n_parts(len(prepared), size))
+        measured = list(run.parts)
     finished = FinishedCell(cell, dict(spec.model), spec.id, records, measured)
     record = {"run": spec.id, "model": dict(spec.model), "model_files": _model_files(cell.model), "cell": cell.record}
     write(_cell_file(cell, directory), json.dumps(record, ensure_ascii=False, indent=1))

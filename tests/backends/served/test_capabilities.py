@@ -10,7 +10,7 @@ import pytest
 
 from helpers.measure_items import make_item, readings_of
 from helpers.toy_dialect import ROWS, TARGETS, TOP, toy_served
-from leakmeter.backends.served.capabilities import SERVERS
+from leakmeter.backends.served.capabilities import servers
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Prepared
@@ -230,4 +230,4 @@ def test_without_a_bound_whole_rows_of_any_kind_will_do():
 def test_servers_are_those_of_the_dialects():
     from leakmeter.backends.served import DIALECTS
 
-    assert {name.split()[0] for name in SERVERS} == set(DIALECTS)
+    assert {name.split()[0] for name in servers()} == set(DIALECTS)

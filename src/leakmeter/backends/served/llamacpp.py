@@ -25,6 +25,12 @@ _FIELDS: Final = ("completion_probabilities", "model", "timings", "tokens", "tok
 _ALWAYS: Final = {"response_fields": _FIELDS, "return_tokens": True, "n_cache_reuse": 0, "mirostat": 0}
 _DRAWING: Final = {"samplers": ["penalties", "temperature"], "dynatemp_range": 0.0, "frequency_penalty": 0.0}
 _SCORING, _UNCACHED = Setting(temperature=0.0), Setting(temperature=0.0, reads_cache=False)
+SERVERS: Final = {
+    "llamacpp": Capabilities(
+        targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True
+    )
+}
+"""What such a server gives, by how it is set up; for advice."""
 
 
 class LlamaCpp:

@@ -22,6 +22,13 @@ _DEFAULT_TOP: Final = 20
 # Where these are left out, a server takes them from the model's generation_config.json.
 _UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
 _SCORING: Final = Setting(temperature=0.0)
+SERVERS: Final = {
+    "vllm": Capabilities(targets=True, most_top=20, whole_rows=False, samples=True, token_ids=True),
+    "vllm with --max-logprobs -1": Capabilities(
+        targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True
+    ),
+}
+"""What such a server gives, by how it is set up; for advice."""
 
 
 class Vllm:

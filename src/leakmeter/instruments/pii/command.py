@@ -16,9 +16,9 @@ from cyclopts import App, Parameter
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
-from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.commands.progress import counting
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
@@ -157,15 +157,12 @@ def probe(
     if loaded.n_renamed:
         output.tell(f"{loaded.n_renamed} ids say part of a name or a value: the numbers of their records are used")
     with ExitStack() as lasting:
+        problems = tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped)
         run_cases(
-            LoadedCases(cases, tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped), skip_bad),
-            settings,
-            measure,
-            "pii",
+            Plan("pii", measure, settings, LoadedCases(cases, problems, skip_bad), TOGETHER),
             run,
             results=results,
             accept=accept,
-            group_size=TOGETHER,
             inputs=[subjects, templates, soft_prompt],
             hides_paths=True,
         )
