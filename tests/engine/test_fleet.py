@@ -16,7 +16,7 @@ from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.engine.fleet import MIXED, Described, Fleet, PartWorker
-from leakmeter.engine.loading import KeptModel
+from leakmeter.engine.loading import KeptModel, load_backend
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
 from leakmeter.engine.workers import Workers
 from leakmeter.errors import CapabilityError, ModelError, UsageError, WindowError
@@ -247,4 +247,4 @@ def test_options_that_mean_nothing_are_refused(options: Any, said: str) -> None:
 )
 def test_models_that_workers_cannot_load_are_refused(model: Any, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        Workers("ray", None, None, None, allow_mixed=False).load(model, {}, lambda line: None)
+        Workers("ray", None, None, None, allow_mixed=False).load(load_backend, model, {}, lambda line: None)

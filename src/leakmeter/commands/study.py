@@ -218,7 +218,7 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
 
     kind = study.kind
     for finished in cells:
-        write(directory / f"cell-{finished.cell.number:02}.csv", kind.items_csv(finished))
+        write(directory / f"cell-{finished.cell.number:02}.csv", rendered.items_to_csv(kind.items(finished)))
     study_tables = kind.tables(study, cells, directory, output.tell)
     about = [study.reproduces, *provenance(study, cells, command)]
     markdown = rendered.to_markdown(study.title, about, study_tables.summary)

@@ -91,7 +91,8 @@ def load_backend(
         from leakmeter.engine.workers import Workers
 
         settings = {"dtype": dtype, "device": device, "memory": memory, "model_id": model_id, "cache": cache}
-        return Workers(on, workers, gpus_per_worker, threads, allow_mixed).load(model, settings, notify or tell)
+        crew = Workers(on, workers, gpus_per_worker, threads, allow_mixed)
+        return crew.load(load_backend, model, settings, notify or tell)
     if workers is not None or gpus_per_worker is not None or allow_mixed:
         raise UsageError("workers, gpus_per_worker and allow_mixed are for work on several machines; give on='ray' too")
     if isinstance(model, str) and names_a_server(model):

@@ -4,7 +4,7 @@ runs/
   decode-1f2e…/               the run of a cell; cells of several studies that are alike share it
   study-figure_8-laptop-9a…/  mode 0700: generations and contexts are in it
     cell-00.json              which run belongs to cell 0, and under which weights it was made
-    cell-00.csv               its items with their texts: see `Kind.items_csv`
+    cell-00.csv               its items with their texts: see `Kind.items`
     bertscore-00.json         quality that took a model of its own
     table.md, table.csv, figure.png, figure.svg
     agreement-00.csv …        also .png and .svg: of each Monte Carlo cell of a susceptibility study, beside Fisher's
@@ -14,9 +14,7 @@ runs/
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -28,7 +26,6 @@ from typing import Any
 from leakmeter.core.backend import Backend
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.core.measurement import Measurement
 from leakmeter.core.written import (
     check_outside_runs,
     made_for,
@@ -130,24 +127,6 @@ def measure_cell(
     record = {"run": spec.id, "model": dict(spec.model), "model_files": _model_files(cell.model), "cell": cell.record}
     write(_cell_file(cell, directory), json.dumps(record, ensure_ascii=False, indent=1))
     return finished
-
-
-def items_csv(finished: FinishedCell, nats_of: Callable[[Sequence[Measurement]], Sequence[float]]) -> str:
-    """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it.
-
-    `nats_of` turns a case's measurements to one number a response, nats.
-    """
-    sink = io.StringIO(newline="")
-    # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-    writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(["id", "sample", "whole_nats", "n_tokens", "generations", "contexts", "references"])
-    for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
-        pairs = zip(texts["responses"], nats_of(measurements), strict=True)
-        for sample, (response, nats) in enumerate(pairs):
-            n_tokens = len(response["tokens"])
-            row = [record.case.id, sample, float(nats), n_tokens, response["text"], texts["context"]]
-            writer.writerow([*row, record.reference])
-    return sink.getvalue()
 
 
 def kept_scores(path: Path, about: Mapping[str, object], score: Callable[[], list[float]]) -> list[float]:

@@ -239,7 +239,7 @@ def tune(
     """
     from leakmeter.instruments.pii.tuning import examples
     from leakmeter.instruments.pii.tuning.soft_prompt import tune as tuned
-    from leakmeter.instruments.pii.words import share_text
+    from leakmeter.report.scale import share_in
     from leakmeter.stats.enough import items_for_share
     from leakmeter.stats.stats import interval_of_share
 
@@ -290,7 +290,7 @@ def tune(
     interval = interval_of_share(round(record.exact_match * len(others)), len(others))
     output.print_text(
         f"Epoch {record.best_epoch} of {record.epochs} ({record.ended}): of {len(others)} people it was not tuned on "
-        f"{share_text(record.exact_match, interval)} are said word for word; their values cost "
+        f"{share_in(record.exact_match, interval)} are said word for word; their values cost "
         f"{record.validation_loss_before_nats_a_token:.2f} nats a token before, and "
         f"{record.validation_loss_nats_a_token:.2f} now."
     )
