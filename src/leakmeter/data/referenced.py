@@ -10,6 +10,7 @@ from typing import Any
 from leakmeter.core.case import Case
 from leakmeter.data import named
 from leakmeter.data.cases import cases_of
+from leakmeter.data.formats import Format
 from leakmeter.data.named.base import Record
 from leakmeter.errors import DataError
 
@@ -34,15 +35,16 @@ def load_referenced(
     map: Iterable[str] | None = None,
     format: str | None = None,
     context_from: str | None = None,
+    logs: Iterable[Format] = (),
 ) -> Referenced:
     """Records of cases (see `data.cases`), each with a 'reference' and without a response, or of NAME=FILE, a published
-    data set by its name; the first `n`, all by default and where there are fewer."""
+    data set by its name; the first `n`, all by default and where there are fewer. `logs` as of `cases_of`."""
     if isinstance(source, str):
         name, equals, path = source.partition("=")
         if equals and name in named.names():
             dataset = named.find(name)
             return Referenced(tuple(dataset.load(path, n=n)), dataset.template, dataset.max_context_tokens)
-    loaded = cases_of(source, map=map, format=format, context_from=context_from)
+    loaded = cases_of(source, map=map, format=format, context_from=context_from, logs=logs)
     where = f"'{source}'" if isinstance(source, str | Path) else "these"
     pairs = zip(loaded.cases, loaded.references, strict=True)
     records = tuple(_record(case, reference, where) for case, reference in list(pairs)[:n])

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Final, Literal
 
-from leakmeter.backends.served.dialect import Capabilities
+from leakmeter.backends.served.dialect import DIALECTS, Capabilities
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import VIRTUAL
 from leakmeter.core.reductions import Labels, Stretch, Top
@@ -45,8 +45,6 @@ def kind_of(request: Request, has: Capabilities) -> Kind:
 
 def servers() -> dict[str, Capabilities]:
     """What servers give, by dialect and by how they are set up."""
-    from leakmeter.backends.served import DIALECTS
-
     of_dialects = (import_module(f"leakmeter.backends.served.{name}").SERVERS for name in DIALECTS)
     return {name: has for of_dialect in of_dialects for name, has in of_dialect.items()}
 

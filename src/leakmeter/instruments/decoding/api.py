@@ -143,9 +143,10 @@ def frontier(
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
     from leakmeter.text import templates
+    from leakmeter.traces.presets import PRESETS
 
     sweep = sweep_of(lambdas, epsilons, drawing)
-    loaded = load_referenced(data, context_from=context_from)
+    loaded = load_referenced(data, context_from=context_from, logs=PRESETS)
     records = loaded.records
     settings = replace(
         prompts,

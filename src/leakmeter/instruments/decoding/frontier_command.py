@@ -110,11 +110,12 @@ def frontier(
     from leakmeter.studies.quality import Quality
     from leakmeter.text import templates
     from leakmeter.text.build import PromptSettings
+    from leakmeter.traces.presets import PRESETS
 
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")
     sweep = sweep_of(lambdas, epsilon, asdict(drawing or _Drawing()))
-    loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from)
+    loaded = load_referenced(data, n=records, map=map, format=format, context_from=context_from, logs=PRESETS)
     for note in loaded.notes:
         output.tell(note)
     settings = PromptSettings(
