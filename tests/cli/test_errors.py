@@ -189,22 +189,19 @@ def test_no_traceback_in_a_process_of_its_own(command: Call, note: Path) -> None
     assert "response is no valid Unicode" in ended.stderr
 
 
-def test_an_unknown_precision_or_device_of_a_real_model(cli: Call, note: Path) -> None:
-    pytest.importorskip("torch")
+def test_an_unknown_precision_or_device_of_a_real_model(
+    cli: Call, note: Path, byte_model: tuple[Any, Any], tmp_path: Path
+) -> None:
     import torch
 
-    from leakmeter.errors import ModelError
-    from leakmeter.models import resolve
-
-    try:
-        resolve("smollm2-135m", notify=str, download=False)
-    except ModelError as error:
-        pytest.skip(f"the default model is not cached: {error}")
-    given = ("influence", "--context-file", note, "--query", "Who?", "--response", "Anna")
+    for part in byte_model:
+        part.save_pretrained(tmp_path / "own")
+    given = ("influence", "--model", tmp_path / "own", "--template", "plain")
+    given = (*given, "--context-file", note, "--query", "Who?", "--response", "Anna")
     check_refused(cli(*given, "--dtype", "int3"), "dtype is 'int3'; it has to be one of float32, bfloat16, float16")
     if not torch.cuda.is_available():
-        check_refused(cli(*given, "--device", "cuda"), "sees no CUDA device; try --device cpu")
-        check_refused(cli(*given, "--device", "cuda:7"), "sees no CUDA device; try --device cpu")
+        for device in ("cuda", "cuda:7"):
+            check_refused(cli(*given, "--device", device), "sees no CUDA device; try --device cpu")
 
 
 def test_a_context_too_long_for_the_window(

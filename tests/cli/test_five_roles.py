@@ -30,24 +30,18 @@ def the_default_model(real_backend: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # ---- a builder of a system that retrieves, with its logs ------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("make", "name", "told"),
-    [
+def test_logs_of_a_retrieval_system_are_measured_as_they_are(cli: Cli, tmp_path: Path) -> None:
+    for make, name, told in (
         (role_files.ragas_export, "ragas.jsonl", "ragas"),
         (role_files.langchain_results, "chain.json", "langchain"),
-    ],
-)
-def test_logs_of_a_retrieval_system_are_measured_as_they_are(
-    cli: Cli, tmp_path: Path, make: Callable[[Path], Path], name: str, told: str
-) -> None:
-    ended = cli("influence", "--data", make(tmp_path / name), "--unit", "entity", "--model", "toy", "--json")
-    found = printed(ended)
-    assert f"--format {told}" in ended.err
-    assert found[0]["response"]["text"].strip() == role_files.ANSWER
-    assert found[0]["response"]["sampled"] is False
-    assert {piece["entity_type"] for piece in found[0]["pieces"]} == {"phone", "person"}
-    page = cli("report", *re.findall(r"run: (\S+)", ended.err), "--html", "report.html")
-    assert page.code == 0
+    ):
+        ended = cli("influence", "--data", make(tmp_path / name), "--unit", "entity", "--model", "toy", "--json")
+        found = printed(ended)
+        assert f"--format {told}" in ended.err
+        assert found[0]["response"]["text"].strip() == role_files.ANSWER
+        assert found[0]["response"]["sampled"] is False
+        assert {piece["entity_type"] for piece in found[0]["pieces"]} == {"phone", "person"}
+    assert cli("report", *re.findall(r"run: (\S+)", ended.err), "--html", "report.html").code == 0
     assert "For the scoring model" in Path("report.html").read_text("utf-8")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from helpers.examples import few
+from helpers.killed import all_rows
 from helpers.logged_answers import Echo, logged
 from leakmeter.core import database
 from leakmeter.engine.loading import KeptModel
@@ -33,18 +34,6 @@ KEYS = Keys(b"k" * 32)
 SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
 LEAK = "Ana Alvi, 202-555-0143"
 PLAIN = {"weather-0": "It rains at the coast."}
-PLANTED = (
-    "Ana Alvi",
-    "Alvi",
-    "Elm Street",
-    "202-555-0143",
-    "2025550143",
-    "file-7",
-    "It rains",
-    "reader",
-    "What is new",
-)
-"""What no file of a ledger may say; the id of a document may."""
 
 
 def day() -> list[LoggedAnswer]:
@@ -72,22 +61,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger", KEYS)
-
-
-def all_rows(ledger: Ledger) -> dict[str, list[str]]:
-    _, rows = ledger.read()
-    return {name: sorted(json.dumps(row, default=str, sort_keys=True) for row in of) for name, of in rows.items()}
-
-
-def said_in(folder: Path) -> set[str]:
-    """Which planted values any file has, in its name or its bytes, packed columns unpacked."""
-    found = set()
-    for path in folder.rglob("*"):
-        content = str(path.relative_to(folder)).encode()
-        if path.is_file():
-            content += path.read_bytes()
-        found |= {one for one in PLANTED if one.encode() in content}
-    return found
 
 
 def test_planted_leaks_stand_on_top(whole: Ledger) -> None:
@@ -136,11 +109,11 @@ def test_a_posterior_needs_every_condition(whole: Ledger, ledger: Ledger) -> Non
 
 
 def test_adding_the_same_log_again_changes_nothing(whole: Ledger) -> None:
-    before = {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file() and "lock" not in path.name}
+    files = [path for path in whole.path.rglob("*") if path.is_file() and "lock" not in path.name]
+    before = [path.read_bytes() for path in files]
     done = added(whole, day(), keep_texts=True)
     assert (done.n_added, done.n_known, done.n_measured) == (0, 8, 0)
-    after = {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file() and "lock" not in path.name}
-    assert after == before
+    assert [path.read_bytes() for path in files] == before
 
 
 def test_what_was_scored_before_costs_nothing(ledger: Ledger) -> None:
@@ -176,19 +149,13 @@ def test_a_document_that_was_not_in_the_prompt_adds_nothing(ledger: Ledger) -> N
     assert {one.thing.id for one in book.told("document", by_recipient=True)} == {"weather-0"}
 
 
-def test_refused_calls_are_counted_and_bad_answers_left_out(ledger: Ledger) -> None:
+def test_refused_calls_are_counted_and_bad_answers_left_out_each_time_they_come(ledger: Ledger) -> None:
     refused = Refused(Reason.NO_DOCUMENTS, "log.jsonl, line 9", "t", "1")
-    empty = logged(1, {"weather-0": "Rain."}, " ")
-    done = added(ledger, [refused, empty, day()[0]])
-    assert done.refused == {"no-documents": 1}
-    assert (done.n_added, len(done.problems)) == (1, 1)
-    assert done.problems[0].startswith("log.jsonl, line 2: ")
-
-
-def test_what_is_left_out_is_not_known_when_it_comes_again(ledger: Ledger) -> None:
     empty, good = logged(1, {"weather-0": "Rain."}, " "), day()[0]
-    done = added(ledger, [empty, good, empty, good])
-    assert (done.n_read, done.n_added, done.n_known, len(done.problems)) == (4, 1, 1, 2)
+    done = added(ledger, [refused, empty, good, empty, good])
+    assert done.refused == {"no-documents": 1}
+    assert (done.n_read, done.n_added, done.n_known, len(done.problems)) == (5, 1, 1, 2)
+    assert done.problems[0].startswith("log.jsonl, line 2: ")
     assert done.problems[1] == "log.jsonl, line 2: the same answer was left out before"
 
 
@@ -233,58 +200,9 @@ def test_a_kill_within_a_commit_leaves_the_state_before(ledger: Ledger, monkeypa
     assert added(ledger, day()).n_added == 7
 
 
-@pytest.mark.parametrize(
-    ("id_", "gone"),
-    [
-        ("file-7", ("Ana Alvi", "Alvi", "Elm Street", "202-555-0143", "2025550143", "file-7")),
-        ("Ana Alvi", ("Ana Alvi", "Alvi")),
-        ("reader-2", ("reader-2",)),
-        ("trace-005", ("trace-005",)),
-    ],
-)
-def test_forgetting_leaves_no_trace_in_any_file(ledger: Ledger, id_: str, gone: tuple[str, ...]) -> None:
-    added(ledger, day(), keep_texts=True)
-    book = Book(ledger)
-    pseudonyms = {
-        "Ana Alvi": [KEYS.entity("person", "ana alvi")],
-        "reader-2": [KEYS.recipient("reader-2") or ""],
-        "file-7": [content for document, content in book.documents if document == "file-7"],
-        "trace-005": [],
-    }[id_]
-    n_events = len(book.events)
-    done = forget(ledger, id_)
-    assert done.n_rows > 0
-    everything = json.dumps(all_rows(ledger)) + "".join(
-        path.read_bytes().decode(errors="replace") for path in ledger.path.rglob("*") if path.is_file()
-    )
-    for value in (*gone, *pseudonyms):
-        assert value not in everything
-    assert not ledger.verify()[1]
-    (stone,) = ledger.state().tombstones
-    assert stone.kind == done.kind
-    assert id_ not in repr(stone)
-    left = Book(ledger)
-    assert len(left.events) == n_events - done.n_events
-    assert all(one.looks for one in left.told("document", by_recipient=True))
-    # Further commands work on what is left, and the answers that are known stay known.
-    assert added(ledger, [one for one in day() if one.trace_id != id_ and one.recipient != id_]).n_added == 0
-
-
-def test_an_unknown_id_is_refused_without_a_change(whole: Ledger) -> None:
-    before = whole.state()
-    with pytest.raises(UsageError, match="no document, subject, recipient or trace"):
-        forget(whole, "Bo Ek")
-    assert whole.state() == before
-
-
-def test_no_file_says_anything_of_texts_or_people(ledger: Ledger) -> None:
-    added(ledger, day())
-    # Ids of documents and traces are kept as they are.
-    assert said_in(ledger.path) - {"file-7"} == set()
-    assert not any(value in json.dumps(all_rows(ledger)) for value in PLANTED if value != "file-7")
-    for path in (ledger.path, *ledger.path.rglob("*")):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        assert mode == (0o700 if path.is_dir() else 0o600), path
+def test_every_file_is_its_owners_alone(whole: Ledger) -> None:
+    for path in (whole.path, *whole.path.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
 def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
@@ -295,6 +213,10 @@ def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
     other.weights_sha256 = "1" * 64
     with pytest.raises(StoreError, match="another model"):
         added(ledger, day(), other)
+    before = ledger.state()
+    with pytest.raises(UsageError, match="no document, subject, recipient or trace"):
+        forget(ledger, "Bo Ek")
+    assert ledger.state() == before
     assert len(ledger.rows("events")) == 1
 
 

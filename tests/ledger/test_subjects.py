@@ -21,11 +21,6 @@ def name(value: str, kind: str = "person") -> Name:
     return Name(KEYS.entity(kind, value), kind, tuple(KEYS.words(value)), tuple(KEYS.initials(value)))
 
 
-def groups(*names: Name, edits: Edits | None = None) -> list[set[str]]:
-    found = resolve(names, edits)
-    return [{one for one, head in found.items() if head == each} for each in sorted(set(found.values()))]
-
-
 @given(*(st.lists(st.sampled_from(["ana", "a", "ek", "e", "alvi", "de"]), min_size=1, max_size=4) for _ in range(2)))
 def test_the_rule_is_that_of_names_in_clear(some: list[str], more: list[str]) -> None:
     assert is_part(name(" ".join(some)), name(" ".join(more))) == person.is_part(" ".join(some), " ".join(more))
