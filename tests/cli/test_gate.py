@@ -82,13 +82,13 @@ def test_exit_codes_files_and_json(cli: Call, run: Path) -> None:
         ["holds", "influence.max"],
         ["holds", "influence.min"],
     ]
-    words = ("--max", f"influence.max <= {above}", "--max", "influence.max < 0", "--junit", "junit.xml")
-    broken = cli("gate", run.name, "--runs", run.parent, *words)
+    words = ("--max", f"influence.max <= {above}", "--max", "influence.max < 0", "--min", "influence.min >= 0")
+    broken = cli("gate", run.name, "--runs", run.parent, *words, "--junit", "junit.xml")
     assert (broken.code, broken.err) == (1, "")
     assert "BROKEN  influence.max" in broken.out
     assert "worst: case " in broken.out
     suite = ElementTree.parse("junit.xml").getroot()
-    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "1")
     for shown in (broken.out, Path("junit.xml").read_text(encoding="utf-8")):
         # Neither texts nor ids, and no run's name, which is made of both.
         assert not any(name in shown for name in (*NAMES, "Graz", run.name))

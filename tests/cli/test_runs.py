@@ -78,9 +78,13 @@ def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.M
     assert "1 of 3" in cli("runs", "list", "--runs", "others").out
     Path("empty").mkdir()
     assert cli("runs", "list", "--runs", "empty").err == "no runs under 'empty'\n"
-    # Runs with a damaged part are listed.
-    (run / "cases-00000.json").write_text("[]", encoding="utf-8")
-    assert cli("runs", "list").code == 0
+    # A unit that was not named is that of the first part; runs with a damaged part are listed.
+    words = [word for word in options(data, "third") if word not in ("--unit", "sentence")]
+    path = Path(cli("influence", *words).err.splitlines()[-1].removeprefix("run: "))
+    assert json.loads(cli("runs", "list", "--runs", "third", "--json").out)["unit"] == "sentence"
+    (path / "cases-00000.json").write_text("[]", encoding="utf-8")
+    ended = cli("runs", "list", "--runs", "third", "--json")
+    assert (ended.code, json.loads(ended.out)["unit"]) == (0, None)
 
 
 def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

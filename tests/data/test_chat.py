@@ -248,14 +248,17 @@ def test_messages_of_llamaindex_are_understood() -> None:
             case_of(messages=[system, bad], context_from="system")
 
 
+BRIEF, TOOL = {"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}
+
+
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        ([{"role": "system", "content": "Be brief."}], True),
-        ([{"role": "developer", "content": "Be brief."}], True),
+        ([BRIEF], True),
+        ([{**BRIEF, "role": "developer"}], True),
         ([{"role": "system", "content": "Anna called.", "name": "notes"}], False),
-        ([{"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}], False),
-        ([{"role": "tool", "content": "Anna called."}], False),
+        ([BRIEF, TOOL], False),
+        ([TOOL], False),
         ([], False),
     ],
 )
@@ -265,12 +268,11 @@ def test_a_system_prompt_as_the_only_context_is_refused(
     """In a call, in data and in a file of messages; unless it is said what is context."""
     messages = [*others, {"role": "user", "content": "Notes: Anna called. Who called?"}]
     path = write(tmp_path, messages)
-    readings = (
+    for read in (
         lambda **more: case_of(messages=messages, **more),
         lambda **more: cases_of([{"messages": messages}], **more).cases[0],
         lambda **more: logged_case(path, **more),
-    )
-    for read in readings:
+    ):
         if expected:
             with pytest.raises(DataError) as refused:
                 read()
@@ -278,30 +280,27 @@ def test_a_system_prompt_as_the_only_context_is_refused(
             assert "the system prompt is the only context" in said
             assert "--context-from REGEX, or give --context-from system" in said
             assert "Anna" not in said
+            assert read(context_from="system").has_only_system_context
         else:
             assert not read().has_only_system_context
         assert not read(context_from=r"Notes:(.*)Who").has_only_system_context
-        if expected:
-            assert read(context_from="system").has_only_system_context
     if expected:
         assert cases_of([{"messages": messages}, {"messages": LOGGED}], skip_bad=True).problems
 
 
 def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
-    system, tool = {"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}
-    before = [{"role": "user", "content": "Good day."}, {"role": "assistant", "content": "Good day."}]
-    case = case_of(messages=[system, *before, tool, USER], context_from="system")
+    before = [{"role": role, "content": "Good day."} for role in ("user", "assistant")]
+    case = case_of(messages=[BRIEF, *before, TOOL, USER], context_from="system")
     assert [message.fixed for message in case.messages] == [False, True, True, True, False]
     assert case.has_only_system_context
     # A system prompt and a question alone are the case that they are without a word.
-    (bare,) = cases_of([Case("case", messages=case_of(messages=[system, USER], context_from="system").messages)]).cases
+    (bare,) = cases_of([Case("case", messages=case_of(messages=[BRIEF, USER], context_from="system").messages)]).cases
     assert [message.fixed for message in bare.messages] == [False, False]
-    for messages in ([tool, USER], [USER]):
+    for messages in ([TOOL, USER], [USER]):
         with pytest.raises(DataError, match="there is no message of role 'system', which --context-from system"):
             case_of(messages=messages, context_from="system")
     with pytest.raises(UsageError, match=r"has no group; put .*, or give 'system' for the system prompt"):
-        case_of(messages=[system, USER], context_from="sytem")
-    (case,) = cases_of(
-        [{"messages": [system, USER]}, {"messages": [tool, USER]}], context_from="system", skip_bad=True
-    ).cases
+        case_of(messages=[BRIEF, USER], context_from="sytem")
+    rows = [{"messages": [BRIEF, USER]}, {"messages": [TOOL, USER]}]
+    (case,) = cases_of(rows, context_from="system", skip_bad=True).cases
     assert case.messages[0].role == "system"

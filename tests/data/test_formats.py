@@ -103,9 +103,8 @@ REQUEST = {"custom_id": "r1", "method": "POST", "url": "/v1/chat/completions", "
 ANSWERED = {"id": "b1", "custom_id": "r1", "response": {"status_code": 200, "body": COMPLETION}, "error": None}
 
 
-@pytest.mark.parametrize(
-    ("records", "id_"),
-    [
+def test_a_logged_chat_ends_with_its_response() -> None:
+    for records, id_ in (
         ([{**COMPLETION, "messages": MESSAGES}], "chatcmpl-7"),
         ([{"messages": [*MESSAGES, ANSWER], "model": "m"}], "1"),
         ([{"messages": [*MESSAGES, ANSWER]}], "1"),
@@ -115,15 +114,10 @@ ANSWERED = {"id": "b1", "custom_id": "r1", "response": {"status_code": 200, "bod
         ([REQUEST, ANSWERED], "r1"),
         ([ANSWERED, REQUEST], "r1"),
         ([{**REQUEST, "response": ANSWERED["response"]}], "r1"),
-    ],
-)
-def test_a_logged_chat_ends_with_its_response(records: list[dict[str, Any]], id_: str) -> None:
-    (case,) = cases_of(records).cases
-    assert (case.id, case.response) == (id_, "Anna.")
-    assert [(message.role, message.parts[0].text) for message in case.messages] == [
-        ("tool", "Anna called at nine."),
-        ("user", "Who called?"),
-    ]
+    ):
+        (case,) = cases_of(records).cases
+        assert (case.id, case.response) == (id_, "Anna.")
+        assert [{"role": one.role, "content": one.parts[0].text} for one in case.messages] == MESSAGES
 
 
 def test_requests_and_answers_of_a_batch_are_joined_in_the_order_of_the_requests() -> None:
@@ -264,48 +258,59 @@ def test_an_unknown_field_names_the_map_that_mends_it(record: dict[str, Any], pr
 NESTED = [{"doc_id": "crm/7", "body": "Anna called."}, {"doc_id": "crm/8", "body": "Bo slept."}]
 
 
-@pytest.mark.parametrize(
-    ("record", "mending"),
-    [
-        (
-            {"question": "Who?", "retrieved_docs": ["Anna called.", "Bo slept."], "answer": "Anna.", "ts": 3},
-            "query=question,context=retrieved_docs,response=answer",
-        ),
-        (
-            {"trace": "t1", "user": {"question": "Who?"}, "rag": {"chunks": NESTED}, "output": {"text": "Anna."}},
-            "query=user.question,context=rag.chunks,response=output.text",
-        ),
-        (
-            {
-                "userQuestion": "Who?",
-                "rag": {"hits": [{"t": "Anna called.", "score": 1}, {"t": "Bo slept.", "score": 0}]},
-            }
-            | {"expected_output": "Anna called.", "final answer": "Anna.", "answer_time": "09:00"},
-            "query=userQuestion,context=rag.hits[].t,response=final answer,reference=expected_output",
-        ),
-        (
-            {"input": {"query": "Who?"}, "docs": {"items": [{"passage": "Anna called.", "doc_id": "a"}]}}
-            | {"choices": [{"output": "Anna."}], "prompt_template": "Answer.", "system_prompt": "Be brief."},
-            "query=input.query,context=docs.items,response=choices[0].output",
-        ),
-        (
-            {"query": "Who?", "context": {"a.txt": "Anna called.", "b.txt": "Bo slept."}, "latency_ms": 3},
-            "query=query,context=context",
-        ),
-        (
-            {"query": "Who?", "context": "", "docs": ["Anna called."], "response": "Anna.", "ts": 1},
-            "query=query,context=docs,response=response",
-        ),
-    ],
-)
-def test_the_map_that_is_proposed_drops_nothing(record: dict[str, Any], mending: str) -> None:
+HITS = [{"t": "Anna called.", "score": 1}, {"t": "Bo slept.", "score": 0}]
+PASSAGES = [{"passage": "Anna called.", "doc_id": "a"}]
+PROPOSED: dict[str, dict[str, Any]] = {
+    "query=question,context=retrieved_docs,response=answer": {
+        "question": "Who?",
+        "retrieved_docs": ["Anna called.", "Bo slept."],
+        "answer": "Anna.",
+        "ts": 3,
+    },
+    "query=user.question,context=rag.chunks,response=output.text": {
+        "trace": "t1",
+        "user": {"question": "Who?"},
+        "rag": {"chunks": NESTED},
+        "output": {"text": "Anna."},
+    },
+    "query=userQuestion,context=rag.hits[].t,response=final answer,reference=expected_output": {
+        "userQuestion": "Who?",
+        "rag": {"hits": HITS},
+        "expected_output": "Anna called.",
+        "final answer": "Anna.",
+        "answer_time": "09:00",
+    },
+    "query=input.query,context=docs.items,response=choices[0].output": {
+        "input": {"query": "Who?"},
+        "docs": {"items": PASSAGES},
+        "choices": [{"output": "Anna."}],
+        "prompt_template": "Answer.",
+        "system_prompt": "Be brief.",
+    },
+    "query=query,context=context": {
+        "query": "Who?",
+        "context": {"a.txt": "Anna called.", "b.txt": "Bo slept."},
+        "latency_ms": 3,
+    },
+    "query=query,context=docs,response=response": {
+        "query": "Who?",
+        "context": "",
+        "docs": ["Anna called."],
+        "response": "Anna.",
+        "ts": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("mending", PROPOSED)
+def test_the_map_that_is_proposed_drops_nothing(mending: str) -> None:
+    record = PROPOSED[mending]
     with pytest.raises(DataError) as caught:
         cases_of([record])
     (proposed,) = shlex.split(str(caught.value).partition("give --map ")[2])
     assert proposed == mending
     (case,) = cases_of([record], map=proposed).cases
-    assert case.query == "Who?"
-    assert case.documents[0].text == "Anna called."
+    assert (case.query, case.documents[0].text) == ("Who?", "Anna called.")
     assert (case.response is None) == ("response" not in mending)
     if "chunks" in mending:
         assert [document.name for document in case.documents] == ["crm/7", "crm/8"]

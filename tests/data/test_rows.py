@@ -233,19 +233,14 @@ class Document:
     """As LangChain has it."""
 
     def __init__(self, text: str, **metadata: Any) -> None:
-        self.page_content = text
-        self.metadata = metadata
-        self.id = None
+        self.page_content, self.metadata, self.id = text, metadata, None
 
 
 class Node:
     """As LlamaIndex has it."""
 
-    id_ = "n1"
-
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.metadata = {"file_name": "a.txt"}
+        self.text, self.metadata, self.id_ = text, {"file_name": "a.txt"}, "n1"
 
 
 def test_documents_of_other_libraries_are_records_wherever_they_stand() -> None:
@@ -321,21 +316,16 @@ def test_a_file_that_was_cut_short_is_one_line(tmp_path: Path, packed: str, cut:
         fields_in(path)
 
 
-@pytest.mark.parametrize("packed", [".gz", ".zst"])
-@pytest.mark.parametrize("kind", ["jsonl", "csv", "json", "parquet"])
+@pytest.mark.parametrize(
+    ("kind", "packed"), [(kind, packed) for kind in ("jsonl", "csv", "json", "parquet") for packed in (".gz", ".zst")]
+)
 def test_what_unpacks_to_too_much_is_refused_before_it_is_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str, kind: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, packed: str
 ) -> None:
     path = tmp_path / f"x.{kind}{packed}"
     path.write_bytes(PACK[packed](b" " * 3_000_000))
     assert path.stat().st_size < 10_000
-    held: list[opened.Opened] = []
-
-    def small(source: Any, what: str) -> opened.Opened:
-        held.append(opened.open_data(source, what, most=1_000_000))
-        return held[0]
-
-    monkeypatch.setattr(rows, "open_data", small)
+    held = opening(monkeypatch, most=1_000_000)
     with pytest.raises(DataError, match="has more than 1,000,000 bytes"):
         fields_in(path)
     assert held[0].n_bytes == 1_000_001
@@ -344,13 +334,24 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is_held(
 def test_a_packed_file_is_read_as_it_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.jsonl.gz"
     path.write_bytes(gzip.compress(b'{"a": "' + b"x" * 1000 + b'"}\n', 1) * 5000)
-    held: list[opened.Opened] = []
-    monkeypatch.setattr(rows, "open_data", lambda *given: held.append(opened.open_data(*given)) or held[0])
+    held = opening(monkeypatch)
     given = read_rows(path)
     for _ in range(10):
         next(given)
     assert held[0].n_bytes < 100_000
     assert sum(1 for _ in given) == 4990
+
+
+def opening(monkeypatch: pytest.MonkeyPatch, **limit: int) -> list[opened.Opened]:
+    """What will have been opened, with a limit of its own."""
+    held: list[opened.Opened] = []
+
+    def opens(*given: Any) -> opened.Opened:
+        held.append(opened.open_data(*given, **limit))
+        return held[-1]
+
+    monkeypatch.setattr(rows, "open_data", opens)
+    return held
 
 
 @given(content=st.binary(max_size=200))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -93,62 +94,49 @@ def test_texts_are_kept_as_given_white_space_and_all(
         assert {example.label for example in found} == {word}
 
 
-def test_a_text_is_taken_before_its_parts_and_a_content_without_its_title(tmp_path: Path) -> None:
-    rows = [{"text": "All.", "title": "A", "description": "B", "label": 0, "id": 7}]
-    (example,) = tasks.find("agnews").load(write_rows(tmp_path, rows), "train")
+def test_a_text_is_taken_before_its_parts_and_a_content_without_its_title() -> None:
+    row: dict[str, Any] = {"text": "All.", "title": "A", "description": "B", "label": 0, "id": 7}
+    (example,) = tasks.find("agnews").examples([row])
     assert (example.id, example.texts) == ("7", ("All.",))
-    rows = [{"title": "Abbott", "content": "Abbott makes coaches.", "label": 13}]
-    (example,) = tasks.find("dbpedia14").load(write_rows(tmp_path, rows), "train")
+    row = {"title": "Abbott", "content": "Abbott makes coaches.", "label": 13}
+    (example,) = tasks.find("dbpedia14").examples([row])
     assert (example.texts, example.label) == (("Abbott makes coaches.",), "Book")
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_numbers_count_from_one_under_class_index_and_from_zero_under_label(tmp_path: Path, kind: str) -> None:
-    words = list(tasks.find("agnews").task.words)
-    assert labels_of(tmp_path, "agnews", "Class Index", [1, 2, 3, 4], kind) == words
-    assert labels_of(tmp_path, "agnews", "label", [0, 1, 2, 3], kind) == words
-    assert labels_of(tmp_path, "agnews", "label", [0.0, 1.0, 2.0, 3.0], kind) == words
-    things = list(tasks.find("dbpedia14").task.words)
-    assert labels_of(tmp_path, "dbpedia14", "label", list(range(14)), kind) == things
-    assert labels_of(tmp_path, "dbpedia14", "class index", list(range(1, 15)), kind) == things
-
-
-def test_labels_by_published_name_and_by_word_in_any_case(tmp_path: Path) -> None:
-    assert labels_of(tmp_path, "agnews", "label", ["sci/tech", "Technology", " WORLD ", "Science/Tech"]) == [
-        *("Technology", "Technology", "World", "Technology"),
-    ]
-    assert labels_of(tmp_path, "dbpedia14", "label", ["OfficeHolder", "politician"]) == ["Politician"] * 2
-    assert labels_of(tmp_path, "trec", "coarse", ["ABBR", "Abbreviation", "hum"]) == [
-        *("Abbreviation", "Abbreviation", "Person"),
-    ]
-
-
-def test_the_hub_numbers_questions_in_two_orders(tmp_path: Path) -> None:
+    news, things = (list(tasks.find(name).task.words) for name in ("agnews", "dbpedia14"))
     later = ["Abbreviation", "Entity", "Description", "Person", "Location", "Number"]
     earlier = ["Description", "Entity", "Abbreviation", "Person", "Number", "Location"]
-    assert labels_of(tmp_path, "trec", "coarse_label", list(range(6))) == later
-    assert labels_of(tmp_path, "trec", "label-coarse", list(range(6))) == earlier
-    assert labels_of(tmp_path, "trec", "label_coarse", list(range(6))) == earlier
+    for name, column, values, words in (
+        ("agnews", "Class Index", [1, 2, 3, 4], news),
+        ("agnews", "label", [0, 1, 2, 3], news),
+        ("agnews", "label", [0.0, 1.0, 2.0, 3.0], news),
+        ("dbpedia14", "label", list(range(14)), things),
+        ("dbpedia14", "class index", list(range(1, 15)), things),
+        # The hub numbers questions in two orders.
+        ("trec", "coarse_label", list(range(6)), later),
+        ("trec", "label-coarse", list(range(6)), earlier),
+        ("trec", "label_coarse", list(range(6)), earlier),
+        # By published name and by word in any case.
+        ("agnews", "label", ["sci/tech", "Technology", " WORLD "], ["Technology", "Technology", "World"]),
+        ("dbpedia14", "label", ["OfficeHolder", "politician"], ["Politician"] * 2),
+        ("trec", "coarse", ["ABBR", "Abbreviation", "hum"], ["Abbreviation", "Abbreviation", "Person"]),
+    ):
+        assert labels_of(tmp_path, name, column, values, kind) == words
     # Elsewhere a number may be one of the fifty finer types.
-    with pytest.raises(DataError, match=r"line 1: 'label' is '3', expected one of 'NUM', .*'ABBR'$"):
-        labels_of(tmp_path, "trec", "label", [3])
+    with pytest.raises(DataError, match=r" [12]: 'label' is '3', expected one of 'NUM', .*'ABBR'$"):
+        labels_of(tmp_path, "trec", "label", [3], kind)
 
 
 def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, ...]] = []
-
-    def records(*names: str) -> list[dict[str, Any]]:
-        asked.append(names)
-        return [{"text": "What is an atom?", "label": 26, "label_coarse": 0, "label_coarse_original": "DESC"}]
-
-    monkeypatch.setattr(base, "records_of_hub", records)
+    asked = Mock(return_value=[{"text": "Atom?", "label": 26, "label_coarse": 0, "label_coarse_original": "DESC"}])
+    monkeypatch.setattr(base, "records_of_hub", asked)
     for split in ("train", "test"):
         (example,) = tasks.find("trec").load(None, split)
         assert example.label == "Description"
-    assert asked == [
-        ("trec.train", "SetFit/TREC-QC", "default", "train"),
-        ("trec", "SetFit/TREC-QC", "default", "test"),
-    ]
+    names = [("trec.train", "SetFit/TREC-QC", "default", "train"), ("trec", "SetFit/TREC-QC", "default", "test")]
+    assert [tuple(call.args) for call in asked.call_args_list] == names
 
 
 @pytest.mark.parametrize(
@@ -189,19 +177,15 @@ def test_a_bad_record_is_one_line(tmp_path: Path, row: dict[str, Any] | str, tol
     assert ("\n" in said, path in said, "Anna" in said) == (False, True, False)
 
 
-def test_queries_may_do_without_labels(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"text": "A.", "label": 1},
-        {"text": "B.", "label": None},
-        {"text": "C.", "label": ""},
-        {"text": "D."},
-    ]
-    path = write_rows(tmp_path, rows)
-    assert [e.label for e in tasks.find("agnews").load(path, "test", labelled=False)] == ["Sports", None, None, None]
-    with pytest.raises(DataError, match="line 2: 'label' is empty"):
-        tasks.find("agnews").load(path, "test")
+def test_queries_may_do_without_labels() -> None:
+    rows: list[dict[str, Any]] = [{"text": "A.", "label": 1}, {"text": "B.", "label": None}]
+    rows += [{"text": "C.", "label": ""}, {"text": "D."}]
+    news = tasks.find("agnews")
+    assert [example.label for example in news.examples(rows, labelled=False)] == ["Sports", None, None, None]
+    with pytest.raises(DataError, match="record 2: 'label' is empty"):
+        news.examples(rows)
     with pytest.raises(DataError, match="'label' is 'Weather'"):
-        tasks.find("agnews").load(write_rows(tmp_path, [{"text": "A.", "label": "Weather"}]), "test", labelled=False)
+        news.examples([{"text": "A.", "label": "Weather"}], labelled=False)
 
 
 def test_a_task_of_ones_own(tmp_path: Path) -> None:
@@ -239,21 +223,16 @@ def test_what_ones_own_task_may_leave_out(tmp_path: Path) -> None:
 
 
 def test_columns_make_a_task(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"user_review": "Fine.", "Mood": "good"},
-        {"user_review": "Poor.", "Mood": " Bad "},
-        {"user_review": "Good!", "Mood": "GOOD"},
-    ]
-    queries = [{"user_review": "So so.", "Mood": "mixed"}, {"user_review": "?", "Mood": None}]
-    made = tasks.task_of_columns([rows, queries], text="user_review", label="Mood")
+    moods: dict[str, str | None] = {"Fine.": "good", "Poor.": " Bad ", "Good!": "GOOD", "So so.": "mixed", "?": None}
+    rows: list[dict[str, Any]] = [{"user_review": text, "Mood": mood} for text, mood in moods.items()]
+    columns = {"text": "user_review", "label": "Mood"}
+    made = tasks.task_of_columns([rows[:3], rows[3:]], **columns)
     assert made.task.words == ("good", "Bad", "mixed")
     assert made.task.instruction == "Classify each text as good, Bad, or mixed."
     assert (made.task.fields, made.task.answer) == ((("user_review", "User review"),), "Mood")
-    assert [(one.id, one.label) for one in made.examples(write_rows(tmp_path, rows, "csv"))] == [
-        ("line 2", "good"), ("line 3", "Bad"), ("line 4", "good"),
-    ]  # fmt: skip
-    two = tasks.task_of_columns([rows[:2]], text="user_review", label="Mood", instruction="")
-    assert two.task.instruction == ""
+    found = made.examples(write_rows(tmp_path, rows[:3], "csv"))
+    assert [(one.id, one.label) for one in found] == [("line 2", "good"), ("line 3", "Bad"), ("line 4", "good")]
+    assert tasks.task_of_columns([rows[:2]], **columns, instruction="").task.instruction == ""
     paths = {"text": "ticket.body", "label": "team"}
     nested = [{"ticket": {"body": "A."}, "team": 1.0}, {"ticket": {"body": "B."}, "team": 0}]
     mapped = tasks.task_of_columns([nested], mapping=paths)
@@ -262,28 +241,24 @@ def test_columns_make_a_task(tmp_path: Path) -> None:
     # A query may do without what a mapping names for exemplars.
     (bare,) = mapped.examples([{"ticket": {"body": "C."}}], labelled=False, mapping=paths)
     assert (bare.texts, bare.label) == (("C.",), None)
-    for columns, missing in (({"text": "body", "label": "Mood"}, "body"), ({"text": "user_review"}, "label")):
+    for wrong, missing in (({"text": "body", "label": "Mood"}, "body"), ({"text": "user_review"}, "label")):
         with pytest.raises(DataError, match=rf"record 1 has no column '{missing}'; it has .*--text-column"):
-            tasks.task_of_columns([rows], **columns)
-
-
-def test_the_answer_that_was_given_is_a_label() -> None:
-    own = tasks.task_of({"fields": {"text": "Review"}, "labels": ["Good", "Bad"]}, "task")
-    rows = [{"text": "A.", "response": "bad"}, {"text": "B.", "response": ""}, {"text": "C."}]
-    assert [one.answer for one in own.examples(rows, labelled=False, answered=True)] == ["Bad", None, None]
-    assert [one.answer for one in own.examples(rows, labelled=False)] == [None] * 3
-    with pytest.raises(DataError, match=r"record 1: 'response' is 'Awful', expected one of 'Good', 'Bad'$"):
-        own.examples([{"text": "A.", "response": "Awful"}], labelled=False, answered=True)
+            tasks.task_of_columns([rows], **wrong)
 
 
 def test_a_task_and_records_that_a_caller_holds() -> None:
     own = tasks.task_of({"fields": {"Text": "Review"}, "labels": ("Good", "Bad"), "label_column": "Mood"}, "task")
     assert own.task.name == "own"
     rows: list[dict[str, Any]] = [{"TEXT": "Fine.", "Mood": "good"}, {"text": "Poor."}]
-    examples = own.examples(rows, "queries", labelled=False)
-    assert [(e.id, e.texts, e.label) for e in examples] == [
-        ("record 1", ("Fine.",), "Good"), ("record 2", ("Poor.",), None),
-    ]  # fmt: skip
+    found = own.examples(rows, "queries", labelled=False)
+    told = [("record 1", ("Fine.",), "Good"), ("record 2", ("Poor.",), None)]
+    assert [(one.id, one.texts, one.label) for one in found] == told
+    # The answer that was given is a label.
+    answers = [{"text": "A.", "response": "bad"}, {"text": "B.", "response": ""}, {"text": "C."}]
+    assert [one.answer for one in own.examples(answers, labelled=False, answered=True)] == ["Bad", None, None]
+    assert [one.answer for one in own.examples(answers, labelled=False)] == [None] * 3
+    with pytest.raises(DataError, match=r"record 1: 'response' is 'Awful', expected one of 'Good', 'Bad'$"):
+        own.examples([{"text": "A.", "response": "Awful"}], labelled=False, answered=True)
     with pytest.raises(DataError, match=r"^queries, record 2 has no column 'mood'; it has 'text'$"):
         own.examples(rows, "queries")
     with pytest.raises(DataError, match=r"^pool: there is no record$"):

@@ -104,13 +104,8 @@ def test_a_chain_with_a_retriever(log: AnswerLog, traffic: Traffic) -> None:
     root = traffic.chain(metadata={"recipient": "desk 4"})
     traffic.retrieve(root, DOCUMENT, OTHER, DOCUMENT)
     inner = traffic.chain(root)
-    call = traffic.call(
-        inner,
-        "Anna Ek.",
-        "Anna Ek called at nine. Who called?",
-        id="draw-1",
-        response_metadata={"finish_reason": "stop"},
-    )
+    asked = "Anna Ek called at nine. Who called?"
+    call = traffic.call(inner, "Anna Ek.", asked, id="draw-1", response_metadata={"finish_reason": "stop"})
     traffic.callback.on_chain_end("Anna Ek.", run_id=inner)
     assert logged(log) == []
     traffic.end(root, "Anna Ek.")
@@ -123,10 +118,7 @@ def test_a_chain_with_a_retriever(log: AnswerLog, traffic: Traffic) -> None:
         "recipient": "desk 4",
         "model": "invented-7b",
         "sampling": {"temperature": 0.7, "top_p": 0.9},
-        "messages": [
-            {"role": "system", "content": "Be short."},
-            {"role": "user", "content": "Anna Ek called at nine. Who called?"},
-        ],
+        "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": asked}],
         "answer": "Anna Ek.",
         "documents": [
             {"id": "call-1", "text": "Anna Ek called at nine."},
@@ -243,15 +235,15 @@ def test_blocks_at_one_time_do_not_mix(log: AnswerLog, traffic: Traffic) -> None
 
 
 def test_a_block_may_end_in_another_context(log: AnswerLog, traffic: Traffic) -> None:
+    """As a web framework does that runs both halves in threads."""
+
     def dependency() -> Any:
         with answering("desk 4"):
             yield
 
-    begun = dependency()
-    context = copy_context()
+    begun, context = dependency(), copy_context()
     context.run(next, begun)
     context.run(traffic.call, None, "Anna Ek.")
-    # As a web framework does that runs both halves in threads.
     assert next(begun, "ended") == "ended"
     assert logged(log)[0]["recipient"] == "desk 4"
 
@@ -372,23 +364,20 @@ def test_what_cannot_be_read_costs_its_trace_and_no_more(
     assert is_empty(traffic.callback)
 
 
-def test_a_strict_log_raises_what_the_others_count(tmp_path: Path) -> None:
-    (tmp_path / "answers.jsonl").mkdir()
-    callback = LangChainCallback(AnswerLog(tmp_path / "answers.jsonl", strict=True))
+def test_a_strict_log_raises_and_a_recipient_may_be_a_function(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = AnswerLog(tmp_path / "answers.jsonl")
+    for recipient in (lambda: 7, "desk 4", lambda: 1 / 0):
+        Traffic(LangChainCallback(log, recipient=recipient)).call(None, "Anna Ek.")
+    assert [line["recipient"] for line in logged(log)] == ["7", "desk 4"]
+    assert [one.levelno for one in caplog.records] == [logging.WARNING]
+    callback = LangChainCallback(AnswerLog(tmp_path, strict=True))
     assert callback.raise_error is True
     with pytest.raises(StoreError):
         Traffic(callback).call(None, "Anna Ek.")
     with pytest.raises(UsageError):
         callback.on_chat_model_start({}, [[object()]], run_id="m")
-
-
-def test_a_recipient_may_be_a_function(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log = AnswerLog(tmp_path / "answers.jsonl")
-    Traffic(LangChainCallback(log, recipient=lambda: 7)).call(None, "Anna Ek.")
-    Traffic(LangChainCallback(log, recipient="desk 4")).call(None, "Anna Ek.")
-    Traffic(LangChainCallback(log, recipient=lambda: 1 / 0)).call(None, "Anna Ek.")
-    assert [line["recipient"] for line in logged(log)] == ["7", "desk 4"]
-    assert [one.levelno for one in caplog.records] == [logging.WARNING]
 
 
 def test_traces_that_never_end_are_bounded_and_ended_by_close(

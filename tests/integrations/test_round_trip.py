@@ -38,14 +38,10 @@ def test_what_was_cut_or_has_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_roles_and_settings_go_by_one_name(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
-    messages = [
-        ("SystemMessage", "Anna Ek called at nine."),
-        ("Human", "Who?"),
-        ("AIMessageChunk", "?"),
-        ("User", "So?"),
-    ]
+    said = {"SystemMessage": "Anna Ek called at nine.", "Human": "Who?", "AIMessageChunk": "?", "User": "So?"}
     given = {"topP": "0.9", "max_new_tokens": 7, "best_of": 3, "model_kwargs": {"topK": 4}}
-    log_answer(log, messages=messages, documents=["Anna Ek called at nine."], answer="Anna Ek.", sampling=given)
+    documents = ["Anna Ek called at nine."]
+    log_answer(log, messages=list(said.items()), documents=documents, answer="Anna Ek.", sampling=given)
     (found,) = traces.TraceReader(log.path)
     assert isinstance(found, traces.LoggedAnswer)
     assert [one.role for one in found.messages] == ["system", "user", "assistant", "user"]

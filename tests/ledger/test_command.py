@@ -25,19 +25,11 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three invented calls to two people, the last of which cannot be measured."""
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
     monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: ChatToy())
+    call = {"schema": "leakmeter-answer/1", "span_id": "1", "model": "toy", "sampling": {"temperature": 1.0}}
+    call |= {"answer": "Ana Alvi", "documents": [{"id": "file-7", "text": SECRET}]}
     calls = [
-        {
-            "schema": "leakmeter-answer/1",
-            "trace_id": f"t{n}",
-            "span_id": "1",
-            "time": f"2026-03-0{n + 1}T08:00:00Z",
-            "recipient": who,
-            "model": "toy",
-            "sampling": {"temperature": 1.0},
-            "messages": [{"role": "user", "content": f"{text}\n\nWho came?"}],
-            "answer": "Ana Alvi",
-            "documents": [{"id": "file-7", "text": SECRET}],
-        }
+        {**call, "trace_id": f"t{n}", "time": f"2026-03-0{n + 1}T08:00:00Z", "recipient": who}
+        | {"messages": [{"role": "user", "content": f"{text}\n\nWho came?"}]}
         for n, (who, text) in enumerate((("anna", SECRET), ("bo", SECRET), ("bo", "Nobody was there.")))
     ]
     path = tmp_path / "log.jsonl"
@@ -103,24 +95,19 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
     assert cli("ledger", "show", "--show-names").code == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("show",), "holds no ledger"),
-        (("add",), "no log is given"),
-        (("check", "--budget", "0"), "above 0"),
-        (("check", "--budget", "1", "--per", "day"), "do not add up"),
-        (("show", "--by", "hour"), "--by is 'hour'"),
-        (("forget", "nobody"), "holds no ledger"),
-        (("query",), "give either a query"),
-    ],
-)
-def test_what_is_refused(cli: Call, log: Path, arguments: tuple[str, ...], why: str) -> None:
-    ended = cli("ledger", *arguments)
-    assert ended.code == 2
-    assert why in ended.err
-    assert len(ended.err.splitlines()) == 1
-    assert not Path("ledger").exists()
+def test_what_is_refused(cli: Call, log: Path) -> None:
+    for arguments, why in {
+        ("show",): "holds no ledger",
+        ("add",): "no log is given",
+        ("check", "--budget", "0"): "above 0",
+        ("check", "--budget", "1", "--per", "day"): "do not add up",
+        ("show", "--by", "hour"): "--by is 'hour'",
+        ("forget", "nobody"): "holds no ledger",
+        ("query",): "give either a query",
+    }.items():
+        ended = cli("ledger", *arguments)
+        assert (ended.code, len(ended.err.splitlines()), Path("ledger").exists()) == (2, 1, False)
+        assert why in ended.err
 
 
 def test_a_model_that_cannot_read_a_log_is_told_without_options_that_there_are_not(

@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,25 +94,22 @@ def until(condition: Any) -> None:
     pytest.fail("it did not come to be")
 
 
-def test_models_are_listed(shared: Served) -> None:
+def test_answers_come_with_a_public_receipt_and_a_private_one_is_kept(shared: Served) -> None:
     assert [model.id for model in shared.client.models.list()] == ["toy"]
     assert shared.client.models.retrieve("toy").owned_by == "leakmeter"
     with pytest.raises(openai.NotFoundError):
         shared.client.models.retrieve("other")
-
-
-def test_answers_come_with_a_public_receipt_and_a_private_one_is_kept(shared: Served) -> None:
     answer = shared.ask(["Cora is 33."], n=3)
-    assert [choice.index for choice in answer.choices] == [0, 1, 2]
     receipt = answer.leakmeter
-    assert [one["text"] for one in receipt["responses"]] == [choice.message.content for choice in answer.choices]
+    assert [(choice.index, choice.message.content) for choice in answer.choices] == [
+        (number, one["text"]) for number, one in enumerate(receipt["responses"])
+    ]
     n_tokens = sum(len(one["token_ids"]) for one in receipt["responses"])
     assert answer.usage.completion_tokens == n_tokens
     assert receipt["charged_nats"] == n_tokens * EPSILON == shared.spent("Cora is 33.")
     assert receipt["responses"][0]["guarantee"]["draws"] == {"random_bits": "operating system"}
     path = shared.bounded.receipts / f"{answer.id}.json"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(place.stat().st_mode) for place in (path, path.parent)] == [0o600, 0o700]
     private = json.loads(path.read_bytes())
     assert len(private["responses"][0]["ledger"]["per_token"]["loss_nats"]) == len(receipt["responses"][0]["token_ids"])
     assert "Cora" not in path.read_text()
@@ -184,10 +182,15 @@ def test_epsilon_adds_over_requests_and_restarts_and_is_refused_when_spent(tmp_p
 
 
 def test_a_document_with_an_id_keeps_what_was_spent_when_its_text_changes(shared: Served) -> None:
-    shared.ask([{"text": "Eva is 5.", "id": "eva"}], max_tokens=1)
-    shared.ask([{"text": "Eva is 6.", "id": "eva"}], max_tokens=1)
-    assert shared.spent("Eva is 6.") == EPSILON
-    assert shared.spent("Eva is 6.", "eva") == 2 * EPSILON
+    for text in ("Eva is 5.", "Eva is 6."):
+        shared.ask([{"text": text, "id": "eva"}], max_tokens=1)
+    assert (shared.spent("Eva is 6."), shared.spent("Eva is 6.", "eva")) == (EPSILON, 2 * EPSILON)
+
+
+def test_requests_at_once_are_all_answered(shared: Served) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(shared.ask, [["Jon is 3."]] * 8))
+    assert shared.spent("Jon is 3.") == EPSILON * sum(one.usage.completion_tokens for one in answers)
 
 
 def test_refused_fields_are_named_and_cost_nothing(shared: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,17 +312,6 @@ def test_a_failure_after_the_charge_says_nothing_of_the_documents_and_stays_char
     with pytest.raises(openai.APIError, match="stay charged"):
         list(shared.ask(["Ines is 70."], stream=True))
     assert shared.spent("Ines is 70.") == 8 * EPSILON
-
-
-def test_requests_at_once_are_all_answered(shared: Served) -> None:
-    answers: list[Any] = []
-    threads = [threading.Thread(target=lambda: answers.append(shared.ask(["Jon is 3."]))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert shared.spent("Jon is 3.") == EPSILON * sum(one.usage.completion_tokens for one in answers)
-    assert len(answers) == 8
 
 
 def test_a_key_of_the_environment_is_used_and_not_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def test_an_answer_is_drawn_token_by_token_and_is_the_one_that_influence_draws(
     for context, is_drawn in ((CASE["context"], True), ("Bo is 12.", False)):
         kept = asked(made, "keep", response=done["response"], max_new_tokens=5, context=context)[-1][1]["id"]
         response = leakmeter.load_run(tmp_path / "runs" / kept)[0].response
-        assert (response.sampled, response.text) == (is_drawn, done["response"])
+        assert (response.sampled, response.text.endswith(done["response"])) == (is_drawn, True)
 
 
 def test_a_cut_piece_leaves_what_influence_says_of_the_rest(made: TestClient) -> None:
