@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from helpers.read_files import ASKED, CHAT, ICL, NOTE, PLAN, contents, write_files
+import leakmeter
+from helpers.read_files import ASKED, CASE, CHAT, ICL, NOTE, PLAN, contents, write_files
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -66,11 +68,14 @@ def here(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path.cwd()
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return leakmeter.influence("toy", [CASE], out=tmp_path_factory.mktemp("kept")).path
+
+
 @pytest.fixture
-def run(cli: Call) -> Path:
-    ended = cli("influence", "--data", "cases.jsonl", "--model", "toy")
-    assert ended.code == 0, ended.err
-    return Path(ended.err.splitlines()[-1].removeprefix("run: "))
+def run(cli: Call, kept: Path) -> Path:
+    return shutil.copytree(kept, Path("runs", kept.name))
 
 
 @pytest.fixture
@@ -162,7 +167,6 @@ def test_what_the_user_keeps_is_not_written_over(cli: Call, here: Path, tmp_path
 
 
 def test_from_python_no_page_is_written_into_a_run(cli: Call, run: Path) -> None:
-    import leakmeter
 
     loaded = leakmeter.load_run(run)
     before = contents(run)

@@ -175,9 +175,11 @@ def test_nothing_of_a_turn_is_lost_or_moved(parts: list[str]) -> None:
     ],
 )
 def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat.pattern, "SECONDS_AT_MOST", 0.05)
+    is_endless = "a|a" in regex
+    if is_endless:
+        monkeypatch.setattr(chat.pattern, "SECONDS_AT_MOST", 0.05)
     with pytest.raises(UsageError) as caught:
-        marked("a" * 60 + "!" if "a*" in regex or "|a" in regex else TURN, regex)
+        marked("a" * 60 + "!" if is_endless else TURN, regex)
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
 

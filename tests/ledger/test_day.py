@@ -273,13 +273,13 @@ def test_several_writers_at_once(ledger: Ledger) -> None:
 
 
 def test_sql(whole: Ledger) -> None:
-    answer = ask("select id, n_answers from totals where kind = 'document' order by largest_running_nats desc", whole)
-    assert next(answer.rows) == ("file-7", 2)
-    assert next(ask("select count(*) from events", whole).rows) == (8,)
+    sql = "select id, n_answers, (select count(*) from events) from totals where kind = 'document'"
+    answer = ask(f"{sql} order by largest_running_nats desc", whole)
+    assert next(answer.rows) == ("file-7", 2, 8)
     assert len(list(ask("select * from events order by time", whole).rows)) == 8
-    for sql in ("drop table events", "select * from read_csv('/etc/passwd')"):
+    for refused in ("drop table events", "select * from read_csv('/etc/passwd')"):
         with pytest.raises(UsageError):
-            list(ask(sql, whole).rows)
+            list(ask(refused, whole).rows)
 
 
 def test_what_a_search_leaves_without_a_number_is_in_no_sum(ledger: Ledger) -> None:

@@ -168,10 +168,8 @@ def test_one_model_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
     class Kept:
-        backend = None
-
         def __init__(self, given: str) -> None:
-            self.given = given
+            self.given, self.backend = given, None
             alive.add(self)
 
     monkeypatch.setattr(models, "KeptModel", Kept)
