@@ -126,39 +126,29 @@ def span(number: int, kind: Kind, parent: int | None = None, **fields: Any) -> S
     return made
 
 
-def chain(n: int) -> list[Span]:
-    return [span(0, "retriever"), *(span(i, "other", i - 1) for i in range(1, n)), span(n, "llm", n - 1)]
+SHAPES: Final[dict[str, Callable[[int], list[Span]]]] = {
+    "chain": lambda n: [span(0, "retriever"), *(span(i, "other", i - 1) for i in range(1, n)), span(n, "llm", n - 1)],
+    "ring": lambda n: [
+        span(-1, "retriever"),
+        *(span(i, "other", (i + 1) % n) for i in range(n)),
+        span(n + 2, "llm", 0),
+    ],
+    "ring of calls": lambda n: [span(-1, "retriever"), *(span(i, "llm", (i + 1) % n) for i in range(n))],
+    "calls": lambda n: [span(-1, "retriever"), *(span(i, "llm") for i in range(n))],
+    "tools": lambda n: [
+        span(-1, "retriever"),
+        *(span(i, "tool", answers=[[f"said {i}", None]]) for i in range(n)),
+        *(span(i, "llm") for i in range(n, 2 * n)),
+    ],
+    "rerankers": lambda n: [*(span(i, "reranker") for i in range(n)), span(n, "llm")],
+    "twice": lambda n: [span(-1, "retriever"), *(span(0, "llm", answers=[[f"said {i}", None]]) for i in range(n))],
+}
 
 
-def ring(n: int) -> list[Span]:
-    return [span(n + 1, "retriever"), *(span(i, "other", (i + 1) % n) for i in range(n)), span(n + 2, "llm", 0)]
-
-
-def ring_of_calls(n: int) -> list[Span]:
-    return [span(-1, "retriever"), *(span(i, "llm", (i + 1) % n) for i in range(n))]
-
-
-def calls(n: int) -> list[Span]:
-    return [span(-1, "retriever"), *(span(i, "llm") for i in range(n))]
-
-
-def tools(n: int) -> list[Span]:
-    used = (span(i, "tool", answers=[[f"said {i}", None]]) for i in range(n))
-    return [span(-1, "retriever"), *used, *(span(i, "llm") for i in range(n, 2 * n))]
-
-
-def rerankers(n: int) -> list[Span]:
-    return [*(span(i, "reranker") for i in range(n)), span(n, "llm")]
-
-
-def twice(n: int) -> list[Span]:
-    return [span(-1, "retriever"), *(span(0, "llm", answers=[[f"said {i}", None]]) for i in range(n))]
-
-
-@pytest.mark.parametrize("shape", [chain, ring, ring_of_calls, calls, tools, rerankers, twice])
-def test_spans_take_a_time_in_proportion_to_their_number(shape: Callable[[int], list[Span]]) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_spans_take_a_time_in_proportion_to_their_number(shape: str) -> None:
     def work(n: int) -> Callable[[], Outcome]:
-        spans = shape(n)
+        spans = SHAPES[shape](n)
         return lambda: outcome_of(spans, "x")
 
     check_linear(work, 40)
@@ -167,13 +157,13 @@ def test_spans_take_a_time_in_proportion_to_their_number(shape: Callable[[int], 
 @pytest.mark.parametrize(
     ("spans", "reasons", "n_hidden"),
     [
-        (chain(5), [], 1),  # within the retrieval
-        (ring(3), [None], 0),
-        (ring_of_calls(3), [None] * 3, 0),
+        (SHAPES["chain"](5), [], 1),  # within the retrieval
+        (SHAPES["ring"](3), [None], 0),
+        (SHAPES["ring of calls"](3), [None] * 3, 0),
         ([span(0, "retriever", 0), span(1, "llm", 1)], [None], 0),
         ([span(0, "retriever", 77), span(1, "llm", 78)], [None], 0),
-        (twice(3), [Reason.SAME_ID, Reason.SAME_ID, None], 0),
-        ([*calls(1), *calls(1)], [None], 0),
+        (SHAPES["twice"](3), [Reason.SAME_ID, Reason.SAME_ID, None], 0),
+        ([*SHAPES["calls"](1), *SHAPES["calls"](1)], [None], 0),
     ],
 )
 def test_no_answer_is_lost_whatever_is_above_it(spans: list[Span], reasons: list[Reason | None], n_hidden: int) -> None:
