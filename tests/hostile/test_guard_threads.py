@@ -75,12 +75,11 @@ def check_whole(ledger: Ledger, n_answers: int) -> Book:
     return book
 
 
-SHARED = [(None, 1), ("the application's", 1), (None, 4), (None, N)]
+OWN = "the application's"
+ASKING = [(1, None, 1), (1, OWN, 1), (1, None, 4), (N, None, 1), (1, None, N), (N, OWN, 1), (N, None, 4), (N, None, N)]
 
 
-@pytest.mark.parametrize(
-    ("n_guards", "trace_id", "recipients"), few([(n, *who) for n in (1, N) for who in SHARED], len(SHARED))
-)
+@pytest.mark.parametrize(("n_guards", "trace_id", "recipients"), few(ASKING, 4))
 def test_no_budget_is_overrun(folder: Path, n_guards: int, trace_id: str | None, recipients: int) -> None:
     nats = nats_of_one(folder)
     guards = [guard(folder, budget=3.5 * nats) for _ in range(n_guards)]
