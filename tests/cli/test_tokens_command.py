@@ -65,8 +65,9 @@ def test_what_needs_a_model_or_is_unknown_is_refused(
     refused = tokens(*options, unit="entity")
     assert (refused.code, refused.out) == (2, "")
     assert said in refused.err
-    with pytest.raises(UsageError, match="max-context-tokens"):
-        leakmeter.tokens("toy", context="Anna sang.", query="Who?", truncate=True)
+    for wrong, why in (({"truncate": True}, "max-context-tokens"), ({"removal": "burn"}, "no removal named 'burn'")):
+        with pytest.raises(UsageError, match=why):
+            leakmeter.tokens("toy", context="Anna sang.", query="Who?", **wrong)
 
 
 def test_cases_of_data_are_shown_and_bad_ones_left_out(cli: Callable[..., Ended], tmp_path: Path) -> None:
