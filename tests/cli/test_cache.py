@@ -35,7 +35,9 @@ def fill(scores: Path) -> None:
     cache.close()
 
 
-def test_an_empty_cache(cli: Call, scores: Path) -> None:
+def test_an_empty_cache(cli: Call, measure: Call, scores: Path) -> None:
+    # The toy model goes without.
+    assert measure().code == measure("--no-cache", out="others").code == 0
     ended = cli("cache")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines() == [str(scores / FILE_NAME), "0 entries, 0.0 MB of at most 2147.5 MB"]
@@ -47,12 +49,7 @@ def test_what_it_holds_and_clearing_it(cli: Call, scores: Path) -> None:
     fill(scores)
     assert re.search(r"^3 entries, 2\.\d MB of at most 2147\.5 MB$", cli("cache").out, re.MULTILINE)
     told = json.loads(cli("cache", "--json").out)
-    assert told == {
-        "path": str(scores / FILE_NAME),
-        "entries": 3,
-        "bytes": told["bytes"],
-        "max_bytes": 2**31,
-    }
+    assert told == {"path": str(scores / FILE_NAME), "entries": 3, "bytes": told["bytes"], "max_bytes": 2**31}
     assert told["bytes"] > 2_400_000
     assert re.match(r"cleared 3 entries, 2\.\d MB from ", cli("cache", "clear").out)
     assert json.loads(cli("cache", "--json").out)["entries"] == 0
@@ -77,20 +74,6 @@ def test_what_cannot_be_cleared(cli: Call, scores: Path) -> None:
     assert "Traceback" not in ended.err
 
 
-def test_help(cli: Call) -> None:
-    ended = cli("cache", "--help")
-    assert ended.code == 0
-    assert "clear" in ended.out
-    assert "reconstructed" in " ".join(ended.out.replace("│", " ").split())
-    assert "--no-cache" in cli("demo", "--help").out
-
-
-def test_the_toy_model_goes_without(measure: Call, scores: Path) -> None:
-    assert measure().code == 0
-    assert measure("--no-cache", out="others").code == 0
-    assert not scores.exists()
-
-
 def test_a_model_in_memory_is_reused_under_a_name_of_its_own(byte_model: Any, scores: Path) -> None:
     def measured(**options: Any) -> tuple[int, np.ndarray]:
         result = leakmeter.influence(byte_model, template="plain", **CASE, **options)
@@ -100,21 +83,15 @@ def test_a_model_in_memory_is_reused_under_a_name_of_its_own(byte_model: Any, sc
     assert n_tokens > 0
     assert measured(cache=True)[0] == n_tokens
     assert not scores.exists()
-    assert measured(model_id="a")[0] == n_tokens
-    assert measured(model_id="a", cache=False)[0] == n_tokens
+    for options in ({"model_id": "a"}, {"model_id": "a", "cache": False}, {"model_id": "b"}):
+        assert measured(**options)[0] == n_tokens
     n_again, again = measured(model_id="a")
-    assert n_again == 0
-    assert again.tobytes() == expected.tobytes()
+    assert (n_again, again.tobytes()) == (0, expected.tobytes())
     assert measured(model_id="a", temperature=0.7, cid_lambda=1.5)[0] == 0
-    assert measured(model_id="b")[0] == n_tokens
     assert stat.S_IMODE(scores.stat().st_mode) == 0o700
     assert [path.name for path in (scores.parent / "config").iterdir() if path.suffix == ".secret"] == ["scores.secret"]
-
-
-def test_a_name_that_comes_too_late(byte_model: Any) -> None:
-    backend = leakmeter.load_backend(byte_model)
     with pytest.raises(UsageError, match="give it to load_backend"):
-        leakmeter.influence(backend, template="plain", model_id="a", **CASE)
+        leakmeter.influence(leakmeter.load_backend(byte_model), template="plain", model_id="a", **CASE)
 
 
 @pytest.mark.long
@@ -149,14 +126,10 @@ def test_a_directory_is_reused_by_its_weights(
     assert n_tokens(out="h") == first
 
 
+@pytest.mark.usefixtures("scores")
 @pytest.mark.parametrize("variable", ["LEAKMETER_SCORES", "LEAKMETER_CONFIG"])
 def test_a_place_that_cannot_be_written_costs_a_line(
-    byte_model: Any,
-    scores: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    variable: str,
+    byte_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, variable: str
 ) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     monkeypatch.setenv(variable, str(tmp_path / "file" / "below"))

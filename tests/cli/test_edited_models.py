@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from helpers.examples import few
 
 
 @pytest.fixture
@@ -22,14 +23,12 @@ def folder(tmp_path: Path, byte_model: tuple[Any, Any]) -> Path:
     return made
 
 
-def edited_configuration(folder: Path) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "rms_norm_eps": 0.5}))
+def edited(name: str, value: Any) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        path = folder / name
+        path.write_text(json.dumps({**json.loads(path.read_text()), **value}))
 
-
-def edited_tokenizer(folder: Path) -> None:
-    path = folder / "tokenizer.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "normalizer": {"type": "Lowercase"}}))
+    return edit
 
 
 def edited_template(folder: Path) -> None:
@@ -37,10 +36,10 @@ def edited_template(folder: Path) -> None:
     path.write_text(path.read_text().replace("[reply]", "[answer]"))
 
 
-EDITS = [
-    edited_configuration,
-    *(pytest.param(edit, marks=pytest.mark.long) for edit in (edited_tokenizer, edited_template)),
-]
+LOWER = {"normalizer": {"type": "Lowercase"}}
+
+
+EDITS = few([edited("config.json", {"rms_norm_eps": 0.5}), edited("tokenizer.json", LOWER), edited_template])
 
 
 @pytest.mark.parametrize("edit", EDITS)
@@ -61,10 +60,8 @@ def test_an_edited_model_is_measured_anew(
 def test_a_run_is_not_continued_with_an_edited_model(
     edit: Callable[[Path], None], folder: Path, cli: Callable[..., Any]
 ) -> None:
-    cases = [
-        {"id": f"c{i}", "context": f"Anna Ek lives in {i}.", "query": "Who?", "response": "Anna"} for i in range(3)
-    ]
-    Path("cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in cases))
+    case = {"context": "Anna Ek lives in Graz.", "query": "Who?", "response": "Anna"}
+    Path("cases.jsonl").write_text("".join(json.dumps({**case, "id": f"c{i}"}) + "\n" for i in range(3)))
     words = ("influence", "--model", folder, "--data", "cases.jsonl", "--json")
     assert cli(*words, "--out", "runs").code == 0
     (run,) = Path("runs").iterdir()
@@ -77,4 +74,3 @@ def test_a_run_is_not_continued_with_an_edited_model(
     whole = [[json.loads(line)["whole_nats"] for line in done.out.splitlines()] for done in (resumed, fresh)]
     assert whole[0] == whole[1]
     assert not (run / "spec.json").exists()
-    shutil.rmtree("elsewhere")

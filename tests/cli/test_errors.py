@@ -17,15 +17,10 @@ Call = Callable[..., Any]
 
 def check_refused(ended: Any, *said: str) -> None:
     """One line, exit code 2, nothing measured and nothing written."""
-    assert ended.code == 2
-    assert ended.out == ""
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1), ended.err
     assert ended.err.startswith("leakmeter: ")
-    assert ended.err.count("\n") == 1
     assert ended.err.endswith("\n")
-    assert "Traceback" not in ended.err
-    for part in said:
-        assert part in ended.err
-    assert not Path("runs").exists()
+    assert all(part in ended.err for part in said), ended.err
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -41,13 +36,12 @@ def check_refused(ended: Any, *said: str) -> None:
         ({"response": "a\udcff"}, ["response is no valid Unicode", "at character 1"]),
         ({"context_file": "missing.txt"}, ["context file 'missing.txt' cannot be read: No such file or directory"]),
         ({"context_file": ""}, ["context file '.' is a directory; give a file"]),
-        ({"context_file": "/"}, ["context file '/' is a directory; give a file"]),
+        ({"context_file": "a" * 300}, ["File name too long"]),
         ({"context_file": None}, ["give one of --context-file, --data and --messages"]),
         ({"unit": "sentnce"}, ["no unit named 'sentnce'; did you mean 'sentence'?"]),
         ({"unit": "ngram:0"}, ["unit 'ngram:0' is not 'ngram:N'"]),
         ({"unit": "ngram:4:8"}, ["the stride is at most N"]),
         ({"unit": "message"}, ["unit 'message' needs a chat; give --messages"]),
-        ({"model": "toi"}, ["no model named 'toi'"]),
         ({"model": "smollm-135m"}, ["no model named", "did you mean 'smollm2-135m'?"]),
         ({"model": "no/such/model"}, ["there is no file or directory 'no/such/model'"]),
         ({"model": "HuggingFaceTB/SmolLM2"}, ["write 'hf:HuggingFaceTB/SmolLM2'"]),
@@ -56,15 +50,11 @@ def check_refused(ended: Any, *said: str) -> None:
         ({"template": "{query}"}, ["{context} exactly once"]),
         ({"template": "@missing.txt"}, ["template file 'missing.txt' cannot be read"]),
         ({"removal": "drp"}, ["drp", "drop", "mask", "retokenize"]),
-        ({"dtype": "int3"}, ["float64"]),
         ({"dtype": "bfloat16"}, ["float64"]),
         ({"device": "cuda"}, ["toy", "CPU"]),
         ({"cid_lambda": "-1"}, ["cid-lambda is -1.0; it has to be 0 or more"]),
         ({"cid_lambda": "nan"}, ["cid-lambda is nan"]),
-        ({"cid_lambda": "inf"}, ["cid-lambda is inf"]),
         ({"temperature": "0"}, ["temperature is 0.0; it has to be above 0"]),
-        ({"temperature": "-1"}, ["temperature is -1.0"]),
-        ({"temperature": "nan"}, ["temperature is nan"]),
         ({"temperature": "inf"}, ["temperature is inf"]),
         ({"temperature": "warm"}, ["--temperature", "warm", "float"]),
         ({"samples": "0"}, ["samples is 0; it has to be 1 or more"]),
@@ -73,9 +63,9 @@ def check_refused(ended: Any, *said: str) -> None:
         ({"seed": "-1"}, ["seed is -1"]),
         ({"html": "no/such/folder/page.html"}, ["lies in a directory that does not exist"]),
         ({"html": "."}, ["is a directory; give the name of a file"]),
+        ({"html": "a" * 300}, ["File name too long"]),
         ({"messages": "chat.json"}, ["--context-file and --messages do not go together"]),
         ({"data": "cases.jsonl"}, ["--context-file and --data do not go together"]),
-        ({"nosuch": "1"}, ["--nosuch"]),
         ({"sample": "3"}, ["--sample"]),
     ],
 )
@@ -86,27 +76,18 @@ def test_an_option_that_cannot_be_used(measure: Call, options: dict[str, Any], s
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--skip-bad"], "--skip-bad is for --data"),
-        (["extra"], "extra"),
-        (["--json", "--nosuch"], "--nosuch"),
-        (["--query"], "--query"),
-    ],
-)
-def test_words_that_mean_nothing(measure: Call, words: list[str], said: str) -> None:
-    check_refused(measure(*words), said)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["nosuch"], "nosuch"),
         (["influense"], "influense"),
         (["influence"], "give one of --context-file, --data and --messages"),
+        (["influence", "--query"], "--query"),
+        (["influence", "--query", "Who", "came?"], "'came?' belongs to none of them: write a text of several words in"),
         (["report"], "RUN"),
         (["report", "missing"], "holds no complete run"),
         (["models", "pull"], "NAME"),
+        (["models", "pull", "toy", "now"], "`leakmeter models pull` takes NAME, and options; 'now' belongs to none"),
         (["models", "pull", "smollm-135m"], "did you mean 'smollm2-135m'?"),
-        (["models", "nosuch"], "nosuch"),
+        (["models", "list"], "`leakmeter models` has no command 'list'; give one of its commands (pull), or none"),
+        (["runs", "list", "old"], "`leakmeter runs list` takes options alone; 'old' belongs to none of them"),
+        (["runs", "rename", "a", "b", "c"], "takes RUN and NAME, and options; 'c' belongs to none of them"),
         (["--nosuch"], "--nosuch"),
         (["demo", "--model", "nosuch"], "no model named 'nosuch'"),
     ],
@@ -119,12 +100,9 @@ def test_a_command_that_cannot_be_followed(cli: Call, words: list[str], said: st
     ("content", "said"),
     [
         (b"", "is empty; there is nothing whose influence could be measured"),
-        (b" \n\t\r\n", "is empty"),
-        (b"\xef\xbb\xbf", "is empty"),
+        (b"\xef\xbb\xbf \n\t\r\n", "is empty"),
         (b"caf\xe9", "is not UTF-8: byte 0xe9 at offset 3; save it as UTF-8"),
         (bytes(range(256)), "is not UTF-8: byte 0x80 at offset 128"),
-        (b"\x7fELF\x02\x01\x01\x00\xff\xfe", "is not UTF-8: byte 0xff at offset 8"),
-        (b"\xff\xfeA\x00", "is not UTF-8: byte 0xff at offset 0"),
     ],
 )
 def test_a_context_file_that_cannot_be_used(measure: Call, tmp_path: Path, content: bytes, said: str) -> None:
@@ -134,44 +112,25 @@ def test_a_context_file_that_cannot_be_used(measure: Call, tmp_path: Path, conte
     check_refused(measure("--context-file", path), f"context file '{path}' {said}")
 
 
-def test_a_name_too_long_for_a_file(measure: Call) -> None:
-    check_refused(measure(context_file="a" * 300), "File name too long")
-    check_refused(measure(html="a" * 300), "File name too long")
-
-
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
         ([], "holds no case"),
         (["{"], "line 1 is not JSON"),
-        (['{"context": "a", "query": "b", "anser": "c"}'], "unknown field 'anser'"),
-        (['{"query": "b"}'], "give either 'context' or 'messages'"),
         (['{"context": "", "query": "b"}'], "case '1' has an empty context"),
         (['{"context": "a", "query": ""}'], "case '1' has an empty query"),
         (['{"context": "a", "query": "b", "response": ""}'], "case '1' has an empty response"),
-        (['{"context": "a", "query": "b"}', '{"id": "1", "context": "a"}'], "id '1' was already used in line 1"),
-        (['{"context": "a", "query": "b"}', '{"context": "\\ud800"}'], "half a surrogate pair"),
         (['{"messages": [{"role": "user", "content": "a"}]}'], "no chat template"),
     ],
 )
 def test_a_data_file_that_cannot_be_used(cli: Call, tmp_path: Path, lines: list[str], said: str) -> None:
     data = tmp_path / "cases.jsonl"
     data.write_text("\n".join(lines))
-    check_refused(cli("influence", "--model", "toy", "--data", data), said)
-
-
-def test_data_says_its_own_queries(cli: Call, tmp_path: Path) -> None:
-    data = tmp_path / "cases.jsonl"
-    data.write_text('{"context": "a", "query": "b"}')
+    words = ("influence", "--model", "toy", "--data", data)
+    check_refused(cli(*words), said)
+    check_refused(cli(*words, "--skip-bad"))
     for option in ("--query", "--response"):
-        check_refused(cli("influence", "--model", "toy", "--data", data, option, "x"), "stand in the lines of --data")
-
-
-@pytest.mark.parametrize("lines", [["{", "[]"], ['{"context": "", "query": "b"}', '{"context": "a"}']])
-def test_bad_lines_alone_are_refused_even_when_skipped(cli: Call, tmp_path: Path, lines: list[str]) -> None:
-    data = tmp_path / "cases.jsonl"
-    data.write_text("\n".join(lines))
-    check_refused(cli("influence", "--model", "toy", "--data", data, "--skip-bad"))
+        check_refused(cli(*words, option, "x"), "stand in the lines of --data")
 
 
 def test_messages_need_a_chat_template(cli: Call, tmp_path: Path) -> None:
@@ -224,39 +183,25 @@ def test_a_damaged_run_is_named(cli: Call, measure: Call, tmp_path: Path) -> Non
 
 @any_name
 def test_no_traceback_in_a_process_of_its_own(command: Call, note: Path) -> None:
-    given = (
-        "influence",
-        "--model",
-        "toy",
-        "--context-file",
-        note,
-        "--query",
-        "Who?",
-        "--response",
-        b"\xff".decode(errors="surrogateescape"),
-    )
-    ended = command(*given)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.count("\n") == 1
+    given = ("influence", "--model", "toy", "--context-file", note, "--query", "Who?")
+    ended = command(*given, "--response", b"\xff".decode(errors="surrogateescape"))
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
     assert "response is no valid Unicode" in ended.stderr
 
 
-def test_an_unknown_precision_or_device_of_a_real_model(cli: Call, note: Path) -> None:
-    pytest.importorskip("torch")
+def test_an_unknown_precision_or_device_of_a_real_model(
+    cli: Call, note: Path, byte_model: tuple[Any, Any], tmp_path: Path
+) -> None:
     import torch
 
-    from leakmeter.errors import ModelError
-    from leakmeter.models import resolve
-
-    try:
-        resolve("smollm2-135m", notify=str, download=False)
-    except ModelError as error:
-        pytest.skip(f"the default model is not cached: {error}")
-    given = ("influence", "--context-file", note, "--query", "Who?", "--response", "Anna")
+    for part in byte_model:
+        part.save_pretrained(tmp_path / "own")
+    given = ("influence", "--model", tmp_path / "own", "--template", "plain")
+    given = (*given, "--context-file", note, "--query", "Who?", "--response", "Anna")
     check_refused(cli(*given, "--dtype", "int3"), "dtype is 'int3'; it has to be one of float32, bfloat16, float16")
     if not torch.cuda.is_available():
-        check_refused(cli(*given, "--device", "cuda"), "sees no CUDA device; try --device cpu")
-        check_refused(cli(*given, "--device", "cuda:7"), "sees no CUDA device; try --device cpu")
+        for device in ("cuda", "cuda:7"):
+            check_refused(cli(*given, "--device", device), "sees no CUDA device; try --device cpu")
 
 
 def test_a_context_too_long_for_the_window(
@@ -283,20 +228,6 @@ def test_a_context_too_long_for_the_window(
     assert ended.code == 0
     assert json.loads(ended.out)["truncated_tokens"] == 409
     assert "409" in measure("--truncate", context_file=path).out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("models", "list"), "`leakmeter models` has no command 'list'; give one of its commands (pull), or none"),
-        (("runs", "list", "old"), "`leakmeter runs list` takes options alone; 'old' belongs to none of them"),
-        (("influence", "--query", "Who", "came?"), "'came?' belongs to none of them: write a text of several words in"),
-        (("models", "pull", "toy", "now"), "`leakmeter models pull` takes NAME, and options; 'now' belongs to none"),
-        (("runs", "rename", "a", "b", "c"), "takes RUN and NAME, and options; 'c' belongs to none of them"),
-    ],
-)
-def test_a_word_too_many_is_answered_with_what_is_expected(cli: Call, words: tuple[str, ...], said: str) -> None:
-    check_refused(cli(*words), said)
 
 
 def test_no_command_answers_in_the_words_of_its_parser(cli: Call) -> None:

@@ -1,9 +1,11 @@
-"""Five people do their jobs from the files that they have, end to end: as they would type it, and in Python."""
+"""People do their jobs from the files that they have, end to end: as they would type it, and in Python.
+
+Logs of retrieval systems are in `tests/commands`, gates in `test_gate.py`, bounds in `tests/test_testing.py`.
+"""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,25 +32,6 @@ def the_default_model(real_backend: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # ---- a builder of a system that retrieves, with its logs ------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("make", "name", "told"),
-    [
-        (role_files.ragas_export, "ragas.jsonl", "ragas"),
-        (role_files.langchain_results, "chain.json", "langchain"),
-    ],
-)
-def test_logs_of_a_retrieval_system_are_measured_as_they_are(
-    cli: Cli, tmp_path: Path, make: Callable[[Path], Path], name: str, told: str
-) -> None:
-    ended = cli("influence", "--data", make(tmp_path / name), "--unit", "entity", "--model", "toy", "--json")
-    found = printed(ended)
-    assert f"--format {told}" in ended.err
-    assert found[0]["response"]["text"].strip() == role_files.ANSWER
-    assert found[0]["response"]["sampled"] is False
-    assert {piece["entity_type"] for piece in found[0]["pieces"]} == {"phone", "person"}
-    page = cli("report", *re.findall(r"run: (\S+)", ended.err), "--html", "report.html")
-    assert page.code == 0
-    assert "For the scoring model" in Path("report.html").read_text("utf-8")
 
 
 @pytest.mark.long
@@ -63,19 +46,6 @@ def test_a_logged_chat_that_ends_in_an_answer(cli: Cli, tmp_path: Path) -> None:
         by_type = {piece["entity_type"]: piece for piece in first["pieces"]}
         assert by_type["phone"]["signed_nats"] > first["placebo_signed_nats"] > 0
         assert by_type["phone"]["posterior"] > 0.99
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("the_default_model")
-def test_notes_within_the_question_are_context_where_that_is_said(cli: Cli, tmp_path: Path) -> None:
-    path = role_files.chat_log_with_the_note_in_the_question(tmp_path / "log.jsonl")
-    refused = cli("influence", "--data", path)
-    assert (refused.code, refused.out) == (2, "")
-    assert "--context-from" in refused.err
-    (found,) = printed(cli("influence", "--data", path, "--context-from", "<notes>(.*)</notes>", "--json"))
-    assert found["context"].strip() == role_files.NOTE
-    assert role_files.QUESTION in found["query"]
-    assert role_files.NOTE not in found["query"]
 
 
 # ---- a prompt engineer, with few-shot examples in a table ------------------------------------------------------------
@@ -124,22 +94,3 @@ def test_an_export_of_customers(cli: Cli, tmp_path: Path) -> None:
     assert "Mara" not in ended.err
     assert "phone" in Path("pii.html").read_text("utf-8").lower()
     assert "too few" in ended.out
-
-
-# ---- an engineer of a pipeline ---------------------------------------------------------------------------------------
-def test_a_gate_over_the_latest_run(cli: Cli, tmp_path: Path) -> None:
-    path = role_files.cases(tmp_path / "cases.jsonl")
-    assert cli("influence", "--data", path, "--unit", "document", "--model", "toy").code == 0
-    kept = cli("gate", "--latest", "--max", "influence.worst_piece.max <= 1000", "--junit", "gate.xml")
-    assert kept.code == 0, kept.err
-    assert "<testsuite" in Path("gate.xml").read_text("utf-8")
-    assert cli("gate", "--latest", "--max", "influence.worst_piece.max <= 0.0001").code == 1
-
-
-def test_a_bound_in_a_test_of_their_own(tmp_path: Path) -> None:
-    from leakmeter.testing import assert_leakage
-
-    case = json.loads(role_files.cases(tmp_path / "cases.jsonl").read_text("utf-8"))
-    assert_leakage(case, max_nats=1000, model="toy", unit="document")
-    with pytest.raises(AssertionError, match="nats"):
-        assert_leakage(case, max_nats=0.01, model="toy", unit="document")

@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,42 +37,35 @@ def broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[BaseExc
 
 
 def test_what_nobody_foresaw_is_one_line_and_a_private_log(
-    broken: Callable[[BaseException], Path], cli: Callable[..., Any]
+    broken: Callable[[BaseException], Path], cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = broken(KeyError(PRIVATE))
     done = cli("runs", "list")
     (log,) = folder.iterdir()
-    assert done.code == 2
     assert done.err.startswith("leakmeter: an error that should not happen (KeyError)")
     assert str(log) in done.err
-    assert (done.err.count("\n"), PRIVATE in done.err, "Traceback" in done.err) == (1, False, False)
+    assert (done.code, done.err.count("\n"), PRIVATE in done.err, "Traceback" in done.err) == (2, 1, False, False)
     assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, log)] == [0o700, 0o600]
     assert "Traceback" in log.read_text()
     assert PRIVATE in log.read_text()
     for _ in range(30):
         cli("runs", "list")
     assert len(list(folder.iterdir())) == 20
-
-
-def test_where_no_log_can_be_kept_it_is_one_line_too(
-    broken: Callable[[BaseException], Path], cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken(AssertionError())
     monkeypatch.setenv("LEAKMETER_CACHE", "/dev/null/x")
     done = cli("runs", "list")
     assert (done.code, done.err.count("\n"), "no log of it could be written" in done.err) == (2, 1, True)
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "words"),
-    [(MemoryError(), 2, "out of memory"), (RecursionError(), 2, "nested"), (KeyboardInterrupt(), 130, "interrupted")],
-)
 def test_what_was_foreseen_has_words_of_its_own(
-    error: BaseException, code: int, words: str, broken: Callable[[BaseException], Path], cli: Callable[..., Any]
+    broken: Callable[[BaseException], Path], cli: Callable[..., Any]
 ) -> None:
-    folder = broken(error)
-    done = cli("runs", "list")
-    assert (done.code, words in done.err, done.err.count("\n"), folder.exists()) == (code, True, 1, False)
+    for error, code, words in (
+        *((MemoryError(), 2, "out of memory"), (RecursionError(), 2, "nested")),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ):
+        folder = broken(error)
+        done = cli("runs", "list")
+        assert (done.code, words in done.err, done.err.count("\n"), folder.exists()) == (code, True, 1, False)
 
 
 def test_nothing_that_a_terminal_obeys_is_written(
@@ -104,52 +98,41 @@ def test_nothing_that_a_terminal_obeys_is_written(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["influence", "--max-new-tokens", "9223372036854775808"], "100,000 at most"),
-        (["influence", "--samples", "1000000000"], "100,000 at most"),
-        (["decode", "--max-new-tokens", "1000000000"], "100,000 at most"),
-        (["pii", "probe", "--subjects", "{subjects}", "--decoys", "1000000000"], "100,000 at most"),
-        (["pii", "probe", "--subjects", "{subjects}", "--beams", "1000000000"], "1,000 at most"),
+        (["influence", "NOTE", "--max-new-tokens", "9223372036854775808"], "100,000 at most"),
+        (["influence", "NOTE", "--samples", "1000000000"], "100,000 at most"),
+        (["decode", "NOTE", "--max-new-tokens", "1000000000"], "100,000 at most"),
+        (["pii", "probe", "--subjects", "SUBJECTS", "--decoys", "1000000000"], "100,000 at most"),
+        (["pii", "probe", "--subjects", "SUBJECTS", "--beams", "1000000000"], "1,000 at most"),
         (["audit", "run", "--samples", "1000000000"], "100,000 at most"),
-        (["audit", "run", "--clip", "1e308"], "at most"),
         (["study", "run", "figure_7", "--set", "x=[]"], "x"),
-        (["influence", "--unit", "entity", "--region", "\udcff"], "no region named"),
-        (["influence", "--context-file", "/dev/zero"], "is a device or a pipe"),
+        (["influence", "NOTE", "--unit", "entity", "--region", "\udcff"], "no region named"),
+        (["influence", "--query", "Who?", "--context-file", "/dev/zero"], "is a device or a pipe"),
         (["influence", "--data", "/dev/zero"], "is a device or a pipe"),
         (["influence", "--messages", "/dev/full"], "is a device or a pipe"),
-        (["influence", "--template", "@/dev/zero"], "is a device or a pipe"),
-        (["influence", "--unit", "entity", "--entity-patterns", "/dev/zero"], "is a device or a pipe"),
+        (["influence", "NOTE", "--template", "@/dev/zero"], "is a device or a pipe"),
+        (["influence", "NOTE", "--unit", "entity", "--entity-patterns", "/dev/zero"], "is a device or a pipe"),
     ],
 )
 def test_what_would_never_end_is_refused_at_once(
     words: list[str], said: str, cli: Callable[..., Any], note: Path
 ) -> None:
-    subjects = SAMPLES / "subjects.toml"
-    words = [word.format(note=note, subjects=subjects) for word in words]
-    asks = words[0] in ("influence", "decode")
-    if asks and not {"--context-file", "--data", "--messages"} & set(words):
-        words += ["--context-file", str(note)]
-    if asks and not {"--data", "--messages"} & set(words):
-        words += ["--query", "Who?"]
-    if words[:2] not in (["pii", "extract"], ["study", "run"]):
-        words += ["--model", "toy"]
-    before = sorted(Path().rglob("*"))
-    done = cli(*words)
+    places = {"NOTE": ["--context-file", str(note), "--query", "Who?"], "SUBJECTS": [str(SAMPLES / "subjects.toml")]}
+    model = [] if words[0] == "study" else ["--model", "toy"]
+    done = cli(*(part for word in words for part in places.get(word, [word])), *model)
     assert (done.code, said in done.err, done.err.count("\n")) == (2, True, 1), done.err
-    assert sorted(Path().rglob("*")) == before
+    assert not list(Path().rglob("*"))
 
 
-@pytest.mark.parametrize("pattern", ["a{1000000000}", "(" * 4000 + "a" + ")" * 4000, "(a{1000}){1001}", "x" * 10_001])
-def test_a_pattern_that_is_too_much_to_compile_is_refused(
-    pattern: str, measure: Callable[..., Any], tmp_path: Path
-) -> None:
-    (tmp_path / "patterns.txt").write_text(f"ticket = {pattern}")
-    started = time.process_time()
-    done = measure(unit="entity", entity_patterns=tmp_path / "patterns.txt")
-    assert (done.code, done.err.count("\n"), "line 1" in done.err) == (2, 1, True)
-    assert time.process_time() - started < 2
+def test_a_pattern_that_is_too_much_to_compile_is_refused(measure: Callable[..., Any], tmp_path: Path) -> None:
+    for pattern in ("a{1000000000}", "(" * 4000 + "a" + ")" * 4000, "(a{1000}){1001}", "x" * 10_001):
+        (tmp_path / "patterns.txt").write_text(f"ticket = {pattern}")
+        started = time.process_time()
+        done = measure(unit="entity", entity_patterns=tmp_path / "patterns.txt")
+        assert (done.code, done.err.count("\n"), "line 1" in done.err) == (2, 1, True)
+        assert time.process_time() - started < 2
 
 
-def test_a_small_parquet_file_of_many_rows_is_refused(tmp_path: Path) -> None:
+def test_a_small_parquet_file_of_many_rows_and_one_of_no_utf8_are_refused(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -164,20 +147,10 @@ def test_a_small_parquet_file_of_many_rows_is_refused(tmp_path: Path) -> None:
     assert path.stat().st_size < 200_000
     with pytest.raises(DataError, match=r"has 2,250,000 rows; 2,000,000 are read at most"):
         load_records(path)
-
-
-def test_text_in_a_parquet_file_that_is_no_utf8_is_one_line(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from leakmeter.data.records import load_records
-    from leakmeter.errors import DataError
-
     letters = pa.array([b"good", b"\xff\xfe"], type=pa.binary())
-    text = pa.Array.from_buffers(pa.string(), 2, letters.buffers())
-    pq.write_table(pa.table({"text": text}), tmp_path / "bad.parquet")
+    pq.write_table(pa.table({"text": pa.Array.from_buffers(pa.string(), 2, letters.buffers())}), path)
     with pytest.raises(DataError, match="text that is no UTF-8"):
-        load_records(tmp_path / "bad.parquet")
+        load_records(path)
 
 
 def test_a_terminal_that_says_it_is_endless_is_not_believed(command: Callable[..., Any], note: Path) -> None:
@@ -187,22 +160,22 @@ def test_a_terminal_that_says_it_is_endless_is_not_believed(command: Callable[..
     assert max(map(len, done.stdout.splitlines())) <= 1000
 
 
-def test_streams_that_are_closed_or_full(command: Callable[..., Any], tmp_path: Path) -> None:
+def test_streams_that_are_closed_or_full(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
-    closed = f"{command('--version').args[0]} -m leakmeter runs list"
-    for redirected, code in ((">&-", 0), (">&- 2>&-", 0), ("<&- >&- 2>&-", 0)):
-        done = subprocess.run(["sh", "-c", f"{closed} {redirected}"], cwd=tmp_path, capture_output=True, text=True)
+    listing = "runs list"
+    for words, code in (
+        *((f"{listing} {closed}", 0) for closed in (">&-", ">&- 2>&-", "<&- >&- 2>&-")),
+        ("models > /dev/full", 2),
+    ):
+        line = f"{sys.executable} -m leakmeter {words}"
+        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, "Traceback" in done.stderr) == (code, False), done
-    full = f"{command('--version').args[0]} -m leakmeter models"
-    done = subprocess.run(["sh", "-c", f"{full} > /dev/full"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert code == 0 or done.stderr.count("\n") == 1
 
 
 @pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_an_interrupted_query_ends_at_once(measure: Callable[..., Any], tmp_path: Path) -> None:
-    import sys
-
     assert measure().code == 0
     sql = "select count(*) from range(100000000) a, range(100000000) b where a.range * b.range % 7 = 1"
     code = "from leakmeter.cli import main; print('begun', flush=True); main()"

@@ -1,4 +1,7 @@
-"""Every SQL example of the help and the documentation, asked of measured runs, says what the report says."""
+"""Every SQL example of the help and the documentation, asked of measured runs, says what the report says.
+
+That every number of a view is the run's own is in `tests/results/test_views.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,9 @@ import pytest
 
 import leakmeter
 from helpers.places import DOCS
-from leakmeter.core.quantity import Quantity
-from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.report.findings import mean_text
 
 Call = Callable[..., Any]
-Rows = list[dict[str, Any]]
 CASES = [
     {"id": f"c{i}", "context": f"{name} Ek lives in Graz. {name} sang {i} songs. Bo left.", "query": "Who?"}
     for i, name in enumerate(("Anna", "Cora", "Dora"))
@@ -43,124 +44,11 @@ EXAMPLES = [*in_help(), *in_documentation()]
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of three cases with two responses each, at two temperatures."""
-    from leakmeter.cli import main
-
     folder = tmp_path_factory.mktemp("queried")
-    (folder / "cases.jsonl").write_text("".join(json.dumps(case) + "\n" for case in CASES), encoding="utf-8")
-    words = ["influence", "--model", "toy", "--data", str(folder / "cases.jsonl"), "--samples", "2", "--json"]
-    for temperature in ("1", "0.5"):
-        with pytest.raises(SystemExit) as ended:
-            main([*words, "--max-new-tokens", "4", "--temperature", temperature, "--out", str(folder / "runs")])
-        assert not ended.value.code
-    return folder / "runs"
-
-
-def reported(runs: Path) -> list[tuple[str, InfluenceResult, Any]]:
-    """Run, result of a case, and the run itself."""
-    opened = [leakmeter.load_run(path) for path in sorted(runs.iterdir())]
-    return [(run.path.name, case, run) for run in opened for case in run.cases]
-
-
-def pieces(rows: Rows, runs: Path) -> None:
-    """Whatever columns of pieces an example asks for, of the pieces that it asks for."""
-    expected = [
-        {"run": run, "item": case.id, "piece": piece.name, "of": piece}
-        for run, case, _ in reported(runs)
-        for piece in case.pieces
-        if not piece.below_noise_floor
-    ]
-    assert len(rows) == len(expected) > 0
-
-    def row_of(told: dict[str, Any]) -> tuple[Any, ...]:
-        named = {"run": told["run"], "item": told["item"], "piece": told["piece"]}
-        return tuple(named[name] if name in named else getattr(told["of"], name) for name in rows[0])
-
-    assert Counter(tuple(row.values()) for row in rows) == Counter(map(row_of, expected))
-    if "run" not in rows[0] and "signed_nats" not in rows[0]:
-        assert [row["nats"] for row in rows] == sorted((row["nats"] for row in rows), reverse=True)
-
-
-def of_gate(rows: Rows, runs: Path) -> None:
-    """The numbers of a run, as a gate and the report have them."""
-    expected = {
-        (run.path.name, name): (number.value, *(number.interval or (None, None)), number.unit)
-        for run in {run.path: run for _, _, run in reported(runs)}.values()
-        for name, number in run.quantities().items()
-    }
-    found = {(row.get("run"), row["quantity"]): tuple(row[n] for n in ("value", "low", "high", "unit")) for row in rows}
-    if "run" in rows[0]:
-        assert found == expected
-    else:
-        assert Counter(tuple(row[n] for n in ("quantity", "value", "low", "high", "unit")) for row in rows) == Counter(
-            (name, *numbers) for (_, name), numbers in expected.items()
-        )
-
-
-def quantities_of_cases(rows: Rows, runs: Path) -> None:
-    known = {one.name.replace(".", "_"): one for one in InfluenceResult.quantities if isinstance(one, Quantity)}
-    expected = [
-        tuple(case.id if name == "id" else known[name].of(case) for name in rows[0]) for _, case, _ in reported(runs)
-    ]
-    assert Counter(tuple(row.values()) for row in rows) == Counter(expected)
-    assert [row["influence"] for row in rows] == sorted((row["influence"] for row in rows), reverse=True)
-
-
-def wholes(rows: Rows, runs: Path) -> None:
-    expected = Counter(tuple(getattr(case, name) for name in rows[0]) for _, case, _ in reported(runs))
-    assert Counter(tuple(row.values()) for row in rows) == expected
-
-
-def means(rows: Rows, runs: Path) -> None:
-    by_temperature: dict[float, list[float]] = {}
-    for _, case, _ in reported(runs):
-        by_temperature.setdefault(case.temperature, []).append(case.whole_nats)
-    expected = {t: sum(values) / len(values) for t, values in by_temperature.items()}
-    assert {row["temperature"]: row["mean_nats"] for row in rows} == pytest.approx(expected, rel=1e-12)
-    # The report's own mean, to the digits that its headline shows.
-    for run in {run.path: run for _, _, run in reported(runs)}.values():
-        from leakmeter.report.findings import mean_text
-
-        values = [case.whole_nats for case in run.cases]
-        assert mean_text(values) in run.findings.headline
-
-
-def counts(rows: Rows, runs: Path) -> None:
-    expected: Counter[tuple[str, str]] = Counter()
-    for run in {run.path: run for _, _, run in reported(runs)}.values():
-        for measurement in run.measurements().to_dict("records"):
-            expected[measurement["unit"], measurement["statistic"]] += 1
-    assert {(row["unit"], row["statistic"]): row["count_star()"] for row in rows} == expected
-    assert [tuple(row.values())[:2] for row in rows] == sorted(expected)
-
-
-def times(rows: Rows, runs: Path) -> None:
-    by_run: dict[str, list[InfluenceResult]] = {}
-    for run, case, _ in reported(runs):
-        by_run.setdefault(run, []).append(case)
-    expected = [sum(case.cost.seconds for case in cases) / len(cases) for cases in by_run.values()]
-    # A run keeps its seconds to the millisecond.
-    assert sorted(row["seconds_a_case"] for row in rows) == pytest.approx(sorted(expected), abs=1e-3)
-    assert {(row["model"], row["dtype"], row["n_cases"]) for row in rows} == {
-        (case.model, case.dtype, len(CASES)) for _, case, _ in reported(runs)
-    }
-
-
-def texts(rows: Rows, runs: Path) -> None:
-    expected = [(case.id, case.template, case.context[:40]) for _, case, _ in reported(runs)]
-    assert sorted((row["id"], row["template"], row["context"]) for row in rows) == sorted(expected)
-
-
-CHECKS: dict[str, Callable[[Rows, Path], None]] = {
-    "from pieces": pieces,
-    "from quantities": of_gate,
-    "from results": quantities_of_cases,
-    "avg(whole_nats)": means,
-    "left(context, 40)": texts,
-    "from influence_results": wholes,
-    "count(*)": counts,
-    "seconds_a_case": times,
-}
-"""By what an example has in it, the first that fits."""
+    how: dict[str, Any] = {"samples": 2, "max_new_tokens": 4, "out": folder}
+    for temperature in (1.0, 0.5):
+        leakmeter.influence("toy", CASES, temperature=temperature, **how)
+    return folder
 
 
 def test_there_are_examples() -> None:
@@ -174,9 +62,25 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("sql", EXAMPLES, ids=lambda sql: sql[:70])
 def test_an_example_says_what_the_report_says(sql: str, runs: Path, cli: Call) -> None:
-    check = next(check for part, check in CHECKS.items() if part in sql)
     ended = cli("query", sql, "--runs", runs, "--json")
     assert (ended.code, ended.err) == (0, "")
     rows = [json.loads(line) for line in ended.out.splitlines()]
-    assert rows
-    check(rows, runs)
+    opened = [leakmeter.load_run(path) for path in sorted(runs.iterdir())]
+    cases = [case for run in opened for case in run.cases]
+    assert all(any(row[name] is not None for row in rows) for name in rows[0])
+    if "from pieces" in sql:
+        shown = [piece for case in cases for piece in case.pieces if not piece.below_noise_floor]
+        numbers = {name: Counter(getattr(piece, name) for piece in shown) for name in rows[0] if name.endswith("nats")}
+        assert numbers == {name: Counter(row[name] for row in rows) for name in numbers}
+    elif "from quantities" in sql:
+        told = Counter(number.value for run in opened for number in run.quantities().values())
+        assert Counter(row["value"] for row in rows) == told
+    elif "avg(whole_nats)" in sql:
+        means = {row["temperature"]: row["mean_nats"] for row in rows}
+        for run in opened:
+            values = [case.whole_nats for case in run.cases]
+            assert means[run.cases[0].temperature] == pytest.approx(sum(values) / len(values), rel=1e-12)
+            # The report's own mean, to the digits that its headline shows.
+            assert mean_text(values) in run.findings.headline
+    elif "seconds_a_case" not in sql and "count(*)" not in sql:
+        assert len(rows) == len(cases)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,19 +41,19 @@ def test_published_outputs_are_counted(cli: Call, generations: Callable[..., Pat
     ended = cli("regurgitation", "--csv", generations(), "--json")
     assert (ended.code, ended.err) == (0, "")
     told = json.loads(ended.out)
+    hits = {"repeat_published": 1, "repeat_stated": 2, "rouge_published": 2, "rouge_stated": 2}
     assert told["n"] == 4
-    assert {name: told[name]["prompts"] for name in told if "prompts" in (told[name] if name != "n" else {})} == {
-        "repeat_published": 1,
-        "repeat_stated": 2,
-        "rouge_published": 2,
-        "rouge_stated": 2,
-    }
+    assert {name: told[name]["prompts"] for name in hits} == hits
     assert told["repeat_published"]["share"] == 0.25
     # ROUGE-L F1: 2·2/32, 2/4, 0 and 0 for no words.
     assert told["rouge_l_f1"]["mean"] == pytest.approx((4 / 32 + 0.5) / 4)
     table = cli("regurgitation", "--csv", generations()).out
     assert "Repeat prompts, as published" in table
     assert "4 responses" in table
+    # A long context is no matter.
+    assert (
+        json.loads(cli("regurgitation", "--csv", generations([("a b", "a " * 200_000, "a")]), "--json").out)["n"] == 1
+    )
 
 
 def test_thresholds_are_options(cli: Call, generations: Callable[..., Path]) -> None:
@@ -71,22 +69,20 @@ def test_thresholds_are_options(cli: Call, generations: Callable[..., Path]) -> 
     assert "rouge is 2.0; it has to be from 0 to 1" in ended.err
 
 
-@pytest.mark.parametrize("missing", ["generations", "contexts"])
+@pytest.mark.parametrize("missing", ["generations", "contexts", "references"])
 def test_a_missing_column_is_one_line_that_names_it(cli: Call, generations: Callable[..., Path], missing: str) -> None:
     heading = [name if name != missing else "other" for name in ("generations", "contexts", "references")]
-    ended = cli("regurgitation", "--csv", generations(heading=heading))
-    assert ended.code == 2
-    assert f"has no column '{missing}'; it has " in ended.err
-    assert ended.err.count("\n") == 1
+    ended = cli("regurgitation", "--csv", generations(heading=heading), "--json")
+    assert (ended.code, ended.err.count("\n")) == (0 if missing == "references" else 2, 1)
+    assert f"has no column '{missing}'" in ended.err
+    assert ended.code or "rouge_l_f1" not in json.loads(ended.out)
 
 
-def test_without_references_quality_is_left_out_and_said(cli: Call, generations: Callable[..., Path]) -> None:
-    path = generations([row[:2] for row in ROWS], ("generations", "contexts"))
-    ended = cli("regurgitation", "--csv", path, "--json")
+def test_quality_models_that_are_not_at_hand_are_left_out(cli: Call, generations: Callable[..., Path]) -> None:
+    ended = cli("regurgitation", "--csv", generations(), "--factkb", "nobody/none", "--json")
     assert ended.code == 0
-    assert "has no column 'references'" in ended.err
-    assert ended.err.count("\n") == 1
-    assert "rouge_l_f1" not in json.loads(ended.out)
+    assert ended.err.startswith("left out: FactKB needs the model 'nobody/none'")
+    assert "factkb" not in json.loads(ended.out)
 
 
 @pytest.mark.parametrize(
@@ -98,36 +94,13 @@ def test_without_references_quality_is_left_out_and_said(cli: Call, generations:
         (b"generations,contexts\na\n", "line 2: a row of 1 cells under a heading of 2"),
         (b'generations,contexts\n"a,b\n', "line 2"),
         (b"generations,contexts\n\xff,b\n", "is not UTF-8: byte 0xff at offset 21"),
+        (None, "cannot be read"),
     ],
 )
-def test_a_bad_file_is_one_line(cli: Call, tmp_path: Path, content: bytes, told: str) -> None:
+def test_a_bad_file_is_one_line(cli: Call, tmp_path: Path, content: bytes | None, told: str) -> None:
     path = tmp_path / "bad.csv"
-    path.write_bytes(content)
+    if content is not None:
+        path.write_bytes(content)
     ended = cli("regurgitation", "--csv", path)
-    assert ended.code == 2
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert told in ended.err
-    assert ended.err.count("\n") == 1
-    assert cli("regurgitation", "--csv", tmp_path / "none.csv").code == 2
-
-
-def test_a_long_context_is_no_matter(cli: Call, generations: Callable[..., Path]) -> None:
-    path = generations([("a b", "a " * 200_000, "a")])
-    assert json.loads(cli("regurgitation", "--csv", path, "--json").out)["n"] == 1
-
-
-def test_neither_torch_nor_pandas_is_loaded(generations: Callable[..., Path]) -> None:
-    words = ["regurgitation", "--csv", str(generations()), "--json"]
-    code = (
-        "import sys\nfrom leakmeter.cli import main\n"
-        f"try: main({words!r})\nexcept SystemExit: pass\n"
-        "print([name for name in ('torch', 'transformers', 'pandas', 'pyarrow') if name in sys.modules])"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines()[-1] == "[]"
-
-
-def test_quality_models_that_are_not_at_hand_are_left_out(cli: Call, generations: Callable[..., Path]) -> None:
-    ended = cli("regurgitation", "--csv", generations(), "--factkb", "nobody/none", "--json")
-    assert ended.code == 0
-    assert ended.err.startswith("left out: FactKB needs the model 'nobody/none'")
-    assert "factkb" not in json.loads(ended.out)

@@ -11,21 +11,19 @@ from typing import Any
 
 import pytest
 
+import leakmeter
 from leakmeter.engine.loading import load_run
 from leakmeter.studies.tables import to_markdown
 
 Call = Callable[..., Any]
 
 
-@pytest.fixture
-def runs(measure: Call) -> list[Path]:
-    """Two runs of one case."""
-    out = []
-    for temperature in ("1.0", "0.5"):
-        ended = measure(temperature=temperature)
-        assert ended.code == 0, ended.err
-        out.append(Path(ended.err.splitlines()[-1].removeprefix("run: ")))
-    return out
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two runs of one case; not to be written to."""
+    folder = tmp_path_factory.mktemp("measured")
+    case = {"context": "Anna Ek lives in Graz. Bo asked twice.", "query": "Who?", "response": "Anna"}
+    return [leakmeter.influence("toy", [case], temperature=at, out=folder).path for at in (1.0, 0.5)]
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ def study() -> Path:
     return folder
 
 
-def test_several_runs_give_one_page(cli: Call, runs: list[Path]) -> None:
+def test_several_runs_give_one_page_and_so_does_a_study(cli: Call, runs: list[Path], study: Path) -> None:
     ended = cli("report", *runs, "--html", "both.html")
     assert (ended.code, ended.out, ended.err) == (0, "", "report: both.html (private, readable by you alone)\n")
     page = Path("both.html").read_text(encoding="utf-8")
@@ -46,6 +44,10 @@ def test_several_runs_give_one_page(cli: Call, runs: list[Path]) -> None:
     assert "Run 2 less run 1" in page
     cli("report", *runs, "--html", "again.html")
     assert Path("again.html").read_text(encoding="utf-8") == page
+    assert cli("report", study, "--html", "study.html").code == 0
+    page = Path("study.html").read_text(encoding="utf-8")
+    for said in ("<h1><bdi>Mine</bdi></h1>", "<code>leakmeter study run mine.toml</code>", "data:image/png"):
+        assert said in page
 
 
 @pytest.mark.long
@@ -64,14 +66,6 @@ def test_figures_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
         assert Path("one", name).read_bytes() == Path("both", "run1", name).read_bytes()
 
 
-def test_a_study_is_a_page_of_its_table(cli: Call, study: Path) -> None:
-    assert cli("report", study, "--html", "study.html").code == 0
-    page = Path("study.html").read_text(encoding="utf-8")
-    assert "<h1><bdi>Mine</bdi></h1>" in page
-    assert "<code>leakmeter study run mine.toml</code>" in page
-    assert "data:image/png" in page
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -80,8 +74,10 @@ def test_a_study_is_a_page_of_its_table(cli: Call, study: Path) -> None:
         (["RUN", "STUDY"], "is a study's directory; give it alone"),
         (["STUDY", "RUN"], "is a study's directory; give it alone"),
         (["STUDY", "--figures", "f"], "without --figures and --public"),
+        (["STUDY", "--markdown", "x.md"], "table.md is Markdown"),
         (["RUN", "missing"], "'missing' holds no complete run"),
         (["RUN", "--figures", "RUN/spec.json"], "lies in the run 'influence-"),
+        (["RUN", "--markdown", "RUN/spec.json"], "which is read here"),
         (["RUN", "RUN", "--html", "no/page.html"], "lies in a directory that does not exist"),
     ],
 )
@@ -97,17 +93,14 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 
 def test_without_matplotlib(cli: Call, runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    before = sorted(os.listdir())
     ended = cli("report", runs[0], "--figures", "figures")
-    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert (ended.code, ended.err.count("\n"), os.listdir()) == (2, 1, [])
     assert "pip install matplotlib" in ended.err
-    assert sorted(os.listdir()) == before
     assert cli("report", *runs).code == 0
 
 
 def test_markdown_says_what_the_page_says_of_one_run_and_of_several(cli: Call, runs: list[Path]) -> None:
-    one = cli("report", runs[0], "--markdown", "one.md")
-    assert one.code == 0, one.err
+    assert cli("report", runs[0], "--markdown", "one.md").code == 0
     text = html.unescape(Path("one.md").read_text(encoding="utf-8"))
     assert load_run(runs[0]).headline in text
     assert "| Piece |" in text
@@ -115,8 +108,6 @@ def test_markdown_says_what_the_page_says_of_one_run_and_of_several(cli: Call, r
     assert cli("report", *runs, "--markdown", "both.md").code == 0
     text = html.unescape(Path("both.md").read_text(encoding="utf-8"))
     assert all(load_run(run).headline.replace("\u00a0", " ") in text for run in runs)
-    refused = cli("report", runs[0], "--markdown", runs[0] / "spec.json")
-    assert (refused.code, refused.err.count("\n")) == (2, 1)
 
 
 def test_markdown_of_what_may_be_published_has_nothing_else(cli: Call) -> None:
@@ -129,9 +120,3 @@ def test_markdown_of_what_may_be_published_has_nothing_else(cli: Call) -> None:
     assert "Anna" not in public
     assert run.name not in public
     assert "guaranteed" in public.casefold()
-
-
-def test_a_study_has_its_markdown_already(cli: Call, study: Path) -> None:
-    ended = cli("report", study, "--markdown", "x.md")
-    assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert "table.md is Markdown" in ended.err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -66,31 +65,26 @@ def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.M
     assert set(found) == {run.name, study.name}
     assert (found[study.name]["kind"], found[study.name]["state"]) == ("study", None)
     entry = found[run.name]
-    assert (entry["kind"], entry["state"], entry["measure"], entry["model"]) == ("run", "complete", "influence", "toy")
-    assert (entry["n_cases"], entry["n_cases_finished"], entry["dtype"], entry["device"]) == (3, 3, "float64", "cpu")
+    told = {"kind": "run", "state": "complete", "measure": "influence", "model": "toy", "unit": "sentence"}
+    told |= {"data": str(data), "given_name": None, "n_cases": 3, "n_cases_finished": 3, "dtype": "float64"}
+    assert {name: entry[name] for name in told} == told
     shown = cli("runs", "list").out.splitlines()
     assert shown[0].split() == ["name", "state", "cases", "finished,", "UTC"]
     assert shown[1].split()[:2] == [run.name, "complete"]
     assert entry["finished"][:16].replace("T", " ") in shown[1]
-    told = (entry["given_name"], entry["data"], entry["unit"])
-    assert told == (None, str(data), "sentence")
     assert shown[2].strip() == f"toy, {data}, sentence"
     assert shown[3].split() == [study.name, "study"]
     interrupted_after(1, cli, data, "others", monkeypatch)
     assert "1 of 3" in cli("runs", "list", "--runs", "others").out
     Path("empty").mkdir()
     assert cli("runs", "list", "--runs", "empty").err == "no runs under 'empty'\n"
-
-
-def test_runs_with_a_damaged_part_are_listed(cli: Call, data: Path) -> None:
-    words = [word for word in options(data) if word not in ("--unit", "sentence")]
+    # A unit that was not named is that of the first part; runs with a damaged part are listed.
+    words = [word for word in options(data, "third") if word not in ("--unit", "sentence")]
     path = Path(cli("influence", *words).err.splitlines()[-1].removeprefix("run: "))
-    (entry,) = map(json.loads, cli("runs", "list", "--json").out.splitlines())
-    assert entry["unit"] == "sentence"
+    assert json.loads(cli("runs", "list", "--runs", "third", "--json").out)["unit"] == "sentence"
     (path / "cases-00000.json").write_text("[]", encoding="utf-8")
-    ended = cli("runs", "list", "--json")
-    assert ended.code == 0
-    assert json.loads(ended.out)["unit"] is None
+    ended = cli("runs", "list", "--runs", "third", "--json")
+    assert (ended.code, json.loads(ended.out)["unit"]) == (0, None)
 
 
 def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,14 +106,11 @@ def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.
         assert cli("runs", "export", one, "--out", out, "--redact").code == 0
     assert contents("a") == contents("b")
     assert cli("runs", "verify", path).code == 0
-
-
-@pytest.mark.parametrize("name", ["", " ", "x" * 81, "a\nb", "\x1b[31m"])
-def test_a_name_is_a_line(cli: Call, data: Path, name: str) -> None:
-    ended = cli("influence", *options(data), "--name", name)
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err == "leakmeter: a run's name is one line of 1 to 80 characters; give another name\n"
-    assert not Path("runs").exists()
+    for name in ("", " ", "x" * 81, "a\nb", "\x1b[31m"):
+        ended = cli("influence", *options(data, "bad"), "--name", name)
+        assert (ended.code, ended.out) == (2, "")
+        assert ended.err == "leakmeter: a run's name is one line of 1 to 80 characters; give another name\n"
+    assert not Path("bad").exists()
 
 
 def test_what_names_people_is_not_told(cli: Call, tmp_path: Path) -> None:
@@ -133,14 +124,12 @@ def test_what_names_people_is_not_told(cli: Call, tmp_path: Path) -> None:
         assert "Anna_Ek" not in told
 
 
-def test_a_run_is_shown(cli: Call, run: Path, data: Path) -> None:
+def test_a_run_is_shown(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = json.loads(cli("runs", "show", run, "--json").out)
     assert (told["run"], told["state"], told["measure"], told["cases"]) == (run.name, "complete", "influence", 3)
-    assert told["parameters"]["max_new_tokens"] == 6
-    assert told["prompts"]["unit"] == "sentence"
+    assert (told["parameters"]["max_new_tokens"], told["prompts"]["unit"], told["warnings"]) == (6, "sentence", [])
     assert told["model"]["name"] == "toy"
     assert "numpy" in told["versions"]
-    assert told["warnings"] == []
     costs = [RunDirectory(run).read_texts(number)[0]["cost"] for number in range(3)]
     assert told["cost"]["tree_tokens"] == sum(cost["tree_tokens"] for cost in costs)
     assert told["cost"]["seconds"] == pytest.approx(sum(cost["seconds"] for cost in costs), rel=1e-12)
@@ -150,23 +139,17 @@ def test_a_run_is_shown(cli: Call, run: Path, data: Path) -> None:
         assert shown.splitlines()[0] == run.name
         for said in ("max_new_tokens = 6", 'unit = "sentence"', "cases         3", "state         complete, 20"):
             assert said in shown
-
-
-def test_an_unfinished_run_says_how_far_it_is(cli: Call, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = interrupted_after(2, cli, data, "runs", monkeypatch)
-    shown = cli("runs", "show", run).out
-    assert "  state         unfinished\n" in shown
+    unfinished = interrupted_after(2, cli, data, "others", monkeypatch)
+    shown = cli("runs", "show", unfinished).out
+    assert "  state         unfinished\n  " in shown
     assert "  cases         2 of 3\n" in shown
     assert "  warning: not complete: the same command goes on with it\n" in shown
-    assert json.loads(cli("runs", "show", run, "--json").out)["prompts"]["unit"] == "sentence"
-
-
-def test_what_a_run_warns_of(cli: Call, data: Path) -> None:
+    assert json.loads(cli("runs", "show", unfinished, "--json").out)["prompts"]["unit"] == "sentence"
+    # What it warns of.
     with data.open("a", encoding="utf-8") as file:
         file.write("\nno JSON\x1b")
-    assert cli("influence", *options(data), "--skip-bad").code == 0
-    (run,) = Path("runs").iterdir()
-    ended = cli("runs", "show", run)
+    assert cli("influence", *options(data, "third"), "--skip-bad").code == 0
+    ended = cli("runs", "show", next(Path("third").iterdir()))
     assert "  warning: left out 1 bad case; the first: " in ended.out
     assert "\x1b" not in ended.out
 
@@ -197,10 +180,7 @@ def test_verify_names_what_is_wrong(cli: Call, run: Path, data: Path, monkeypatc
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (
-            ["list", "--runs", "nowhere"],
-            "no directory of runs 'nowhere' (No such file or directory); name one with --runs",
-        ),
+        (["list", "--runs", "nowhere"], "no directory of runs 'nowhere' (No such file or directory); name one"),
         (["verify", "--runs", "nowhere"], "no directory of runs 'nowhere'"),
         (["verify", "nothing"], "no run 'nothing', neither as a directory nor under 'runs'"),
         (["show", "."], "'.' is no run; `leakmeter runs list` shows which there are"),
@@ -263,21 +243,17 @@ from leakmeter.cli import main; main()
 def test_processes_that_write_at_once_do_no_harm(cli: Call, run: Path, data: Path) -> None:
     def start(*more: str) -> subprocess.Popen[str]:
         words = [sys.executable, "-c", SLOWLY, "influence", *options(data, "shared"), *more]
-        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ})
+        return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
-    same = [start(), start()]
-    different = start("--seed", "5")
-    told = [process.communicate(timeout=120)[1] for process in same]
-    assert different.wait(timeout=120) == 0, different.communicate()[1]
-    different.communicate()
+    same, different = [start(), start()], start("--seed", "5")
+    told = [process.communicate(timeout=120)[1] for process in (*same, different)]
+    assert different.returncode == 0, told
     # Whoever comes second is refused, or finds everything done.
-    codes = sorted(process.returncode for process in same)
-    assert codes in ([0, 0], [0, 2]), told
-    for process, said in zip(same, told, strict=True):
+    assert sorted(process.returncode for process in same) in ([0, 0], [0, 2]), told
+    for process, said in zip(same, told, strict=False):
         assert process.returncode == 0 or said.endswith("is being written by another process; wait for it to end\n")
     runs = sorted(Path("shared").iterdir())
-    assert len(runs) == 2
     assert [verify(path).state for path in runs] == ["whole", "whole"]
-    assert cli("runs", "export", Path("shared") / run.name, "--out", "a").code == 0
-    assert cli("runs", "export", run, "--out", "b").code == 0
+    for one, out in ((Path("shared") / run.name, "a"), (run, "b")):
+        assert cli("runs", "export", one, "--out", out).code == 0
     assert contents("a") == contents("b")

@@ -35,7 +35,8 @@ def runs(cli: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Pa
 
 def test_what_it_says(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     compare(*map(str, runs))
-    lines = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr().out
+    lines = said.splitlines()
     assert re.fullmatch(r"A: influence-[0-9a-f]{16}, .*cases\.jsonl, unit sentence, 20.* UTC", lines[0])
     assert lines[1].startswith("B: influence-")
     assert lines[2:5] == [
@@ -43,14 +44,10 @@ def test_what_it_says(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str
         "1 with other texts in B than in A: the same id, but not the same case",
         "set otherwise: params.max_new_tokens: 6, then 7",
     ]
-    assert [line.partition(",")[0] for line in lines[5:]] == [
-        "influence",
-        "influence.per_token",
-        "influence.worst_piece",
-    ]
-
-
-def test_json_and_one_quantity(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    names = [line.partition(",")[0] for line in lines[5:]]
+    assert names == ["influence", "influence.per_token", "influence.worst_piece"]
+    compare(*(run.name for run in runs), runs=runs[0].parent)
+    assert capsys.readouterr().out == said
     compare(*map(str, runs), quantity=["influence"], json=True)
     told = json.loads(capsys.readouterr().out)
     (row,) = told["quantities"]
@@ -58,11 +55,11 @@ def test_json_and_one_quantity(runs: tuple[Path, Path], capsys: pytest.CaptureFi
     assert row["difference"] == pytest.approx(row["second"] - row["first"], rel=1e-12)
     low, high = row["interval"]
     assert low <= row["difference"] <= high
-
-
-def test_by_name(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    compare(*(run.name for run in runs), runs=runs[0].parent)
-    assert "\n4 cases in both" in capsys.readouterr().out
+    with pytest.raises(LeakmeterError, match="no quantity named 'lake'"):
+        compare(*map(str, runs), quantity=["lake"])
+    with pytest.raises(LeakmeterError, match="no run 'nosuch'"):
+        compare(str(runs[0]), "nosuch")
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
@@ -78,8 +75,8 @@ def test_by_name(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) ->
 def test_no_verdict_where_the_numbers_mean_different_things(
     runs: tuple[Path, Path], cli: Call, options: tuple[str, ...], setting: str
 ) -> None:
-    ended = cli("influence", "--data", "cases.jsonl", "--model", "toy", "--max-new-tokens", "7", *options, "--json")
-    other = ended.err.splitlines()[-1].removeprefix("run: ")
+    measured = ("influence", "--data", "cases.jsonl", "--model", "toy", "--max-new-tokens", "7", "--json")
+    other = cli(*measured, *options).err.splitlines()[-1].removeprefix("run: ")
     ended = cli("runs", "compare", runs[1], other)
     assert f"No verdict: the numbers mean different things ({setting})\n" in ended.out
     assert not any(word in ended.out for word in ("worse", "better", "no finding", "effect", " by "))
@@ -90,19 +87,8 @@ def test_no_verdict_where_the_numbers_mean_different_things(
     page = Path("both.html").read_text(encoding="utf-8")
     assert "No verdict: the numbers mean different things" in page
     assert "Paired differences" not in page
-
-
-def test_a_unit_that_was_named_and_the_same_by_default_are_one(runs: tuple[Path, Path], cli: Call) -> None:
-    words = ("influence", "--data", "cases.jsonl", "--model", "toy", "--max-new-tokens", "7", "--unit", "sentence")
-    other = cli(*words, "--json").err.splitlines()[-1].removeprefix("run: ")
-    out = cli("runs", "compare", runs[1], other).out
-    assert "set otherwise" not in out
-    assert "No verdict" not in out
-
-
-def test_what_is_refused(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(LeakmeterError, match="no quantity named 'lake'"):
-        compare(*map(str, runs), quantity=["lake"])
-    with pytest.raises(LeakmeterError, match="no run 'nosuch'"):
-        compare(str(runs[0]), "nosuch")
-    assert capsys.readouterr().out == ""
+    if options[0] == "--unit":  # a unit that was named and the same by default are one
+        same = cli(*measured, "--unit", "sentence", "--out", "same").err.splitlines()[-1].removeprefix("run: ")
+        out = cli("runs", "compare", runs[1], same).out
+        assert "set otherwise" not in out
+        assert "No verdict" not in out

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from helpers.command_line import PROGRAM
 from helpers.examples import few
 from helpers.places import TESTS
 from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
@@ -108,25 +109,21 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     assert json.loads(again.out)["repeat_published"]["prompts"] == int(rows[0]["repeat_published"])
 
 
-@pytest.mark.long
-def test_the_same_seed_gives_the_same_bytes(cli: Call, abstracts: Path) -> None:
-    for out in ("one", "two"):
-        assert cli(*words_of("figure_8", abstracts, "--out", out)).code == 0
-    one, two = ({path.name: path.read_bytes() for path in study_of(Path(out)).iterdir()} for out in ("one", "two"))
-    assert one == two
-    assert cli(*words_of("figure_8", abstracts, "--out", "three", "--set", "seed=1")).code == 0
-    other = {path.name: path.read_bytes() for path in study_of(Path("three")).iterdir()}
-    assert other["table.csv"] != one["table.csv"]
-
-
-def test_a_finished_study_costs_nothing(cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli(*words_of("figure_8", abstracts)).code == 0
-    table = (study_of(Path("runs")) / "table.md").read_bytes()
-    import leakmeter.engine.loading
-
-    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", None)
-    assert cli(*words_of("figure_8", abstracts)).code == 0
-    assert (study_of(Path("runs")) / "table.md").read_bytes() == table
+def test_a_study_costs_nothing_dry_or_once_it_is_finished(
+    cli: Call, abstracts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = words_of("figure_8", abstracts)
+    ended = cli(*short, "--dry-run")
+    assert (ended.code, "nothing was run" in ended.out, Path("runs").exists()) == (0, True, False)
+    # What is left is said first, and `run` is the same command.
+    ended = cli("study", "run", *short[1:])
+    assert ended.code == 0, ended.err
+    first = ended.err.splitlines()[1]
+    assert re.fullmatch(r"0 of 3 cells are measured; 18 records are left: [\d,]+ tokens, time not predicted", first)
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", None)
+    again = cli(*short)
+    assert (again.code, again.out, "are measured" in again.err) == (0, ended.out, False)
+    assert (study_of(Path("runs")) / "table.md").read_text(encoding="utf-8") == ended.out
 
 
 @pytest.mark.long
@@ -169,25 +166,27 @@ def test_positions_and_pieces(cli: Call, abstracts: Path, name: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moments", [6, 20])
-def test_a_study_that_is_killed_ends_like_one_left_alone(abstracts: Path, tmp_path: Path, moments: int) -> None:
+def test_a_study_that_is_killed_ends_like_one_left_alone(abstracts: Path, tmp_path: Path) -> None:
     # A cell of it has a part for each record; those of drawn responses have several records in one.
     settings = ("model=toy", "max_new_tokens=3", "records=3")
     words = ["study", "run", "figure_3", "--data", str(abstracts), *(w for one in settings for w in ("--set", one))]
-    command = [sys.executable, str(TESTS / "helpers" / "nursery.py"), str(tmp_path), str(moments), "3", *words]
+    command = [sys.executable, str(TESTS / "helpers" / "nursery.py"), str(tmp_path), "20", "3", *words]
     told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    assert told["wrong"] is None
-    assert told["killed"] == moments
+    assert (told["wrong"], told["killed"]) == (None, 20)
     # Kills came at different moments, some of them in the midst of a cell.
-    assert len(set(told["parts"])) > (3 if moments == 20 else 1)
-    calm = tmp_path / "calm"
+    assert len(set(told["parts"])) > 3
     for number in range(told["studies"]):
         out = tmp_path / str(number)
         assert len(list(out.glob("*/measurements-*.parquet"))) == 3 * 4
-        assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
-        one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
-        assert one == other
-        assert exported(calm) == exported(out)
+        check_same(tmp_path / "calm", out)
+
+
+def check_same(calm: Path, out: Path) -> None:
+    """Two directories hold the same runs, and the same study of them."""
+    assert sorted(p.name for p in out.iterdir()) == sorted(p.name for p in calm.iterdir())
+    one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
+    assert one == other
+    assert exported(calm) == exported(out)
 
 
 def exported(out: Path) -> dict[str, bytes]:
@@ -206,8 +205,7 @@ def test_a_study_of_a_real_model_killed_twice_ends_like_one_left_alone(real_back
     words = ["study", "run", "susceptibility_contexts", *(word for one in settings for word in ("--set", one))]
 
     def start(out: Path) -> subprocess.Popen[bytes]:
-        program = "from leakmeter.cli import main; main()"
-        return subprocess.Popen([sys.executable, "-c", program, *words, "--out", str(out)], stdout=subprocess.DEVNULL)
+        return subprocess.Popen([*PROGRAM, *words, "--out", str(out)], stdout=subprocess.DEVNULL)
 
     calm, rng = tmp_path / "calm", random.Random(1)
     began = time.monotonic()
@@ -225,9 +223,7 @@ def test_a_study_of_a_real_model_killed_twice_ends_like_one_left_alone(real_back
                 process.kill()
                 assert process.wait() == -signal.SIGKILL
                 n_killed += 1
-        assert exported(calm) == exported(out)
-        one, other = ({p.name: p.read_bytes() for p in study_of(folder).iterdir()} for folder in (calm, out))
-        assert one == other
+        check_same(calm, out)
 
 
 @pytest.mark.parametrize(
@@ -235,37 +231,18 @@ def test_a_study_of_a_real_model_killed_twice_ends_like_one_left_alone(real_back
     [
         (["--set", "records"], "--set records is not NAME=VALUE"),
         (["--set", "colour=red"], "no setting of a study named 'colour'"),
-        (["--data", "cnn_dm=x.json"], "is the path of no data set|does not say of which data set|does not use"),
+        (["--data", "cnn_dm=x.json"], "does not say of which data set it is; write NAME=FILE"),
         (["--size", "huge"], "no size named 'huge'"),
     ],
 )
 def test_what_cannot_be_used_is_one_line(cli: Call, abstracts: Path, more: list[str], told: str) -> None:
-    ended = cli(*words_of("figure_8", abstracts, *more))
-    assert ended.code == 2
-    assert any(part in ended.err for part in told.split("|"))
-    assert ended.err.count("\n") == 1
-    assert not Path("runs").exists()
-
-
-def test_a_data_set_that_is_nowhere_is_one_line(cli: Call) -> None:
-    ended = cli("study", "figure_8", "--data", "nowhere.json", "--set", "model=toy")
-    assert ended.code == 2
-    assert ended.err == "leakmeter: data file 'nowhere.json' cannot be read: No such file or directory\n"
-
-
-@pytest.mark.long
-def test_fewer_records_than_asked_for_are_said(cli: Call, abstracts: Path) -> None:
-    assert "pubmedqa: 6 records are there where the study asks for 100" in cli(*words_of("figure_8", abstracts)).err
-
-
-def test_what_is_left_is_said_first_and_run_is_the_same_command(cli: Call, abstracts: Path) -> None:
-    short = words_of("figure_8", abstracts)
-    ended = cli("study", "run", *short[1:])
-    assert ended.code == 0, ended.err
-    first = ended.err.splitlines()[1]
-    assert re.fullmatch(r"0 of 3 cells are measured; 18 records are left: [\d,]+ tokens, time not predicted", first)
-    again = cli(*short)
-    assert (again.out, "are measured" in again.err) == (ended.out, False)
+    nowhere = ("study", "figure_8", "--data", "nowhere.json", "--set", "model=toy")
+    no_file = "data file 'nowhere.json' cannot be read: No such file or directory\n"
+    for words, said in ((words_of("figure_8", abstracts, *more), told), (nowhere, no_file)):
+        ended = cli(*words)
+        assert (ended.code, ended.err.count("\n")) == (2, 1)
+        assert said in ended.err
+        assert not Path("runs").exists()
 
 
 def test_replicates_have_a_table_over_seeds(cli: Call, abstracts: Path) -> None:
@@ -293,22 +270,6 @@ def test_studies_that_ship_are_listed(cli: Call) -> None:
         assert row["name"] in shown
 
 
-def test_a_dry_run_writes_nothing(cli: Call, abstracts: Path) -> None:
-    ended = cli(*words_of("figure_8", abstracts, "--dry-run"))
-    assert ended.code == 0
-    assert "nothing was run" in ended.out
-    assert not Path("runs").exists()
-
-
-@pytest.mark.long
-def test_quality_without_its_model_is_left_out_in_one_line(cli: Call, abstracts: Path) -> None:
-    ended = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none"))
-    assert ended.code == 0
-    (line,) = [line for line in ended.err.splitlines() if "FactKB" in line]
-    assert line.startswith("factkb is left out: FactKB needs the model 'nobody/none', which is not on this machine")
-    assert "FactKB" not in ended.out
-
-
 @pytest.fixture
 def moods(cli: Call) -> list[str]:
     """A study of exemplars of an invented task in this directory, with the toy model."""
@@ -330,36 +291,25 @@ def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
     assert ended.out == (path / "table.md").read_text(encoding="utf-8")
     for said in ("seeds of queries and exemplars: 0 and 0", "queries: 9 of mood.toml", "## Pairs", "Holm"):
         assert said in ended.out
-    rows = rows_of(path / "table.csv")
-    items = rows_of(path / "cell-00.csv")
+    rows, items = rows_of(path / "table.csv"), rows_of(path / "cell-00.csv")
+    pairs = rows_of(path / "comparisons.csv")
     assert len(items) == 9 * 4
     if name == "icl_figure_1":
         assert [row["exemplar_position"] for row in rows] == ["1", "2", "3", "4"]
         of_first = [float(item["exemplar_loss_nats"]) for item in items if item["exemplar_position"] == "1"]
         assert float(rows[0]["position_nats"]) == pytest.approx(mean(of_first), abs=1e-12)
-        assert len(rows_of(path / "comparisons.csv")) == 6
+        assert len(pairs) == 6
     else:
         assert [row["calibration"] for row in rows] == ["none", "blank"]
         of_queries = {item["id"]: float(item["loss_nats"]) for item in items}
         assert float(rows[0]["loss_nats"]) == pytest.approx(mean(list(of_queries.values())), abs=1e-12)
-        (pair,) = rows_of(path / "comparisons.csv")
+        (pair,) = pairs
         assert (pair["calibration"], pair["less"], pair["n"]) == ("blank", "none", "9")
     assert not (path / "generations.html").exists()
-    again = cli("study", name, *moods, "--out", "two")
-    assert again.out == ended.out
+    # The same seed gives the same bytes.
+    assert cli("study", name, *moods, "--out", "two").out == ended.out
     one, two = ({file.name: file.read_bytes() for file in study_of(Path(out)).iterdir()} for out in ("one", "two"))
     assert one == two
-
-
-@pytest.mark.long
-def test_a_finished_study_of_exemplars_costs_nothing(
-    cli: Call, moods: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = cli("study", "icl_figure_4", *moods)
-    import leakmeter.engine.loading
-
-    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", None)
-    assert cli("study", "icl_figure_4", *moods).out == first.out
 
 
 def test_a_dry_run_of_exemplars_predicts_a_group(cli: Call, moods: list[str]) -> None:

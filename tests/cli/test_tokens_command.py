@@ -27,15 +27,8 @@ def tokens(of_note: Callable[..., Callable[..., Ended]]) -> Callable[..., Ended]
 def test_the_command_prints_what_the_function_returns(tokens: Callable[..., Ended], note: Path) -> None:
     done = tokens("--json", response="Anna", template="plain", without="s2", removal="mask")
     text = note.read_text(encoding="utf-8")
-    one = leakmeter.tokens(
-        "toy",
-        context={"note.txt": text},
-        query="Who?",
-        response="Anna",
-        template="plain",
-        without=["s2"],
-        removal="mask",
-    )
+    case: dict[str, Any] = {"context": {"note.txt": text}, "query": "Who?", "response": "Anna"}
+    one = leakmeter.tokens("toy", **case, template="plain", without=["s2"], removal="mask")
     assert done.code == 0
     assert json.loads(done.out) == {**one.to_dict(), "id": "note"}
     assert one.rendered == f"Context: {text}\n\nQuestion: Who?\nAnswer:"
@@ -63,11 +56,18 @@ def test_a_served_model_is_asked_nothing(tokens: Callable[..., Ended]) -> None:
     assert "served model" in refused.err
 
 
-@pytest.mark.parametrize(("option", "said"), [("--truncate", "max-context-tokens"), ("--swap", "swap")])
-def test_what_needs_a_model_is_refused(tokens: Callable[..., Ended], option: str, said: str) -> None:
-    refused = tokens(option, unit="entity")
+@pytest.mark.parametrize(
+    ("options", "said"), [(("--truncate",), "max-context-tokens"), (("--swap",), "swap"), (("--removal", "b"), "mask")]
+)
+def test_what_needs_a_model_or_is_unknown_is_refused(
+    tokens: Callable[..., Ended], options: tuple[str, ...], said: str
+) -> None:
+    refused = tokens(*options, unit="entity")
     assert (refused.code, refused.out) == (2, "")
     assert said in refused.err
+    for wrong, why in (({"truncate": True}, "max-context-tokens"), ({"removal": "burn"}, "no removal named 'burn'")):
+        with pytest.raises(UsageError, match=why):
+            leakmeter.tokens("toy", context="Anna sang.", query="Who?", **wrong)
 
 
 def test_cases_of_data_are_shown_and_bad_ones_left_out(cli: Callable[..., Ended], tmp_path: Path) -> None:
@@ -82,36 +82,24 @@ def test_cases_of_data_are_shown_and_bad_ones_left_out(cli: Callable[..., Ended]
     assert [one.id for one in leakmeter.tokens("toy", rows, skip_bad=True)] == ["a"]
 
 
-def test_a_hostile_text_is_text(tokens: Callable[..., Ended], note: Path) -> None:
-    note.write_text(HOSTILE, encoding="utf-8")
-    done = tokens(template="plain", unit="line", without="l1")
-    assert done.code == 0
-    assert "\x1b" not in done.out
-    assert "\u202e" not in done.out
-    shown = done.out.replace("|", "").replace("\n", "").replace(" ", "")
-    assert "[bold]" in shown
-
-
-def test_tokens_are_coloured_by_their_pieces() -> None:
+def test_a_hostile_text_is_text_coloured_by_its_pieces(tokens: Callable[..., Ended], note: Path) -> None:
     from rich.console import Console
 
     from leakmeter.cli.tokens import _print
 
+    note.write_text(HOSTILE, encoding="utf-8")
+    done = tokens(template="plain", unit="line", without="l1")
+    assert done.code == 0
+    assert "[bold]" in done.out.replace("|", "").replace("\n", "").replace(" ", "")
     said = StringIO()
     console = Console(file=said, force_terminal=True, color_system="truecolor", width=100, markup=False, no_color=False)
     _print(leakmeter.tokens("toy", context=HOSTILE, query="Who?", unit="line", without=["l2"]), console)
-    out = said.getvalue()
-    assert "\x1b[31m" not in out
-    assert "\u202e" not in out
-    assert "48;2;255;216;168" in out, "the first piece's colour"
-    assert "48;2;178;242;187" in out, "the second piece's"
-
-
-def test_options_are_checked_as_those_of_measures() -> None:
-    with pytest.raises(UsageError):
-        leakmeter.tokens("toy", context="Anna sang.", removal="burn")
-    with pytest.raises(UsageError, match="max-context-tokens"):
-        leakmeter.tokens("toy", context="Anna sang.", query="Who?", truncate=True)
+    for out in (done.out, said.getvalue()):
+        assert "\x1b[31m" not in out
+        assert "\u202e" not in out
+    assert "\x1b" not in done.out
+    assert "48;2;255;216;168" in said.getvalue(), "the first piece's colour"
+    assert "48;2;178;242;187" in said.getvalue(), "the second piece's"
 
 
 def test_a_tokenizer_in_memory_is_used(byte_model: Any) -> None:

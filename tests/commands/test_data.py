@@ -14,6 +14,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import leakmeter
+
 Call = Callable[..., Any]
 TEXTS = ["Anna called at nine.", "Bo ate soup."]
 OWN = {"id": "1", "context": TEXTS, "query": "Who?", "response": "Anna"}
@@ -46,18 +48,17 @@ def expected(run: Call) -> Call:
 
 
 @pytest.mark.parametrize("command", [("influence",), ("redact-plan", "--max-loss", 5), ("decode", "--lambda", 1.5)])
-@pytest.mark.parametrize(("name", "record"), [("ragas", RAGAS), ("langchain", LANGCHAIN), ("llamaindex", LLAMA)])
 def test_other_tools_records_are_measured_as_the_case_they_are(
-    run: Call, expected: Call, command: tuple[object, ...], name: str, record: dict[str, Any]
+    run: Call, expected: Call, command: tuple[object, ...]
 ) -> None:
     wanted = expected(*command)
-    Path("log.json").write_text(json.dumps([record], indent=1))
-    ended = run(*command, "--data", "log.json")
-    assert ended.err.startswith(f"data: read as --format {name}: ")
-    assert json.loads(ended.out) == wanted
-    named = run(*command, "--data", "log.json", "--format", name)
-    assert named.err.startswith("run: ")
-    assert json.loads(named.out) == wanted
+    for name, record in (("ragas", RAGAS), ("langchain", LANGCHAIN), ("llamaindex", LLAMA)):
+        Path("log.json").write_text(json.dumps([record], indent=1))
+        ended = run(*command, "--data", "log.json")
+        assert ended.err.startswith(f"data: read as --format {name}: ")
+        named = run(*command, "--data", "log.json", "--format", name)
+        assert named.err.startswith("run: ")
+        assert json.loads(ended.out) == json.loads(named.out) == wanted
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "log.csv", "log.parquet", "log.jsonl.gz", "-"])
@@ -131,15 +132,14 @@ def test_frontier_reads_references_of_other_tools(run: Call) -> None:
 
 
 def test_the_library_reads_documents_of_other_libraries() -> None:
-    import leakmeter
-
     pages = [SimpleNamespace(page_content=text, metadata={"source": f"{i}.txt"}) for i, text in enumerate(TEXTS)]
-    found = leakmeter.influence("toy", context=pages, query="Who?", response="Anna", unit="document")
-    plainly = leakmeter.influence(
-        "toy", context={"0.txt": TEXTS[0], "1.txt": TEXTS[1]}, query="Who?", response="Anna", unit="document"
+    plainly = {f"{i}.txt": text for i, text in enumerate(TEXTS)}
+    found, wanted = (
+        leakmeter.influence("toy", context=context, query="Who?", response="Anna", unit="document")
+        for context in (pages, plainly)
     )
     assert [piece.name for piece in found.pieces] == ["0.txt", "1.txt"]
-    assert [piece.nats for piece in found.pieces] == [piece.nats for piece in plainly.pieces]
+    assert [piece.nats for piece in found.pieces] == [piece.nats for piece in wanted.pieces]
 
 
 def test_a_logged_chat_with_its_notes_in_the_turn_is_refused_until_they_are_marked(

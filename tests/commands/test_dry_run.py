@@ -32,16 +32,7 @@ def weightless(model_directory: Path, tmp_path: Path) -> Path:
     return path
 
 
-def cases_file(folder: Path, *lines: dict[str, Any]) -> Path:
-    path = folder / "cases.jsonl"
-    path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
-    return path
-
-
-def test_a_dry_run_foretells_the_run(
-    measure: Callable[..., Any], model_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LEAKMETER_SCORES", "off")  # a score that was kept takes no tokens
+def test_a_dry_run_foretells_the_run(measure: Callable[..., Any], model_directory: Path) -> None:
     options = {"model": model_directory, "device": "cpu", "unit": "sentence", "template": "plain"}
     dry = measure("--json", "--dry-run", **options)
     assert (dry.code, dry.err) == (0, "")
@@ -50,55 +41,43 @@ def test_a_dry_run_foretells_the_run(
     assert ended.code == 0, ended.err
     cost = json.loads(ended.out)["cost"]
     assert told["tree_tokens"] == cost["tree_tokens"] == cost["predicted_tree_tokens"]
-    assert told["requests"] == cost["requests"]
-    assert told["full_pass_tokens"] == cost["naive_tokens"]
+    assert (told["requests"], told["full_pass_tokens"]) == (cost["requests"], cost["naive_tokens"])
     assert told["full_pass_per_token_tokens"] > told["full_pass_tokens"] > told["tree_tokens"]
     assert told["seconds"] > 0
     assert cost["predicted_seconds"] > 0
-    assert told["at_most"] is False
-    assert [case["id"] for case in told["cases"]] == ["note"]
+    assert (told["at_most"], [case["id"] for case in told["cases"]]) == (False, ["note"])
 
 
 def test_weights_are_not_read_and_nothing_is_written(
     measure: Callable[..., Any], weightless: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
-    options = {"model": weightless, "device": "cpu", "template": "plain", "html": "report.html"}
-    ended = measure("--dry-run", **options)
+    options = {"model": weightless, "device": "cpu", "template": "plain"}
+    ended = measure("--dry-run", html="report.html", **options)
     assert (ended.code, ended.err) == (0, "")
     assert "tokens to run" in ended.out
     assert "at most" not in ended.out.lower()
+    # A response that is drawn is foretold from above.
+    drawn = {**options, "response": None}
+    assert "At most: what is still to be drawn" in measure("--dry-run", **drawn).out
+    few, many = (json.loads(measure("--dry-run", "--json", **drawn, max_new_tokens=n).out) for n in (5, 9))
+    assert few["at_most"]
+    assert few["tree_tokens"] < many["tree_tokens"]
     assert not list(Path.cwd().iterdir())
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_drawn_response_is_foretold_from_above(measure: Callable[..., Any], weightless: Path) -> None:
-    options = {"model": weightless, "device": "cpu", "template": "plain", "response": None, "max-new-tokens": 5}
-    ended = measure("--dry-run", **options)
-    assert ended.code == 0, ended.err
-    assert "At most: what is still to be drawn" in ended.out
-    few = json.loads(measure("--dry-run", "--json", **options).out)
-    many = json.loads(measure("--dry-run", "--json", **{**options, "max-new-tokens": 9}).out)
-    assert few["at_most"]
-    assert few["tree_tokens"] < many["tree_tokens"]
-
-
 def test_many_cases_are_told_one_by_one_and_together(cli: Callable[..., Any], weightless: Path, tmp_path: Path) -> None:
-    data = cases_file(
-        tmp_path,
-        {"id": "short", "context": "Anna sang.", "query": "Who?", "response": "Anna"},
-        {"id": "long", "context": "Anna sang. Bo ate. Cid left.", "query": "Who?", "response": "Anna"},
-        {"id": "empty", "context": "", "query": "Who?", "response": "Anna"},
-    )
+    texts = {"short": "Anna sang.", "long": "Anna sang. Bo ate. Cid left.", "empty": ""}
+    lines = [{"id": id_, "context": text, "query": "Who?", "response": "Anna"} for id_, text in texts.items()]
+    data = tmp_path / "cases.jsonl"
+    data.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     options = ("--data", data, "--model", weightless, "--device", "cpu", "--template", "plain", "--dry-run")
     refused = cli("influence", *options)
-    assert refused.code == 2
-    assert refused.err.startswith("leakmeter: ")
-    assert refused.err.count("\n") == 1
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
     ended = cli("influence", *options, "--skip-bad")
     assert ended.code == 0, ended.err
     assert "short" in ended.out
-    assert "long" in ended.out
     assert ended.err.startswith("left out 1 bad case; the first: ")
     told = json.loads(cli("influence", *options, "--skip-bad", "--json").out)
     assert [case["id"] for case in told["cases"]] == ["short", "long"]
@@ -106,22 +85,17 @@ def test_many_cases_are_told_one_by_one_and_together(cli: Callable[..., Any], we
         assert told[name] == pytest.approx(sum(case[name] for case in told["cases"]))
 
 
-def test_the_toy_model_has_tokens_but_no_seconds(measure: Callable[..., Any]) -> None:
+def test_the_toy_model_has_tokens_but_no_seconds(measure: Callable[..., Any], cli: Callable[..., Any]) -> None:
     told = json.loads(measure("--dry-run", "--json").out)
     assert told["seconds"] is None
     assert "not predicted" in measure("--dry-run").out
+    assert "prompts scored" in cli("demo", "--model", "toy", "--dry-run").out
+    assert not list(Path.cwd().iterdir())
     cost = json.loads(measure("--json").out)["cost"]
     assert (cost["predicted_tree_tokens"], cost["predicted_seconds"]) == (cost["tree_tokens"], None)
     assert told["tree_tokens"] == cost["tree_tokens"]
     (run,) = Path("runs").iterdir()
     assert next(iter(load_run(run))).to_dict()["cost"] == cost
-
-
-def test_the_demo_is_foretold(cli: Callable[..., Any]) -> None:
-    ended = cli("demo", "--model", "toy", "--dry-run")
-    assert ended.code == 0, ended.err
-    assert "prompts scored" in ended.out
-    assert not list(Path.cwd().iterdir())
 
 
 @pytest.mark.parametrize(
@@ -131,6 +105,7 @@ def test_the_demo_is_foretold(cli: Callable[..., Any]) -> None:
         ({"model": "hf:nobody/nothing"}, "is not on this machine; fetch it with `leakmeter models pull"),
         ({"model": "MODEL", "dtype": "int8"}, "dtype is 'int8'"),
         ({"model": "MODEL", "context-file": "LONG"}, "fit the model's window"),
+        ({"model": "DAMAGED"}, "cannot be read as JSON"),
     ],
 )
 def test_what_cannot_run_cannot_be_foretold(
@@ -138,21 +113,13 @@ def test_what_cannot_run_cannot_be_foretold(
 ) -> None:
     long = tmp_path / "long.txt"
     long.write_text("Anna sang. " * 40, encoding="utf-8")
-    places = {"MODEL": weightless, "LONG": long}
+    places = {"MODEL": weightless, "LONG": long, "DAMAGED": weightless}
+    if options["model"] == "DAMAGED":
+        (weightless / "config.json").write_text("{", encoding="utf-8")
     ended = measure("--dry-run", template="plain", device="cpu", **{k: places.get(v, v) for k, v in options.items()})
-    assert ended.code == 2
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert said in ended.err
-    assert ended.err.count("\n") == 1
-    assert not ended.out
     assert not list(Path.cwd().iterdir())
-
-
-def test_a_damaged_configuration_is_one_line(measure: Callable[..., Any], weightless: Path) -> None:
-    (weightless / "config.json").write_text("{", encoding="utf-8")
-    ended = measure("--dry-run", model=weightless, device="cpu")
-    assert ended.code == 2
-    assert "cannot be read as JSON" in ended.err
-    assert ended.err.count("\n") == 1
 
 
 SEARCH = {"search": "top:1:1", "audit": "0.5:50%"}
@@ -160,31 +127,25 @@ LONG = " ".join(f"Bo ate {n}." for n in range(20))
 
 
 def test_a_search_is_foretold_from_above_and_beside_it_what_it_saves(
-    measure: Callable[..., Any],
-    model_directory: Path,
-    weightless: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    measure: Callable[..., Any], model_directory: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("LEAKMETER_SCORES", "off")
     (tmp_path / "long.txt").write_text(LONG, encoding="utf-8")
-    options = {"model": weightless, "device": "cpu", "template": "plain", "context-file": tmp_path / "long.txt"}
+    options = {"model": model_directory, "device": "cpu", "template": "plain", "context-file": tmp_path / "long.txt"}
     ended = measure("--dry-run", "--json", **options, **SEARCH)
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
     every = json.loads(measure("--dry-run", "--json", **options).out)
     other = told["without_search"]
     assert told["at_most"]
-    assert every["without_search"] is None
-    assert (every["at_most"], other["at_most"]) == (False, False)
+    assert (every["without_search"], every["at_most"], other["at_most"]) == (None, False, False)
     for name in ("requests", "tree_tokens", "operations"):
         assert other[name] == every[name] > told[name]
     assert other["tokens_ratio"] == every["tree_tokens"] / told["tree_tokens"]
     assert other["operations_ratio"] == every["operations"] / told["operations"]
-    shown = measure("--dry-run", **options, **SEARCH).out
-    assert f"tokens without a search {every['tree_tokens']:,}" in " ".join(shown.split())
-    assert f"ratio of tokens at least {other['tokens_ratio']:.1f}" in " ".join(shown.split())
-    assert "with the most pieces that it may score" in " ".join(shown.split())
-    cost = json.loads(measure("--json", **{**options, "model": model_directory}, **SEARCH).out)["cost"]
+    shown = " ".join(measure("--dry-run", **options, **SEARCH).out.split())
+    assert f"tokens without a search {every['tree_tokens']:,}" in shown
+    assert f"ratio of tokens at least {other['tokens_ratio']:.1f}" in shown
+    assert "with the most pieces that it may score" in shown
+    cost = json.loads(measure("--json", **options, **SEARCH).out)["cost"]
     assert told["tree_tokens"] == cost["predicted_tree_tokens"]
     assert told["tree_tokens"] / 4 < cost["tree_tokens"] <= told["tree_tokens"]

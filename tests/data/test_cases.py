@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -44,27 +45,19 @@ def test_a_line_is_a_case(tmp_path: Path) -> None:
     )
 
 
-def test_messages_are_read_as_a_chat(tmp_path: Path) -> None:
-    (case,) = cases.cases_of(write(tmp_path, {"messages": [{"role": "user", "content": "Hi"}], "id": 7})).cases
-    assert case.id == "7"
-    assert [(message.role, message.name) for message in case.messages] == [("user", "user 1")]
+def test_byte_order_mark_line_ends_and_blank_lines_do_not_matter(tmp_path: Path) -> None:
+    for start, end in product((b"", b"\xef\xbb\xbf"), (b"\n", b"\r\n", b"\n\n", b"\n  \t\n")):
+        loaded = cases.cases_of(write(tmp_path, GOOD, {**GOOD, "id": "b"}, start=start, end=end))
+        assert [(case.id, case.query) for case in loaded.cases] == [("1", "Who?"), ("b", "Who?")]
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\n\n", b"\n  \t\n"])
-@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
-def test_byte_order_mark_line_ends_and_blank_lines_do_not_matter(tmp_path: Path, start: bytes, end: bytes) -> None:
-    loaded = cases.cases_of(write(tmp_path, GOOD, {**GOOD, "id": "b"}, start=start, end=end))
-    assert [(case.id, case.query) for case in loaded.cases] == [("1", "Who?"), ("b", "Who?")]
-
-
-@pytest.mark.parametrize("char", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r", "\0"])
-@pytest.mark.parametrize("raw", [True, False])
-def test_characters_that_python_takes_for_line_ends_are_text(tmp_path: Path, char: str, raw: bool) -> None:
-    said = f"a{char}b"
-    (case,) = cases.cases_of(
-        write(tmp_path, json.dumps({**GOOD, "context": said}, ensure_ascii=not raw).encode())
-    ).cases
-    assert case.documents[0].text == said
+def test_characters_that_python_takes_for_line_ends_are_text(tmp_path: Path) -> None:
+    for said, raw in product(map("a{}b".format, "\u2028\u2029\x85\x0b\x0c\x1c\r\0"), (True, False)):
+        path = write(tmp_path, json.dumps({**GOOD, "context": said}, ensure_ascii=not raw).encode())
+        assert cases.cases_of(path).cases[0].documents[0].text == said
+    # A surrogate pair written in two halves is one character.
+    (case,) = cases.cases_of(write(tmp_path, b'{"context": "\\ud83d\\ude42"}')).cases
+    assert case.documents[0].text == "🙂"
 
 
 @given(said=st.text(), query=st.text(), name=st.text())
@@ -84,24 +77,17 @@ def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, sai
         (b'{"id": ' + b"9" * 5000 + b"}", "line 2 is JSON nested too deep, or with a number too long"),
         (["a"], "line 2 is not a JSON object"),
         (None, "line 2 is not a JSON object"),
-        (
-            {**GOOD, "contxt": "a"},
-            "line 2: unknown field 'contxt'; known: id, context, query, response, decoding, reference, messages",
-        ),
+        ({**GOOD, "contxt": "a"}, "line 2: unknown field 'contxt'; known: id, context, query, response, decoding, ref"),
         ({"query": "Who?"}, "line 2: give either 'context' or 'messages'"),
         ({**GOOD, "messages": [{"role": "user", "content": "x"}]}, "line 2: give either 'context' or 'messages'"),
-        ({**GOOD, "context": 5}, "'context' has to be text or a list of documents"),
         ({**GOOD, "context": None}, "'context' has to be text or a list of documents"),
         ({**GOOD, "context": [5]}, "'context[0]' is a number, expected text"),
         ({**GOOD, "context": ["a", None]}, "'context[1]' is null, expected text"),
         ({**GOOD, "context": [{"name": "a"}]}, "document 1 is an object without 'text', 'page_content', 'content'"),
         ({**GOOD, "context": [{"text": "a", "name": 1}]}, "'name' is a number, expected text"),
-        ({**GOOD, "query": None}, "'query' is null, expected text"),
         ({**GOOD, "query": ["a"]}, "'query' is a list, expected text"),
         ({**GOOD, "response": True}, "'response' is a truth value, expected text"),
-        ({**GOOD, "response": 1.5}, "'response' is a number, expected text"),
         ({**GOOD, "response": {}}, "'response' is an object, expected text"),
-        ({**GOOD, "id": None}, "'id' has to be text or a whole number"),
         ({**GOOD, "id": True}, "'id' has to be text or a whole number"),
         ({**GOOD, "id": 1.5}, "'id' has to be text or a whole number"),
         ({**GOOD, "id": "1"}, "id '1' was already used in line 1"),
@@ -111,8 +97,6 @@ def test_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, sai
         ({**GOOD, "id": "\ud800"}, "'id' holds half a surrogate pair"),
         ({**GOOD, "context": [{"text": "a", "name": "\ud800"}]}, "'name' holds half a surrogate pair"),
         ({"messages": []}, "'messages' has to be a list of at least one"),
-        ({"messages": "hi"}, "'messages' has to be a list of at least one"),
-        ({"messages": [{"role": "user"}]}, "message 1 is not an object with 'role' and 'content'"),
     ],
 )
 def test_a_bad_line_is_named_and_may_be_left_out(tmp_path: Path, line: Any, problem: str) -> None:
@@ -121,35 +105,16 @@ def test_a_bad_line_is_named_and_may_be_left_out(tmp_path: Path, line: Any, prob
     assert message.startswith(f"{path}, line 2")
     assert problem in message
     loaded = cases.cases_of(path, skip_bad=True)
-    assert [case.id for case in loaded.cases] == ["1", "three"]
-    assert loaded.problems == (message,)
+    assert ([case.id for case in loaded.cases], loaded.problems) == (["1", "three"], (message,))
 
 
-def test_a_surrogate_pair_written_in_two_halves_is_one_character(tmp_path: Path) -> None:
-    (case,) = cases.cases_of(write(tmp_path, b'{"context": "\\ud83d\\ude42"}')).cases
-    assert case.documents[0].text == "🙂"
-
-
-def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
-    path = write(tmp_path, GOOD, b'{"context": "caf\xe9"}')
-    offset = path.read_bytes().index(b"\xe9")
-    assert f"is not UTF-8: byte 0xe9 at offset {offset:,}; save it as UTF-8" in refusal(path)
-
-
-@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\t\n", b"\xef\xbb\xbf"])
-def test_an_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_case_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.jsonl"
-    path.write_bytes(content)
-    assert "holds no case; expected one JSON object a line" in refusal(path)
-
-
-def test_a_file_of_bad_lines_alone_is_refused_even_when_they_are_skipped(tmp_path: Path) -> None:
-    path = write(tmp_path, b"{", b"[]")
+    for content in (b"", b" \r\n\t\n", b"\xef\xbb\xbf"):
+        path.write_bytes(content)
+        assert "holds no case; expected one JSON object a line" in refusal(path)
     with pytest.raises(DataError, match="holds no good case"):
-        cases.cases_of(path, skip_bad=True)
-
-
-def test_what_is_no_file_is_said(tmp_path: Path) -> None:
+        cases.cases_of(write(tmp_path, b"{", b"[]"), skip_bad=True)
     assert "cannot be read: No such file" in refusal(tmp_path / "missing.jsonl")
     assert "is a directory; give a file" in refusal(tmp_path)
 
@@ -158,8 +123,7 @@ def test_documents_of_one_name_are_numbered_without_meeting_each_other() -> None
     names = ["a", "a", "a (2)", "b", "a", "a (2)"]
     unique = [document.name for document in cases.unique_names([Document(name, "x") for name in names])]
     assert len(set(unique)) == len(names)
-    assert unique[:2] == ["a", "a (2)"]
-    assert unique[3] == "b"
+    assert (unique[:2], unique[3]) == (["a", "a (2)"], "b")
 
 
 @given(taken=st.lists(st.sampled_from(["a", "a (2)", "a (3)", "b"])), name=st.sampled_from(["a", "b", "c"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from enum import Enum
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,13 @@ def write(folder: Path, value: Any) -> Path:
     return path
 
 
-@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("wrapped", [True, False])
-def test_a_list_or_an_object_with_messages(tmp_path: Path, start: bytes, wrapped: bool) -> None:
+def test_a_list_or_an_object_with_messages(tmp_path: Path) -> None:
     messages = [{"role": "system", "content": "Be brief.", "name": "rules"}, USER]
-    value = {"messages": messages, "model": "x"} if wrapped else messages
-    assert logged_case(write(tmp_path, start + json.dumps(value).encode())).messages == (
-        Message("system", "rules", (Document("rules", "Be brief."),)),
-        Message("user", "user 2", (Document("user 2", "Who?"),)),
-    )
+    for start, value in product((b"", b"\xef\xbb\xbf"), (messages, {"messages": messages, "model": "x"})):
+        assert logged_case(write(tmp_path, start + json.dumps(value).encode())).messages == (
+            Message("system", "rules", (Document("rules", "Be brief."),)),
+            Message("user", "user 2", (Document("user 2", "Who?"),)),
+        )
     # A message of which nothing is said goes with the context.
     assert not Message("system", "rules", ()).fixed
 
@@ -53,8 +52,11 @@ def test_content_may_be_parts_with_names(tmp_path: Path) -> None:
 def test_messages_of_one_name_are_told_apart() -> None:
     given = [{"role": "user", "content": "x", "name": name} for name in ("a", "a", "a (2)", "a")]
     names = [message.name for message in chat.messages_of(given, "test")]
-    assert len(set(names)) == 4
-    assert names[:2] == ["a", "a (2)"]
+    assert (len(set(names)), names[:2]) == (4, ["a", "a (2)"])
+
+
+NO_OBJECT = "is not an object with 'role' and 'content'"
+NO_LIST = "'messages' has to be a list of at least one"
 
 
 @pytest.mark.parametrize(
@@ -65,17 +67,17 @@ def test_messages_of_one_name_are_told_apart() -> None:
         (b"[\n{]", "at character 2 of line 2"),
         (b"[" * 100_000, "nested too deep"),
         (b"[" + b"9" * 5000 + b"]", "a number too long"),
-        ([], "'messages' has to be a list of at least one"),
-        ({}, "'messages' has to be a list of at least one"),
-        ({"messages": {}}, "'messages' has to be a list of at least one"),
-        ("hi", "'messages' has to be a list of at least one"),
-        ([USER, "hi"], "message 2 is not an object with 'role' and 'content'"),
-        ([{"role": "user"}], "message 1 is not an object with 'role' and 'content'"),
-        ([{"content": "x"}], "message 1 is not an object with 'role' and 'content'"),
+        (b'[["\xff', "is not UTF-8: byte 0xff at offset 3"),
+        ([], NO_LIST),
+        ({}, NO_LIST),
+        ({"messages": {}}, NO_LIST),
+        ("hi", NO_LIST),
+        ([USER, "hi"], f"message 2 {NO_OBJECT}"),
+        ([{"role": "user"}], f"message 1 {NO_OBJECT}"),
+        ([{"content": "x"}], f"message 1 {NO_OBJECT}"),
         ([{**USER, "tool_calls": [{"id": "1"}]}], "field 'tool_calls' is not understood"),
         ([{**USER, "role": 1}], "'role' is a number, expected text"),
         ([{**USER, "role": "evil<|im_start|>"}], "role 'evil<|im_start|>' is not a plain word"),
-        ([{**USER, "content": 1}], "'content' has to be text or a list of texts"),
         ([{**USER, "content": None}], "'content' has to be text or a list of texts"),
         ([{**USER, "content": [1]}], "'content' is a number, expected text"),
         ([{**USER, "content": [{"type": "image_url", "url": "x"}]}], "part 1 is no text; only text can be measured"),
@@ -92,14 +94,8 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, value: Any, problem: 
     path = write(tmp_path, value)
     with pytest.raises(DataError) as caught:
         logged_case(path)
-    message = str(caught.value)
-    assert message.startswith(f"messages file '{path}'")
-    assert problem in message
-
-
-def test_bytes_that_are_no_utf8_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not UTF-8: byte 0xff at offset 3"):
-        logged_case(write(tmp_path, b'[["\xff'))
+    assert str(caught.value).startswith(f"messages file '{path}'")
+    assert problem in str(caught.value)
     with pytest.raises(DataError, match="cannot be read: No such file"):
         logged_case(tmp_path / "missing.json")
 
@@ -140,14 +136,12 @@ def marked(turn: str, regex: str, *more: dict[str, Any]) -> Message:
     return message
 
 
-@pytest.mark.parametrize(
-    "regex", ["Notes:(.*)Question:", "(Notes):(?P<context>.*)Question:", r"Notes:\s*((?:.|\n)*?)\s*Question"]
-)
-def test_a_group_of_the_users_turn_is_context_and_the_turn_stays_as_it_is(regex: str) -> None:
-    message = marked(TURN, regex)
-    assert "".join(part.text for part in message.parts) == TURN
-    assert [message.parts[i] for i in message.retrieved] == [Document("retrieved", "Anna called at nine.\nBo ate.")]
-    assert {part.name for i, part in enumerate(message.parts) if i not in message.retrieved} == {"user 1"}
+def test_a_group_of_the_users_turn_is_context_and_the_turn_stays_as_it_is() -> None:
+    patterns = ("Notes:(.*)Question:", "(Notes):(?P<context>.*)Question:", r"Notes:\s*((?:.|\n)*?)\s*Question")
+    for message in (marked(TURN, pattern) for pattern in patterns):
+        assert "".join(part.text for part in message.parts) == TURN
+        assert [message.parts[i] for i in message.retrieved] == [Document("retrieved", "Anna called at nine.\nBo ate.")]
+        assert {part.name for i, part in enumerate(message.parts) if i not in message.retrieved} == {"user 1"}
 
 
 def test_each_match_is_a_document_and_the_last_user_message_is_the_one_that_is_looked_at() -> None:
@@ -178,19 +172,17 @@ def test_nothing_of_a_turn_is_lost_or_moved(parts: list[str]) -> None:
         ("Nots:(.*)Question", "messages: --context-from finds nothing in the last user message"),
         ("Notes:( *)", "messages: --context-from finds nothing in the last user message"),
         ("(.*)", "messages: --context-from takes the whole of the last user message; leave it the query"),
+        (r"((?:a|a)*)$", "messages: --context-from took longer than 0.05 s; repetitions within"),
     ],
 )
-def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str) -> None:
+def test_a_pattern_that_says_nothing_is_refused(regex: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_endless = "a|a" in regex
+    if is_endless:
+        monkeypatch.setattr(chat.pattern, "SECONDS_AT_MOST", 0.05)
     with pytest.raises(UsageError) as caught:
-        marked(TURN, regex)
+        marked("a" * 60 + "!" if is_endless else TURN, regex)
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_pattern_that_takes_forever_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat.pattern, "SECONDS_AT_MOST", 0.05)
-    with pytest.raises(DataError, match=r"messages: --context-from took longer than 0\.05 s; repetitions within"):
-        marked("a" * 60 + "!", r"((?:a|a)*)$")
 
 
 def test_context_from_is_for_what_has_no_context(tmp_path: Path) -> None:
@@ -259,14 +251,17 @@ def test_messages_of_llamaindex_are_understood() -> None:
             case_of(messages=[system, bad], context_from="system")
 
 
+BRIEF, TOOL = {"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}
+
+
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        ([{"role": "system", "content": "Be brief."}], True),
-        ([{"role": "developer", "content": "Be brief."}], True),
+        ([BRIEF], True),
+        ([{**BRIEF, "role": "developer"}], True),
         ([{"role": "system", "content": "Anna called.", "name": "notes"}], False),
-        ([{"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}], False),
-        ([{"role": "tool", "content": "Anna called."}], False),
+        ([BRIEF, TOOL], False),
+        ([TOOL], False),
         ([], False),
     ],
 )
@@ -276,12 +271,11 @@ def test_a_system_prompt_as_the_only_context_is_refused(
     """In a call, in data and in a file of messages; unless it is said what is context."""
     messages = [*others, {"role": "user", "content": "Notes: Anna called. Who called?"}]
     path = write(tmp_path, messages)
-    readings = (
+    for read in (
         lambda **more: case_of(messages=messages, **more),
         lambda **more: cases_of([{"messages": messages}], **more).cases[0],
         lambda **more: logged_case(path, **more),
-    )
-    for read in readings:
+    ):
         if expected:
             with pytest.raises(DataError) as refused:
                 read()
@@ -289,32 +283,29 @@ def test_a_system_prompt_as_the_only_context_is_refused(
             assert "the system prompt is the only context" in said
             assert "--context-from REGEX, or give --context-from system" in said
             assert "Anna" not in said
+            assert read(context_from="system").has_only_system_context
         else:
             assert not read().has_only_system_context
         assert not read(context_from=r"Notes:(.*)Who").has_only_system_context
-        if expected:
-            assert read(context_from="system").has_only_system_context
     if expected:
         assert cases_of([{"messages": messages}, {"messages": LOGGED}], skip_bad=True).problems
 
 
 def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
-    system, tool = {"role": "system", "content": "Be brief."}, {"role": "tool", "content": "Anna called."}
-    before = [{"role": "user", "content": "Good day."}, {"role": "assistant", "content": "Good day."}]
-    case = case_of(messages=[system, *before, tool, USER], context_from="system")
+    before = [{"role": role, "content": "Good day."} for role in ("user", "assistant")]
+    case = case_of(messages=[BRIEF, *before, TOOL, USER], context_from="system")
     assert [message.fixed for message in case.messages] == [False, True, True, True, False]
     assert case.has_only_system_context
     # A system prompt and a question alone are the case that they are without a word.
-    (bare,) = cases_of([Case("case", messages=case_of(messages=[system, USER], context_from="system").messages)]).cases
+    (bare,) = cases_of([Case("case", messages=case_of(messages=[BRIEF, USER], context_from="system").messages)]).cases
     assert [message.fixed for message in bare.messages] == [False, False]
-    for messages in ([tool, USER], [USER]):
+    for messages in ([TOOL, USER], [USER]):
         with pytest.raises(DataError, match="there is no message of role 'system', which --context-from system"):
             case_of(messages=messages, context_from="system")
     with pytest.raises(UsageError, match=r"has no group; put .*, or give 'system' for the system prompt"):
-        case_of(messages=[system, USER], context_from="sytem")
-    (case,) = cases_of(
-        [{"messages": [system, USER]}, {"messages": [tool, USER]}], context_from="system", skip_bad=True
-    ).cases
+        case_of(messages=[BRIEF, USER], context_from="sytem")
+    rows = [{"messages": [BRIEF, USER]}, {"messages": [TOOL, USER]}]
+    (case,) = cases_of(rows, context_from="system", skip_bad=True).cases
     assert case.messages[0].role == "system"
 
 

@@ -43,41 +43,28 @@ def serialised(page: dict[str, Any]) -> dict[str, Any]:
     return {"lc": 1, "type": "constructor", "id": ["langchain", "schema", "document", "Document"], "kwargs": kwargs}
 
 
+WHO, SAID = {"question": "Who called?"}, {"answer": "Anna called."}
+RESOURCES = [
+    {"node": {"metadata": m, "text_resource": {"text": d.text}}} for m, d in zip(METADATA, DOCUMENTS, strict=True)
+]
 RECORDS: list[tuple[str, dict[str, Any], Case]] = [
     (
         "ragas",
         {"user_input": "Who called?", "retrieved_contexts": TEXTS, "response": "Anna called.", "reference": "Anna."},
         UNNAMED,
     ),
-    (
-        "ragas",
-        {
-            "question": "Who called?",
-            "contexts": TEXTS,
-            "answer": "Anna called.",
-            "ground_truths": ["Anna."],
-            "faithfulness": 0.5,
-        },
-        UNNAMED,
-    ),
+    ("ragas", {**WHO, **SAID, "contexts": TEXTS, "ground_truths": ["Anna."], "faithfulness": 0.5}, UNNAMED),
     ("langchain", {**ASKED, "result": "Anna called.", "source_documents": PAGES}, CASE),
-    ("langchain", {"input": "Who called?", "chat_history": [], "context": PAGES, "answer": "Anna called."}, CASE),
-    ("langchain", {"question": "Who called?", "context": [*map(serialised, PAGES)], "output": "Anna called."}, CASE),
-    ("langchain", {"question": "Who called?", "documents": PAGES, "answer": {"content": "Anna called."}}, CASE),
+    ("langchain", {"input": "Who called?", "chat_history": [], "context": PAGES, **SAID}, CASE),
+    ("langchain", {**WHO, "context": [*map(serialised, PAGES)], "output": "Anna called."}, CASE),
+    ("langchain", {**WHO, "documents": PAGES, "answer": {"content": "Anna called."}}, CASE),
     ("rag", {**ASKED, "documents": TEXTS, "response": "Anna called."}, UNNAMED),
-    ("rag", {"question": "Who called?", "context": TEXTS, "answer": "Anna called."}, UNNAMED),
+    ("rag", {**WHO, "context": TEXTS, **SAID}, UNNAMED),
     ("llamaindex", {**ASKED, "response": "Anna called.", "source_nodes": NODES, "metadata": {}}, CASE),
     ("llamaindex", {**ASKED, "response": {"response": "Anna called.", "source_nodes": NODES}}, CASE),
     (
         "llamaindex",
-        {
-            "query": {"query_str": "Who called?"},
-            "response": "Anna called.",
-            "source_nodes": [
-                {"node": {"metadata": m, "text_resource": {"text": d.text}}}
-                for m, d in zip(METADATA, DOCUMENTS, strict=True)
-            ],
-        },
+        {"query": {"query_str": "Who called?"}, "response": "Anna called.", "source_nodes": RESOURCES},
         CASE,
     ),
 ]
@@ -95,49 +82,29 @@ def test_a_record_is_known_by_its_fields_and_by_its_formats_name(
     named = cases_of([record], format=name)
     assert (named.cases, named.notes, named.references) == (found.cases, (), found.references)
     assert found.references[0] == ("Anna." if name == "ragas" else None)
+    # Nobody has an object as a question or an answer in a table.
+    if not any(isinstance(record.get(field), dict) for field in ("query", "response", "answer")):
+        frame = pd.DataFrame([record])
+        assert cases_of(frame).cases == (case,)
+        # pandas writes lists and objects as Python does.
+        frame.to_csv(tmp_path / "log.csv")
+        assert cases_of(tmp_path / "log.csv").cases == (case,)
 
 
 # Nobody has an object as a question or an answer in a table.
-IN_TABLES = [
-    (record, case)
-    for _, record, case in RECORDS
-    if not any(isinstance(record.get(name), dict) for name in ("query", "response", "answer"))
-]
 
 
-@pytest.mark.parametrize(("record", "case"), IN_TABLES)
-def test_a_table_of_them_is_read_back_from_csv(tmp_path: Path, record: dict[str, Any], case: Case) -> None:
-    # pandas writes lists and objects as Python does.
-    pd.DataFrame([record]).to_csv(tmp_path / "log.csv")
-    assert cases_of(tmp_path / "log.csv").cases == (case,)
-
-
-def test_a_frame_of_them_is_read() -> None:
-    frame = pd.DataFrame([record for name, record, _ in RECORDS[:1]] * 2)
-    found = cases_of(frame)
-    assert (found.format, [case.id for case in found.cases]) == ("ragas", ["1", "2"])
-
-
-MESSAGES = [
-    {"role": "tool", "content": "Anna called at nine."},
-    {"role": "user", "content": "Who called?"},
-]
+MESSAGES = [{"role": "tool", "content": "Anna called at nine."}, {"role": "user", "content": "Who called?"}]
 ANSWER = {"role": "assistant", "content": "Anna.", "refusal": None, "annotations": [], "tool_calls": None}
-COMPLETION = {
-    "id": "chatcmpl-7",
-    "object": "chat.completion",
-    "model": "m",
-    "choices": [{"index": 0, "message": ANSWER, "finish_reason": "stop"}],
-    "usage": {"total_tokens": 9},
-}
+CHOICES = [{"index": 0, "message": ANSWER, "finish_reason": "stop"}]
+COMPLETION = {"id": "chatcmpl-7", "object": "chat.completion", "model": "m", "choices": CHOICES, "usage": {"n": 9}}
 BODY = {"model": "m", "messages": MESSAGES, "temperature": 0}
 REQUEST = {"custom_id": "r1", "method": "POST", "url": "/v1/chat/completions", "body": BODY}
 ANSWERED = {"id": "b1", "custom_id": "r1", "response": {"status_code": 200, "body": COMPLETION}, "error": None}
 
 
-@pytest.mark.parametrize(
-    ("records", "id_"),
-    [
+def test_a_logged_chat_ends_with_its_response() -> None:
+    for records, id_ in (
         ([{**COMPLETION, "messages": MESSAGES}], "chatcmpl-7"),
         ([{"messages": [*MESSAGES, ANSWER], "model": "m"}], "1"),
         ([{"messages": [*MESSAGES, ANSWER]}], "1"),
@@ -147,15 +114,10 @@ ANSWERED = {"id": "b1", "custom_id": "r1", "response": {"status_code": 200, "bod
         ([REQUEST, ANSWERED], "r1"),
         ([ANSWERED, REQUEST], "r1"),
         ([{**REQUEST, "response": ANSWERED["response"]}], "r1"),
-    ],
-)
-def test_a_logged_chat_ends_with_its_response(records: list[dict[str, Any]], id_: str) -> None:
-    (case,) = cases_of(records).cases
-    assert (case.id, case.response) == (id_, "Anna.")
-    assert [(message.role, message.parts[0].text) for message in case.messages] == [
-        ("tool", "Anna called at nine."),
-        ("user", "Who called?"),
-    ]
+    ):
+        (case,) = cases_of(records).cases
+        assert (case.id, case.response) == (id_, "Anna.")
+        assert [{"role": one.role, "content": one.parts[0].text} for one in case.messages] == MESSAGES
 
 
 def test_requests_and_answers_of_a_batch_are_joined_in_the_order_of_the_requests() -> None:
@@ -163,15 +125,12 @@ def test_requests_and_answers_of_a_batch_are_joined_in_the_order_of_the_requests
     answers = [{**ANSWERED, "custom_id": f"r{n}"} for n in (2, 0)]
     found = cases_of([*requests, *answers])
     assert [(case.id, case.response) for case in found.cases] == [("r0", "Anna."), ("r1", None), ("r2", "Anna.")]
+    assert found.notes[1:] == ()
     assert cases_of(requests).notes[1:] == ("data: no row has a response",)
-    assert cases_of([*requests, *answers]).notes[1:] == ()
     with pytest.raises(DataError, match="the answer of a batch without its request; give the lines of both files"):
         cases_of(answers)
     with pytest.raises(DataError, match="record 2: id 'r1' was already used in record 1"):
         cases_of([REQUEST, REQUEST])
-
-
-def test_each_choice_is_a_case() -> None:
     several = {**COMPLETION, "messages": MESSAGES, "choices": [{"message": {"content": text}} for text in "ab"]}
     found = cases_of([several])
     assert [(case.id, case.response) for case in found.cases] == [("chatcmpl-7", "a"), ("chatcmpl-7 (choice 2)", "b")]
@@ -189,37 +148,23 @@ def test_messages_of_langchain_are_a_chat() -> None:
     assert case.response == "Anna."
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_an_empty_answer_is_kept_for_the_case_to_refuse() -> None:
+    """It was given: to draw another would measure something else."""
+    for record in (
         {"user_input": "Who?", "retrieved_contexts": TEXTS, "response": ""},
         {"input": "Who?", "context": PAGES, "answer": "", "chat_history": ""},
         {"messages": MESSAGES, "response": "", "model": "m"},
         {"messages": MESSAGES, "choices": [{"message": {"content": ""}}]},
-    ],
-)
-def test_an_empty_answer_is_kept_for_the_case_to_refuse(record: dict[str, Any]) -> None:
-    # It was given: to draw another would measure something else.
-    assert cases_of([record]).cases[0].response == ""
+    ):
+        assert cases_of([record]).cases[0].response == ""
 
 
-SQUAD = {
-    "version": "v2.0",
-    "data": [
-        {
-            "title": "Lake",
-            "paragraphs": [
-                {
-                    "context": "The lake is calm. Anna swims.",
-                    "qas": [
-                        {"id": "q1", "question": "Who swims?", "answers": [{"text": "Anna", "answer_start": 18}]},
-                        {"id": "q2", "question": "Who runs?", "answers": [], "is_impossible": True},
-                    ],
-                }
-            ],
-        }
-    ],
-}
+QUESTIONS = [
+    {"id": "q1", "question": "Who swims?", "answers": [{"text": "Anna", "answer_start": 18}]},
+    {"id": "q2", "question": "Who runs?", "answers": [], "is_impossible": True},
+]
+PARAGRAPH = {"context": "The lake is calm. Anna swims.", "qas": QUESTIONS}
+SQUAD = {"version": "v2.0", "data": [{"title": "Lake", "paragraphs": [PARAGRAPH]}]}
 
 
 def test_squad_is_read_nested_and_flat(tmp_path: Path) -> None:
@@ -239,6 +184,9 @@ def test_squad_is_read_nested_and_flat(tmp_path: Path) -> None:
         cases_of(path)
 
 
+TOLD = {"messages": [*MESSAGES, {"role": "user", "content": None, "tool_calls": [{}]}]}
+
+
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
@@ -251,24 +199,18 @@ def test_squad_is_read_nested_and_flat(tmp_path: Path) -> None:
         ({**ANSWERED, "response": None, "error": {"code": 1}}, "the request failed, and there is no answer"),
         ({"title": "x", "paragraphs": 3}, "'paragraphs' has to be a list"),
         ({"title": "x", "paragraphs": [{"context": "x"}]}, "paragraph 1: expected 'context' and a list 'qas'"),
-        (
-            {"messages": [*MESSAGES, {"role": "user", "content": None, "tool_calls": [{}]}]},
-            "'tool_calls' is not unders",
-        ),
+        (TOLD, "'tool_calls' is not unders"),
     ],
 )
 def test_what_a_format_cannot_say_is_refused_and_may_be_left_out(record: dict[str, Any], problem: str) -> None:
     good = next((r for name, r, _ in RECORDS if FORMATS[name].fits(record)), None) or {"messages": MESSAGES, "x": 1}
-    good = SQUAD["data"][0] if "paragraphs" in record else good  # type: ignore[index]
+    good = SQUAD["data"][0] if "paragraphs" in record else good  # type: ignore[assignment]
     with pytest.raises(DataError) as caught:
         cases_of([record])
     assert problem in str(caught.value)
     found = cases_of([good, record], skip_bad=True)
     assert len(found.problems) == 1
     assert "record 2" in found.problems[0]
-
-
-def test_an_unknown_format_is_named() -> None:
     with pytest.raises(UnknownNameError, match="no format named 'raga'; did you mean 'ragas'\\?"):
         cases_of([{}], format="raga")
 
@@ -285,78 +227,90 @@ def test_a_mapping_goes_before_a_format() -> None:
     assert texts.cases == (UNNAMED,)
 
 
+UNKNOWN = {"query": "Who?", "context": "a", "respnse": "b"}
+AWAY = "--map query=prompt,context=…,response=model_answer, where … is the path of the context"
+
+
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
         ({"prompt": "Who?", "passages": ["a"], "completion": "b"}, "--map query=prompt,context=passages,response=comp"),
-        ({"query": "Who?", "context": "a", "respnse": "b"}, "unknown field 'respnse'; known: id, context, query, resp"),
-        ({"query": "Who?", "context": "a", "respnse": "b"}, "--map query=query,context=context,response=respnse"),
+        (UNKNOWN, "unknown field 'respnse'; known: id, context, query, resp"),
+        (UNKNOWN, "--map query=query,context=context,response=respnse"),
         ({"query": "Who?", "context": "a", "latency": 3}, "leave others out, give --map query=query,context=context"),
         ({"messages": MESSAGES, "respone": "Anna.", "model": "m"}, "unknown field 'respone'"),
         ({"utterance": "Who?"}, "name the fields with --map query=…,context=…"),
         ({"query": "Who?", "contexts": "a"}, "give --map query=query,context=contexts"),
-        (
-            {"prompt": "Who?", "model_answer": "Anna.", "ms": 3},
-            "--map query=prompt,context=…,response=model_answer, where … is the path of the context",
-        ),
+        ({"prompt": "Who?", "model_answer": "Anna.", "ms": 3}, AWAY),
         ({"messages": MESSAGES[:2], "query": "Who?", "ts": 3}, "give --map messages=messages,query="),
     ],
 )
 def test_an_unknown_field_names_the_map_that_mends_it(record: dict[str, Any], problem: str) -> None:
     with pytest.raises(DataError) as caught:
         cases_of([record])
-    assert problem in str(caught.value)
-    assert "\n" not in str(caught.value)
+    said = str(caught.value)
+    assert problem in said
+    assert "\n" not in said
     if "--map" in problem and "…" not in problem:
-        mending = str(caught.value).partition("give --map ")[2]
-        assert cases_of([record], map=mending).cases
+        assert cases_of([record], map=said.partition("give --map ")[2]).cases
 
 
 NESTED = [{"doc_id": "crm/7", "body": "Anna called."}, {"doc_id": "crm/8", "body": "Bo slept."}]
 
 
-@pytest.mark.parametrize(
-    ("record", "mending"),
-    [
-        (
-            {"question": "Who?", "retrieved_docs": ["Anna called.", "Bo slept."], "answer": "Anna.", "ts": 3},
-            "query=question,context=retrieved_docs,response=answer",
-        ),
-        (
-            {"trace": "t1", "user": {"question": "Who?"}, "rag": {"chunks": NESTED}, "output": {"text": "Anna."}},
-            "query=user.question,context=rag.chunks,response=output.text",
-        ),
-        (
-            {
-                "userQuestion": "Who?",
-                "rag": {"hits": [{"t": "Anna called.", "score": 1}, {"t": "Bo slept.", "score": 0}]},
-            }
-            | {"expected_output": "Anna called.", "final answer": "Anna.", "answer_time": "09:00"},
-            "query=userQuestion,context=rag.hits[].t,response=final answer,reference=expected_output",
-        ),
-        (
-            {"input": {"query": "Who?"}, "docs": {"items": [{"passage": "Anna called.", "doc_id": "a"}]}}
-            | {"choices": [{"output": "Anna."}], "prompt_template": "Answer.", "system_prompt": "Be brief."},
-            "query=input.query,context=docs.items,response=choices[0].output",
-        ),
-        (
-            {"query": "Who?", "context": {"a.txt": "Anna called.", "b.txt": "Bo slept."}, "latency_ms": 3},
-            "query=query,context=context",
-        ),
-        (
-            {"query": "Who?", "context": "", "docs": ["Anna called."], "response": "Anna.", "ts": 1},
-            "query=query,context=docs,response=response",
-        ),
-    ],
-)
-def test_the_map_that_is_proposed_drops_nothing(record: dict[str, Any], mending: str) -> None:
+HITS = [{"t": "Anna called.", "score": 1}, {"t": "Bo slept.", "score": 0}]
+PASSAGES = [{"passage": "Anna called.", "doc_id": "a"}]
+PROPOSED: dict[str, dict[str, Any]] = {
+    "query=question,context=retrieved_docs,response=answer": {
+        "question": "Who?",
+        "retrieved_docs": ["Anna called.", "Bo slept."],
+        "answer": "Anna.",
+        "ts": 3,
+    },
+    "query=user.question,context=rag.chunks,response=output.text": {
+        "trace": "t1",
+        "user": {"question": "Who?"},
+        "rag": {"chunks": NESTED},
+        "output": {"text": "Anna."},
+    },
+    "query=userQuestion,context=rag.hits[].t,response=final answer,reference=expected_output": {
+        "userQuestion": "Who?",
+        "rag": {"hits": HITS},
+        "expected_output": "Anna called.",
+        "final answer": "Anna.",
+        "answer_time": "09:00",
+    },
+    "query=input.query,context=docs.items,response=choices[0].output": {
+        "input": {"query": "Who?"},
+        "docs": {"items": PASSAGES},
+        "choices": [{"output": "Anna."}],
+        "prompt_template": "Answer.",
+        "system_prompt": "Be brief.",
+    },
+    "query=query,context=context": {
+        "query": "Who?",
+        "context": {"a.txt": "Anna called.", "b.txt": "Bo slept."},
+        "latency_ms": 3,
+    },
+    "query=query,context=docs,response=response": {
+        "query": "Who?",
+        "context": "",
+        "docs": ["Anna called."],
+        "response": "Anna.",
+        "ts": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("mending", PROPOSED)
+def test_the_map_that_is_proposed_drops_nothing(mending: str) -> None:
+    record = PROPOSED[mending]
     with pytest.raises(DataError) as caught:
         cases_of([record])
     (proposed,) = shlex.split(str(caught.value).partition("give --map ")[2])
     assert proposed == mending
     (case,) = cases_of([record], map=proposed).cases
-    assert case.query == "Who?"
-    assert case.documents[0].text == "Anna called."
+    assert (case.query, case.documents[0].text) == ("Who?", "Anna called.")
     assert (case.response is None) == ("response" not in mending)
     if "chunks" in mending:
         assert [document.name for document in case.documents] == ["crm/7", "crm/8"]
@@ -369,16 +323,14 @@ def test_whatever_a_record_holds_its_error_is_one_line(record: Any) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_columns_of_a_table_that_are_no_fields_are_left_out_and_named() -> None:
+def test_columns_of_a_table_that_are_no_fields_are_left_out_and_named(tmp_path: Path) -> None:
     frame = pd.DataFrame([{"query": "Who?", "context": "Anna sang.", "response": None, "latency": 3, "Unnamed: 0": 0}])
     found = cases_of(frame)
     assert found.cases == (Case("1", (Document("context", "Anna sang."),), "Who?"),)
     assert found.notes == ("data: columns left out: 'latency'",)
     with pytest.raises(DataError, match=r"data frame, row 1: unknown field 'respnse'; .*,response=respnse"):
         cases_of(frame.rename(columns={"response": "respnse"}).fillna("b"))
-
-
-def test_a_csv_without_heading_says_nothing_of_its_texts(tmp_path: Path) -> None:
+    # A file without a heading says nothing of its texts.
     path = tmp_path / "x.csv"
     path.write_text("Anna Berg lives at 3 Elm Street in Graz\nBo lives there too\n")
     with pytest.raises(DataError) as caught:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
+from helpers.examples import few
 from helpers.places import SHARED
+from helpers.table_files import write_rows
 from leakmeter.data import tasks
 from leakmeter.data.tasks import base
 from leakmeter.errors import DataError, LeakmeterError, UnknownNameError, UsageError
@@ -34,41 +34,21 @@ yes = "Repairs"
 """
 
 
-def write(folder: Path, rows: list[dict[str, Any]], kind: str = "jsonl") -> str:
-    path = folder / f"data.{kind}"
-    if kind == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    elif kind == "json":
-        path.write_text(json.dumps(rows), encoding="utf-8")
-    elif kind == "csv":
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
-    else:
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    return str(path)
-
-
 def labels_of(folder: Path, name: str, column: str, values: list[Any], kind: str = "jsonl") -> list[str | None]:
-    path = write(folder, [{"text": f"Text {i}.", column: value} for i, value in enumerate(values)], kind)
+    path = write_rows(folder, [{"text": f"Text {i}.", column: value} for i, value in enumerate(values)], kind)
     return [example.label for example in tasks.find(name).load(path, "train")]
 
 
-def test_names() -> None:
+def test_names_and_labels_that_the_instruction_names() -> None:
     assert tasks.names() == ["agnews", "dbpedia14", "trec"]
     for name in tasks.names():
-        assert tasks.find(name).task.name == name
+        task = tasks.find(name).task
+        assert task.name == name
         assert tasks.load_task(name) == tasks.find(name)
+        places = [task.instruction.index(word) for word in task.words]
+        assert places == sorted(places)
     with pytest.raises(UnknownNameError, match="no task named 'agnew'; did you mean 'agnews'"):
         tasks.load_task("agnew")
-
-
-@pytest.mark.parametrize("name", ["agnews", "dbpedia14", "trec"])
-def test_labels_are_those_that_the_instruction_names(name: str) -> None:
-    task = tasks.find(name).task
-    places = [task.instruction.index(word) for word in task.words]
-    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet"])
@@ -78,7 +58,7 @@ def test_a_title_and_a_description_are_one_text(tmp_path: Path, kind: str) -> No
         {"Class Index": 4, "Title": "", "Description": "A second team."},
         {"Class Index": 1, "Title": "Talks", "Description": ""},
     ]
-    examples = tasks.find("agnews").load(write(tmp_path, rows, kind), "test")
+    examples = tasks.find("agnews").load(write_rows(tmp_path, rows, kind), "test")
     # A record without an id is called by its place, as in errors.
     lines = {"jsonl": ("line 1", "line 2", "line 3"), "csv": ("line 2", "line 4", "line 5")}
     places = lines.get(kind, ("record 1", "record 2", "record 3"))
@@ -89,104 +69,74 @@ def test_a_title_and_a_description_are_one_text(tmp_path: Path, kind: str) -> No
     ]
 
 
-AROUND = [
-    " Two spaces before it",
-    "One behind it ",
-    "\tA tab\t",
-    "\n\nLines around it\r\n",
-    "None",
-    "\u00a0A hard one\u3000",
-]
+AROUND = [" Two spaces before it", "One behind it ", "\tA tab\t", "\n\nLines around it\r\n", "\u00a0A hard one\u3000"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "json", "csv", "parquet", "mappings", "hub"])
-@pytest.mark.parametrize("labelled", [True, False])
-@pytest.mark.parametrize(
-    ("name", "columns"),
-    [
-        ("agnews", ("title", "description")),
-        ("agnews", ("text",)),
-        ("dbpedia14", ("content",)),
-        ("trec", ("text",)),
-        ("own", ("text",)),
-    ],
-)
 def test_texts_are_kept_as_given_white_space_and_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, labelled: bool, name: str, columns: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Whoever reads them, exemplars (with labels) and queries (without): a space is a token of the prompt."""
-    task = {"fields": {"text": "Review"}, "labels": ["Good", "Bad"]}
-    data = tasks.task_of(task, "task") if name == "own" else tasks.find(name)
-    label = "coarse" if name == "trec" else "label"
-    word = data.task.words[0]
-    rows = [{**dict.fromkeys(columns, text), label: word} for text in AROUND]
-    if kind == "mappings":
-        found = data.examples(rows, "rows", labelled=labelled)
-    elif kind == "hub":
-        monkeypatch.setattr(base, "records_of_hub", lambda *_: rows)
-        found = replace(data, hub=base.Hub("somewhere", "default")).load(None, "train", labelled=labelled)
-    else:
-        found = data.load(write(tmp_path, rows, kind), "train", labelled=labelled)
-    assert [example.texts for example in found] == [(" ".join([text] * len(columns)),) for text in AROUND]
-    assert {example.label for example in found} == {word}
+    own = tasks.task_of({"fields": {"text": "Review"}, "labels": ["Good", "Bad"]}, "task")
+    known = [("agnews", ("title", "description")), ("agnews", ("text",)), ("dbpedia14", ("content",))]
+    for (name, columns), labelled in product([*known, ("trec", ("text",)), ("own", ("text",))], (True, False)):
+        data = own if name == "own" else tasks.find(name)
+        word = data.task.words[0]
+        rows = [{**dict.fromkeys(columns, text), "coarse" if name == "trec" else "label": word} for text in AROUND]
+        if kind == "mappings":
+            found = data.examples(rows, "rows", labelled=labelled)
+        elif kind == "hub":
+            monkeypatch.setattr(base, "records_of_hub", lambda *_, of=rows: of)
+            found = replace(data, hub=base.Hub("somewhere", "default")).load(None, "train", labelled=labelled)
+        else:
+            found = data.load(write_rows(tmp_path, rows, kind), "train", labelled=labelled)
+        assert [example.texts for example in found] == [(" ".join([text] * len(columns)),) for text in AROUND]
+        assert {example.label for example in found} == {word}
 
 
-def test_a_text_is_taken_before_its_parts_and_a_content_without_its_title(tmp_path: Path) -> None:
-    rows = [{"text": "All.", "title": "A", "description": "B", "label": 0, "id": 7}]
-    (example,) = tasks.find("agnews").load(write(tmp_path, rows), "train")
+def test_a_text_is_taken_before_its_parts_and_a_content_without_its_title() -> None:
+    row: dict[str, Any] = {"text": "All.", "title": "A", "description": "B", "label": 0, "id": 7}
+    (example,) = tasks.find("agnews").examples([row])
     assert (example.id, example.texts) == ("7", ("All.",))
-    rows = [{"title": "Abbott", "content": "Abbott makes coaches.", "label": 13}]
-    (example,) = tasks.find("dbpedia14").load(write(tmp_path, rows), "train")
+    row = {"title": "Abbott", "content": "Abbott makes coaches.", "label": 13}
+    (example,) = tasks.find("dbpedia14").examples([row])
     assert (example.texts, example.label) == (("Abbott makes coaches.",), "Book")
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_numbers_count_from_one_under_class_index_and_from_zero_under_label(tmp_path: Path, kind: str) -> None:
-    words = list(tasks.find("agnews").task.words)
-    assert labels_of(tmp_path, "agnews", "Class Index", [1, 2, 3, 4], kind) == words
-    assert labels_of(tmp_path, "agnews", "label", [0, 1, 2, 3], kind) == words
-    assert labels_of(tmp_path, "agnews", "label", [0.0, 1.0, 2.0, 3.0], kind) == words
-    things = list(tasks.find("dbpedia14").task.words)
-    assert labels_of(tmp_path, "dbpedia14", "label", list(range(14)), kind) == things
-    assert labels_of(tmp_path, "dbpedia14", "class index", list(range(1, 15)), kind) == things
-
-
-def test_labels_by_published_name_and_by_word_in_any_case(tmp_path: Path) -> None:
-    assert labels_of(tmp_path, "agnews", "label", ["sci/tech", "Technology", " WORLD ", "Science/Tech"]) == [
-        *("Technology", "Technology", "World", "Technology"),
-    ]
-    assert labels_of(tmp_path, "dbpedia14", "label", ["OfficeHolder", "politician"]) == ["Politician"] * 2
-    assert labels_of(tmp_path, "trec", "coarse", ["ABBR", "Abbreviation", "hum"]) == [
-        *("Abbreviation", "Abbreviation", "Person"),
-    ]
-
-
-def test_the_hub_numbers_questions_in_two_orders(tmp_path: Path) -> None:
+    news, things = (list(tasks.find(name).task.words) for name in ("agnews", "dbpedia14"))
     later = ["Abbreviation", "Entity", "Description", "Person", "Location", "Number"]
     earlier = ["Description", "Entity", "Abbreviation", "Person", "Number", "Location"]
-    assert labels_of(tmp_path, "trec", "coarse_label", list(range(6))) == later
-    assert labels_of(tmp_path, "trec", "label-coarse", list(range(6))) == earlier
-    assert labels_of(tmp_path, "trec", "label_coarse", list(range(6))) == earlier
+    for name, column, values, words in (
+        ("agnews", "Class Index", [1, 2, 3, 4], news),
+        ("agnews", "label", [0, 1, 2, 3], news),
+        ("agnews", "label", [0.0, 1.0, 2.0, 3.0], news),
+        ("dbpedia14", "label", list(range(14)), things),
+        ("dbpedia14", "class index", list(range(1, 15)), things),
+        # The hub numbers questions in two orders.
+        ("trec", "coarse_label", list(range(6)), later),
+        ("trec", "label-coarse", list(range(6)), earlier),
+        ("trec", "label_coarse", list(range(6)), earlier),
+        # By published name and by word in any case.
+        ("agnews", "label", ["sci/tech", "Technology", " WORLD "], ["Technology", "Technology", "World"]),
+        ("dbpedia14", "label", ["OfficeHolder", "politician"], ["Politician"] * 2),
+        ("trec", "coarse", ["ABBR", "Abbreviation", "hum"], ["Abbreviation", "Abbreviation", "Person"]),
+    ):
+        assert labels_of(tmp_path, name, column, values, kind) == words
     # Elsewhere a number may be one of the fifty finer types.
-    with pytest.raises(DataError, match=r"line 1: 'label' is '3', expected one of 'NUM', .*'ABBR'$"):
-        labels_of(tmp_path, "trec", "label", [3])
+    with pytest.raises(DataError, match=r" [12]: 'label' is '3', expected one of 'NUM', .*'ABBR'$"):
+        labels_of(tmp_path, "trec", "label", [3], kind)
 
 
 def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, ...]] = []
-
-    def records(*names: str) -> list[dict[str, Any]]:
-        asked.append(names)
-        return [{"text": "What is an atom?", "label": 26, "label_coarse": 0, "label_coarse_original": "DESC"}]
-
-    monkeypatch.setattr(base, "records_of_hub", records)
+    asked = Mock(return_value=[{"text": "Atom?", "label": 26, "label_coarse": 0, "label_coarse_original": "DESC"}])
+    monkeypatch.setattr(base, "records_of_hub", asked)
     for split in ("train", "test"):
         (example,) = tasks.find("trec").load(None, split)
         assert example.label == "Description"
-    assert asked == [
-        ("trec.train", "SetFit/TREC-QC", "default", "train"),
-        ("trec", "SetFit/TREC-QC", "default", "test"),
-    ]
+    names = [("trec.train", "SetFit/TREC-QC", "default", "train"), ("trec", "SetFit/TREC-QC", "default", "test")]
+    assert [tuple(call.args) for call in asked.call_args_list] == names
 
 
 @pytest.mark.parametrize(
@@ -201,51 +151,41 @@ def test_records_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"text": "A.", "label": True}, "'label' is 'True'"),
         ({"text": "A.", "label": ["World"]}, "'label' is \"['World']\""),
         ({"text": "A.", "label": "a\nb" + "c" * 99}, "'label' is 'a\\nb" + "c" * 37 + "…', expected"),
-        ({"text": "A.", "label": None}, "'label' is empty, expected one of"),
         ({"text": "A.", "label": " "}, "'label' is empty, expected one of"),
         ({"text": "A.", "Topic": 1}, "line 1 has no column 'class index' or 'label'; it has 'text', 'topic'"),
         ({"body": "A.", "label": 1}, "has no column 'text' or 'title' with 'description'; it has 'body', 'label'"),
         ({"text": " ", "label": 1}, "line 1 has no text"),
         ({"text": 5, "label": 1}, "'text' is a number, expected text"),
         ({"text": "\ud800", "label": 1}, "'text' holds half a surrogate pair"),
+        ({"id": "a", "text": "A.", "label": 1}, "id 'a' stands for two of the records"),
+        (
+            '"3","Anna Berg was let go","She will appeal."\n"1","B","C"\n',
+            "the first line of the file does not look lik",
+        ),
     ],
 )
-def test_a_bad_record_is_one_line(tmp_path: Path, row: dict[str, Any], told: str) -> None:
-    path = write(tmp_path, [row])
+def test_a_bad_record_is_one_line(tmp_path: Path, row: dict[str, Any] | str, told: str) -> None:
+    if isinstance(row, str):  # a file without a heading, which is not recited
+        (tmp_path / "data.csv").write_text(row, encoding="utf-8")
+        path = str(tmp_path / "data.csv")
+    else:
+        path = write_rows(tmp_path, [row, row])
     with pytest.raises(DataError) as ended:
         tasks.find("agnews").load(path, "train")
-    assert told in str(ended.value)
-    assert "\n" not in str(ended.value)
-    assert path in str(ended.value)
+    said = str(ended.value)
+    assert told in said
+    assert ("\n" in said, path in said, "Anna" in said) == (False, True, False)
 
 
-def test_a_file_without_a_heading_is_told_so_and_not_recited(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text('"3","Anna Berg was let go","She will appeal."\n"1","B","C"\n', encoding="utf-8")
-    with pytest.raises(DataError, match="the first line of the file does not look like a heading") as ended:
-        tasks.find("agnews").load(str(path), "test")
-    assert "Anna" not in str(ended.value)
-
-
-def test_two_records_of_one_id_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, [{"id": "a", "text": "A.", "label": 1}, {"id": "a", "text": "B.", "label": 1}])
-    with pytest.raises(DataError, match="id 'a' stands for two of the records"):
-        tasks.find("agnews").load(path, "test")
-
-
-def test_queries_may_do_without_labels(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"text": "A.", "label": 1},
-        {"text": "B.", "label": None},
-        {"text": "C.", "label": ""},
-        {"text": "D."},
-    ]
-    path = write(tmp_path, rows)
-    assert [e.label for e in tasks.find("agnews").load(path, "test", labelled=False)] == ["Sports", None, None, None]
-    with pytest.raises(DataError, match="line 2: 'label' is empty"):
-        tasks.find("agnews").load(path, "test")
+def test_queries_may_do_without_labels() -> None:
+    rows: list[dict[str, Any]] = [{"text": "A.", "label": 1}, {"text": "B.", "label": None}]
+    rows += [{"text": "C.", "label": ""}, {"text": "D."}]
+    news = tasks.find("agnews")
+    assert [example.label for example in news.examples(rows, labelled=False)] == ["Sports", None, None, None]
+    with pytest.raises(DataError, match="record 2: 'label' is empty"):
+        news.examples(rows)
     with pytest.raises(DataError, match="'label' is 'Weather'"):
-        tasks.find("agnews").load(write(tmp_path, [{"text": "A.", "label": "Weather"}]), "test", labelled=False)
+        news.examples([{"text": "A.", "label": "Weather"}], labelled=False)
 
 
 def test_a_task_of_ones_own(tmp_path: Path) -> None:
@@ -262,14 +202,14 @@ def test_a_task_of_ones_own(tmp_path: Path) -> None:
         {"SUBJECT": "", "Body": "It leaks.", "Team": "repairs"},
         {"SUBJECT": "Help", "Body": "", "Team": "Yes"},
     ]
-    examples = own.load(write(tmp_path, rows, "csv"), "train")
+    examples = own.load(write_rows(tmp_path, rows, "csv"), "train")
     assert [(e.texts, e.label) for e in examples] == [
         (("Bill", "It is wrong."), "Billing"),
         (("", "It leaks."), "Repairs"),
         (("Help", ""), "Repairs"),
     ]
     with pytest.raises(DataError, match=r"has no column 'team'; it has 'subject', 'body'$"):
-        own.load(write(tmp_path, [{"subject": "A", "body": "B"}]), "train")
+        own.load(write_rows(tmp_path, [{"subject": "A", "body": "B"}]), "train")
     with pytest.raises(UsageError, match="task 'tickets' is published nowhere; give a file of its train records"):
         own.load(None, "train")
 
@@ -283,21 +223,16 @@ def test_what_ones_own_task_may_leave_out(tmp_path: Path) -> None:
 
 
 def test_columns_make_a_task(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {"user_review": "Fine.", "Mood": "good"},
-        {"user_review": "Poor.", "Mood": " Bad "},
-        {"user_review": "Good!", "Mood": "GOOD"},
-    ]
-    queries = [{"user_review": "So so.", "Mood": "mixed"}, {"user_review": "?", "Mood": None}]
-    made = tasks.task_of_columns([rows, queries], text="user_review", label="Mood")
+    moods: dict[str, str | None] = {"Fine.": "good", "Poor.": " Bad ", "Good!": "GOOD", "So so.": "mixed", "?": None}
+    rows: list[dict[str, Any]] = [{"user_review": text, "Mood": mood} for text, mood in moods.items()]
+    columns = {"text": "user_review", "label": "Mood"}
+    made = tasks.task_of_columns([rows[:3], rows[3:]], **columns)
     assert made.task.words == ("good", "Bad", "mixed")
     assert made.task.instruction == "Classify each text as good, Bad, or mixed."
     assert (made.task.fields, made.task.answer) == ((("user_review", "User review"),), "Mood")
-    assert [(one.id, one.label) for one in made.examples(write(tmp_path, rows, "csv"))] == [
-        ("line 2", "good"), ("line 3", "Bad"), ("line 4", "good"),
-    ]  # fmt: skip
-    two = tasks.task_of_columns([rows[:2]], text="user_review", label="Mood", instruction="")
-    assert two.task.instruction == ""
+    found = made.examples(write_rows(tmp_path, rows[:3], "csv"))
+    assert [(one.id, one.label) for one in found] == [("line 2", "good"), ("line 3", "Bad"), ("line 4", "good")]
+    assert tasks.task_of_columns([rows[:2]], **columns, instruction="").task.instruction == ""
     paths = {"text": "ticket.body", "label": "team"}
     nested = [{"ticket": {"body": "A."}, "team": 1.0}, {"ticket": {"body": "B."}, "team": 0}]
     mapped = tasks.task_of_columns([nested], mapping=paths)
@@ -306,28 +241,24 @@ def test_columns_make_a_task(tmp_path: Path) -> None:
     # A query may do without what a mapping names for exemplars.
     (bare,) = mapped.examples([{"ticket": {"body": "C."}}], labelled=False, mapping=paths)
     assert (bare.texts, bare.label) == (("C.",), None)
-    for columns, missing in (({"text": "body", "label": "Mood"}, "body"), ({"text": "user_review"}, "label")):
+    for wrong, missing in (({"text": "body", "label": "Mood"}, "body"), ({"text": "user_review"}, "label")):
         with pytest.raises(DataError, match=rf"record 1 has no column '{missing}'; it has .*--text-column"):
-            tasks.task_of_columns([rows], **columns)
-
-
-def test_the_answer_that_was_given_is_a_label() -> None:
-    own = tasks.task_of({"fields": {"text": "Review"}, "labels": ["Good", "Bad"]}, "task")
-    rows = [{"text": "A.", "response": "bad"}, {"text": "B.", "response": ""}, {"text": "C."}]
-    assert [one.answer for one in own.examples(rows, labelled=False, answered=True)] == ["Bad", None, None]
-    assert [one.answer for one in own.examples(rows, labelled=False)] == [None] * 3
-    with pytest.raises(DataError, match=r"record 1: 'response' is 'Awful', expected one of 'Good', 'Bad'$"):
-        own.examples([{"text": "A.", "response": "Awful"}], labelled=False, answered=True)
+            tasks.task_of_columns([rows], **wrong)
 
 
 def test_a_task_and_records_that_a_caller_holds() -> None:
     own = tasks.task_of({"fields": {"Text": "Review"}, "labels": ("Good", "Bad"), "label_column": "Mood"}, "task")
     assert own.task.name == "own"
     rows: list[dict[str, Any]] = [{"TEXT": "Fine.", "Mood": "good"}, {"text": "Poor."}]
-    examples = own.examples(rows, "queries", labelled=False)
-    assert [(e.id, e.texts, e.label) for e in examples] == [
-        ("record 1", ("Fine.",), "Good"), ("record 2", ("Poor.",), None),
-    ]  # fmt: skip
+    found = own.examples(rows, "queries", labelled=False)
+    told = [("record 1", ("Fine.",), "Good"), ("record 2", ("Poor.",), None)]
+    assert [(one.id, one.texts, one.label) for one in found] == told
+    # The answer that was given is a label.
+    answers = [{"text": "A.", "response": "bad"}, {"text": "B.", "response": ""}, {"text": "C."}]
+    assert [one.answer for one in own.examples(answers, labelled=False, answered=True)] == ["Bad", None, None]
+    assert [one.answer for one in own.examples(answers, labelled=False)] == [None] * 3
+    with pytest.raises(DataError, match=r"record 1: 'response' is 'Awful', expected one of 'Good', 'Bad'$"):
+        own.examples([{"text": "A.", "response": "Awful"}], labelled=False, answered=True)
     with pytest.raises(DataError, match=r"^queries, record 2 has no column 'mood'; it has 'text'$"):
         own.examples(rows, "queries")
     with pytest.raises(DataError, match=r"^pool: there is no record$"):
@@ -342,8 +273,7 @@ def test_a_task_and_records_that_a_caller_holds() -> None:
     ("text", "told"),
     [
         ("a = ", "is not TOML: "),
-        ("", "has no 'fields', or none in it; expected some"),
-        ("fields = {}", "has no 'fields'"),
+        ("fields = {}", "has no 'fields', or none in it; expected some"),
         ('fields = {t = "T"}', "has no 'labels', or none in it; expected some"),
         ('labels = ["a"]\nfields = "t"', "'fields' has to be a table of names and words"),
         ('labels = "a"\nfields = {t = "T"}', "'labels' has to be a table"),
@@ -365,46 +295,33 @@ def test_a_bad_task_file_is_one_line(tmp_path: Path, text: str, told: str) -> No
         tasks.load_task(str(path))
     assert told in str(ended.value)
     assert "\n" not in str(ended.value)
-
-
-def test_a_task_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(LeakmeterError, match=r"task file .*none\.toml. cannot be read"):
         tasks.load_task(str(tmp_path / "none.toml"))
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="the shared samples are not here")
-def test_the_published_files_are_read() -> None:
-    counts = {
-        (name, split): Counter(example.label for example in tasks.find(name).load(str(DATA / name / file), split))
-        for name, split, file in (
-            ("agnews", "test", "test.csv"),
-            ("agnews", "train", "train_sample.csv"),
-            ("dbpedia14", "test", "test.csv"),
-            ("dbpedia14", "train", "train_sample.csv"),
-            ("trec", "test", "test.csv"),
-            ("trec", "train", "train.csv"),
-        )
-    }
-    assert set(counts["agnews", "test"].values()) == {1900}
-    assert set(counts["dbpedia14", "train"].values()) == {300}
-    assert [sum(one.values()) for one in counts.values()] == [7600, 4991, 4898, 4200, 500, 5452]
-    assert counts["trec", "test"]["Description"] == 138
-    assert counts["trec", "train"]["Abbreviation"] == 86
-    for (name, _), one in counts.items():
-        assert set(one) == set(tasks.find(name).task.words)
+PUBLISHED = few(
+    [
+        ("trec", "test", "test.csv", 500, ("Description", 138)),
+        ("agnews", "train", "train_sample.csv", 4991, None),
+        ("agnews", "test", "test.csv", 7600, ("World", 1900)),
+        ("dbpedia14", "test", "test.csv", 4898, None),
+        ("dbpedia14", "train", "train_sample.csv", 4200, ("Film", 300)),
+        ("trec", "train", "train.csv", 5452, ("Abbreviation", 86)),
+    ],
+    2,
+)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the shared samples are not here")
-def test_both_numberings_of_news_mean_the_same_labels() -> None:
-    """Words that only one kind of news would say, in a file that counts from 1 and in one that counts from 0."""
-    task = tasks.find("agnews")
-    for split, file in (("test", "test.csv"), ("train", "train_sample.csv")):
-        examples = task.load(str(DATA / "agnews" / file), split)
-        for word, label in (
-            ("touchdown", "Sports"),
-            ("crude", "Business"),
-            ("Baghdad", "World"),
-            ("Linux", "Technology"),
-        ):
-            said = Counter(example.label for example in examples if word in example.texts[0])
-            assert said.most_common(1)[0][0] == label, (file, word)
+@pytest.mark.parametrize(("name", "split", "file", "n", "label"), PUBLISHED)
+def test_the_published_files_are_read(name: str, split: str, file: str, n: int, label: tuple[str, int] | None) -> None:
+    examples = tasks.find(name).load(str(DATA / name / file), split)
+    counts = Counter(example.label for example in examples)
+    assert len(examples) == n
+    assert set(counts) == set(tasks.find(name).task.words)
+    assert label is None or counts[label[0]] == label[1]
+    # Both numberings mean the same: words that only one kind of news would say, from 1 and from 0.
+    news = {"touchdown": "Sports", "crude": "Business", "Baghdad": "World", "Linux": "Technology"}
+    for word, kind in news.items() if name == "agnews" else ():
+        said = Counter(example.label for example in examples if word in example.texts[0])
+        assert said.most_common(1)[0][0] == kind, word

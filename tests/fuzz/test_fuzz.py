@@ -12,6 +12,7 @@ import io
 import json
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
+import gguf
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
 
@@ -27,6 +32,31 @@ from helpers.each_run import copied, runs_by_name, runs_of_each
 from helpers.fuzzing import SECONDS, SECRET, as_json, fuzz, holds, json_files, spoilt_bytes, spoilt_values
 from helpers.logged_traffic import WRITERS, exchanges
 from helpers.measured_runs import run as measured_run
+from leakmeter.core.case import Document
+from leakmeter.data.cases import cases_of, logged_case
+from leakmeter.data.tasks import load_task
+from leakmeter.engine.loading import load_run
+from leakmeter.errors import LeakmeterError
+from leakmeter.gating.baseline import baseline_of, hold_against, read_baseline
+from leakmeter.instruments.generation import command
+from leakmeter.instruments.pii.probe import load_templates
+from leakmeter.instruments.pii.subjects import load_subjects
+from leakmeter.instruments.susceptibility.case import load_contexts, load_queries
+from leakmeter.instruments.susceptibility.relations import load_relations
+from leakmeter.ledger.keys import Keys
+from leakmeter.ledger.store import SUBJECTS, Ledger
+from leakmeter.ledger.subjects import read_edits
+from leakmeter.ledger.tables import checksum
+from leakmeter.models.gguf import convert
+from leakmeter.results.query import ask
+from leakmeter.results.query_process import Limits
+from leakmeter.storage.catalogue import complete_runs, entries
+from leakmeter.storage.verify import verify
+from leakmeter.studies.grid import load_study
+from leakmeter.text.entities import pattern
+from leakmeter.text.entities.find import find
+from leakmeter.text.templates import Filled, resolved
+from leakmeter.traces import TraceReader
 
 CORPUS: Final = Path(__file__).with_name("corpus")
 SAMPLES: Final = Path(__file__).parents[2] / "src" / "leakmeter" / "samples"
@@ -72,22 +102,11 @@ def _file(name: str, content: bytes, folder: Path) -> Path:
 
 
 def _cases(name: str, content: bytes, folder: Path) -> None:
-    from leakmeter.data.cases import cases_of
-
     for skip_bad in (False, True):
         cases_of(_file(name, content, folder), skip_bad=skip_bad)
 
 
-def _chat(content: bytes, folder: Path) -> None:
-    from leakmeter.data.cases import logged_case
-
-    logged_case(_file("chat.json", content, folder))
-
-
 def _parquet() -> tuple[bytes, ...]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     made = []
     for compression in ("none", "zstd", "snappy"):
         sink = io.BytesIO()
@@ -98,8 +117,6 @@ def _parquet() -> tuple[bytes, ...]:
 
 
 def _traces(name: str, content: bytes, folder: Path) -> None:
-    from leakmeter.traces import TraceReader
-
     path = _file("log.jsonl", content, folder)
     for format_ in (None, name.removesuffix("_batch")):
         for one in TraceReader(path, format=format_):
@@ -113,28 +130,11 @@ def _trace_files(name: str) -> st.SearchStrategy[bytes]:
 
 
 def _subjects(name: str, content: bytes, folder: Path) -> None:
-    from leakmeter.instruments.pii.subjects import load_subjects
-
     load_subjects(_file(name, content, folder), skip_bad=True)
     load_subjects(_file(name, content, folder))
 
 
-def _templates_of_probes(content: bytes, folder: Path) -> None:
-    from leakmeter.instruments.pii.probe import load_templates
-
-    load_templates(_file("probes.toml", content, folder))
-
-
-def _relations(name: str, content: bytes, folder: Path) -> None:
-    from leakmeter.instruments.susceptibility.relations import load_relations
-
-    load_relations(str(_file(name, content, folder)))
-
-
 def _queries(content: bytes, folder: Path) -> None:
-    from leakmeter.errors import LeakmeterError
-    from leakmeter.instruments.susceptibility.case import load_contexts, load_queries
-
     path = _file("queries.jsonl", content, folder)
     try:
         load_contexts(path)
@@ -143,46 +143,25 @@ def _queries(content: bytes, folder: Path) -> None:
     load_queries(path)
 
 
-def _study(content: bytes, folder: Path) -> None:
-    from leakmeter.studies.grid import load_study
-
-    load_study(str(_file("study.toml", content, folder)))
-
-
-def _audit(content: bytes, folder: Path) -> None:
-    from leakmeter.instruments.generation import command
-
-    command._read(_file("audit.toml", content, folder))
-
-
-def _task(content: bytes, folder: Path) -> None:
-    from leakmeter.data.tasks import load_task
-
-    load_task(str(_file("task.toml", content, folder)))
-
-
 def _edits(content: bytes, folder: Path) -> None:
-    from leakmeter.ledger.keys import Keys
-    from leakmeter.ledger.store import SUBJECTS, Ledger
-    from leakmeter.ledger.subjects import read_edits
-
     _file(SUBJECTS, content, folder)
     read_edits(Ledger(folder, Keys(KEY)))
+
+
+def _read_by(read: Callable[[Any], object], name: str, of: type = Path) -> Callable[[bytes, Path], object]:
+    """A file of that name is read from its path, as a path or as a text."""
+    return lambda content, folder: read(of(_file(name, content, folder)))
 
 
 EDITS: Final = b'[[same]]\nsubjects = ["a1", "b2"]\n[[apart]]\nsubjects = ["c3"]\n'
 
 
-def _baselines() -> tuple[Any, ...]:
-    from leakmeter.gating.baseline import baseline_of
-
-    return (baseline_of([measured_run([1.0, 2.0, None])], ("leak", "leak.right"), KEY).to_dict(),)
+def _baseline() -> dict[str, Any]:
+    return baseline_of([measured_run([1.0, 2.0, None])], ("leak", "leak.right"), KEY).to_dict()
 
 
-def _baseline(content: bytes, folder: Path) -> None:
-    from leakmeter.gating.baseline import hold_against, read_baseline
-
-    hold_against(measured_run([1.0, 2.0, 3.0]), 1, read_baseline(_file("baseline.json", content, folder)), KEY)
+def _held_against(path: Path) -> None:
+    hold_against(measured_run([1.0, 2.0, 3.0]), 1, read_baseline(path), KEY)
 
 
 _SEPARATOR: Final = b"\0\0a file of a run\0\0"
@@ -227,10 +206,6 @@ def _run(content: bytes, folder: Path) -> None:
 
 
 def _read_run(path: Path) -> None:
-    from leakmeter.engine.loading import load_run
-    from leakmeter.storage.catalogue import entries
-    from leakmeter.storage.verify import verify
-
     verify(path)
     list(entries(path.parent))
     loaded = load_run(path)
@@ -243,11 +218,6 @@ def _read_run(path: Path) -> None:
 @cache
 def _ledger() -> bytes:
     """The file of a small ledger."""
-    import tempfile
-
-    from leakmeter.ledger.keys import Keys
-    from leakmeter.ledger.store import Ledger
-
     with tempfile.TemporaryDirectory() as made:
         ledger = Ledger(Path(made, "ledger"), Keys(KEY))
         mention = {"content": "c", "entity": "e", "kind": "person", "n_mentions": 1, "words": ["w"], "initials": []}
@@ -274,10 +244,6 @@ def _spoilt_ledger() -> st.SearchStrategy[bytes]:
 
 
 def _read_ledger(content: bytes, folder: Path) -> None:
-    from leakmeter.ledger.keys import Keys
-    from leakmeter.ledger.store import Ledger
-    from leakmeter.ledger.tables import checksum
-
     ledger = Ledger(folder, Keys(KEY))
     if content.startswith(_SEPARATOR):
         (table, column), value = json.loads(content[len(_SEPARATOR) :])
@@ -294,10 +260,6 @@ def _read_ledger(content: bytes, folder: Path) -> None:
 
 
 def _template(content: bytes, folder: Path) -> None:
-    from leakmeter.core.case import Document
-    from leakmeter.errors import LeakmeterError
-    from leakmeter.text.templates import Filled, resolved
-
     given = content.decode("utf-8", "surrogateescape")
     for template in (given, f"@{_file('template.txt', content, folder)}"):
         try:
@@ -314,9 +276,6 @@ def _template(content: bytes, folder: Path) -> None:
 
 
 def _patterns(content: bytes, folder: Path) -> None:
-    from leakmeter.text.entities import pattern
-    from leakmeter.text.entities.find import find
-
     held = pattern.resolved(str(_file("patterns.txt", content, folder)))
     text = f"{SECRET} of MRN-12345, aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"
     assert held is not None
@@ -330,8 +289,6 @@ PATTERNS: Final = (
 
 
 def _entities(content: bytes, folder: Path) -> None:
-    from leakmeter.text.entities.find import find
-
     text = content.decode("utf-8", "replace")
     found = find(text, [(0, len(text) // 2), (len(text) // 2, len(text))], region="DE")
     for entity in found:
@@ -346,8 +303,6 @@ TEXTS: Final = (
 
 @cache
 def _queried() -> list[Path]:
-    from leakmeter.storage.catalogue import complete_runs
-
     return [path for path in complete_runs(runs_of_each())[0] if path.name.startswith(("influence", "decode"))]
 
 
@@ -356,21 +311,10 @@ _WORDS: Final = (
     *("count(*)", "avg(value)", "value", "item", "piece", "texts", "'x'", "''", "(", ")", ",", ";", "--", "/*", "*/"),
     *("union all", "join", "on", "using", "with t as", "recursive", "cast(", "as", "integer", "::json", "->>", "'$.a'"),
     *("read_csv('/etc/passwd')", "read_text('*')", "glob('*')", "attach 'x'", "copy", "pragma", "install httpfs"),
-    *(
-        "range(10)",
-        "unnest([1, 2])",
-        "null",
-        "1e400",
-        "nan",
-        "interval",
-        "date '2020-13-01'",
-        "\x00",
-        "\u2028",
-        "🙂",
-        '"',
-    ),
-    *("$1", "?", "{", "}", "x -> x", "case when", "end", "distinct", "having", "lateral", "pivot", "results", "pieces"),
-    *("error(texts)", "cast(texts as integer)", "texts::date", "strptime(texts, '%')", "regexp_matches(texts, '(')"),
+    *("range(10)", "unnest([1, 2])", "null", "1e400", "nan", "interval", "date '2020-13-01'", "\x00", "\u2028", "🙂"),
+    *('"', "$1", "?", "{", "}", "x -> x", "case when", "end", "distinct", "having", "lateral", "pivot", "results"),
+    *("pieces", "error(texts)", "cast(texts as integer)", "texts::date", "strptime(texts, '%')"),
+    "regexp_matches(texts, '(')",
 )
 _WHOLE_QUERIES: Final = (
     b"select item, avg(value) from measurements where unit = 'nats' group by item order by 1",
@@ -380,9 +324,6 @@ _WHOLE_QUERIES: Final = (
 
 
 def _query(content: bytes, folder: Path) -> None:
-    from leakmeter.results.query import ask
-    from leakmeter.results.query_process import Limits
-
     answer = ask(content.decode("utf-8", "replace"), _queried(), Limits(memory="200MB", max_seconds=2))
     for _ in zip(answer.rows, range(1000), strict=False):
         pass
@@ -390,11 +331,6 @@ def _query(content: bytes, folder: Path) -> None:
 
 @cache
 def _ggufs() -> tuple[bytes, ...]:
-    import tempfile
-
-    import gguf
-    import numpy as np
-
     with tempfile.TemporaryDirectory() as made:
         path = Path(made, "tiny.gguf")
         writer = gguf.GGUFWriter(path, "llama")
@@ -419,8 +355,6 @@ def _ggufs() -> tuple[bytes, ...]:
 
 
 def _gguf(content: bytes, folder: Path) -> None:
-    from leakmeter.models.gguf import convert
-
     convert(_file("own.gguf", content, folder), folder / "converted", gguf_sha256="0" * 64, source={})
 
 
@@ -450,7 +384,7 @@ def _targets() -> dict[str, Callable[[], Target]]:
             partial(_cases, "cases.jsonl.gz"),
         ),
         "parquet": lambda: Target(spoilt_bytes(_parquet()), partial(_cases, "cases.parquet")),
-        "chat": lambda: Target(json_files(*CASES[3:5], CASES[3]["messages"]), _chat),
+        "chat": lambda: Target(json_files(*CASES[3:5], CASES[3]["messages"]), _read_by(logged_case, "chat.json")),
         **{f"traces_{name}": partial(_of_traces, name) for name in WRITERS},
         "subjects": lambda: Target(
             st.one_of(_toml(SAMPLES / "subjects.toml"), spoilt_bytes((EDITS,))), partial(_subjects, "people.toml")
@@ -459,17 +393,21 @@ def _targets() -> dict[str, Callable[[], Target]]:
             json_files([{"name": "Dora Haas", "phone": "+12025550143", "relationships": {"father": SECRET}}]),
             partial(_subjects, "people.json"),
         ),
-        "probes": lambda: Target(spoilt_bytes((b'twin = ["Call {name} at", "x"]\n',)), _templates_of_probes),
-        "relations": lambda: Target(_toml(*sorted((SAMPLES / "relations").iterdir())), partial(_relations, "r.toml")),
+        "probes": lambda: Target(
+            spoilt_bytes((b'twin = ["Call {name} at", "x"]\n',)), _read_by(load_templates, "p.toml")
+        ),
+        "relations": lambda: Target(
+            _toml(*sorted((SAMPLES / "relations").iterdir())), _read_by(load_relations, "r.toml", str)
+        ),
         "queries": lambda: Target(
             spoilt_bytes(tuple((SAMPLES / name).read_bytes()[:2000] for name in ("queries.jsonl", "contexts.jsonl"))),
             _queries,
         ),
-        "study": lambda: Target(_toml(*sorted(STUDIES.glob("*.toml"))), _study),
-        "audit": lambda: Target(_toml(SAMPLES / "audit.toml"), _audit),
-        "task": lambda: Target(_toml(SAMPLES / "tickets.toml"), _task),
+        "study": lambda: Target(_toml(*sorted(STUDIES.glob("*.toml"))), _read_by(load_study, "study.toml", str)),
+        "audit": lambda: Target(_toml(SAMPLES / "audit.toml"), _read_by(command._read, "audit.toml")),
+        "task": lambda: Target(_toml(SAMPLES / "tickets.toml"), _read_by(load_task, "task.toml", str)),
         "edits": lambda: Target(spoilt_bytes((EDITS,)), _edits),
-        "baseline": lambda: Target(json_files(*_baselines()), _baseline),
+        "baseline": lambda: Target(json_files(_baseline()), _read_by(_held_against, "baseline.json")),
         "run": lambda: Target(_spoilt_run(receipts=False), _run),
         "receipt": lambda: Target(_spoilt_run(receipts=True), _run),
         "ledger": lambda: Target(_spoilt_ledger(), _read_ledger),

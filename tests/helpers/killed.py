@@ -197,6 +197,12 @@ def watched(place: Path, last: int) -> Callable[[], None]:
     return step
 
 
+def all_rows(ledger: Ledger) -> dict[str, list[str]]:
+    """The rows of each table, as text."""
+    _, rows = ledger.read()
+    return {name: sorted(json.dumps(row, default=str, sort_keys=True) for row in of) for name, of in rows.items()}
+
+
 if __name__ == "__main__":
     os.fsync = lambda handle: None
     sys.stdout.write(json.dumps(main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))))

@@ -47,13 +47,8 @@ def names(port: int, folder: Path) -> Iterator[Any]:
         *("vllm:file:///etc/passwd", "vllm:unix:/var/run/docker.sock", "vllm:gopher://127.0.0.1:9/_", "vllm:ftp://a/b"),
         *(f"http://{there}/", f"https://{there}/", "//evil.example/x", "hf:org/name", "hf:../../etc", "smollm2-135m"),
         *(f" {OWN}", f"{OWN} ", f"{OWN}/", f"{OWN}\0", f"{OWN}\n", OWN.upper(), OWN.replace("#own", "#other")),
-        *(
-            OWN.replace("#own", ""),
-            OWN.replace(":9", ":09"),
-            OWN.replace("127.0.0.1", "127.0.0.1."),
-            "toy/../toy",
-            "TOY",
-        ),
+        *(OWN.replace(*change) for change in (("#own", ""), (":9", ":09"), ("127.0.0.1", "127.0.0.1."))),
+        *("toy/../toy", "TOY"),
         *("/etc/passwd", "/dev/zero", "/proc/self/environ", "~/.ssh/id_rsa", "../../../etc/passwd", ".", "..", "/"),
         *(str(folder), str(folder / "pipe"), str(folder / "model.gguf"), folder.as_uri(), f"file:{folder}", "\ud800"),
         *(5, True, ["toy"], {"model": "toy"}, "x" * 100_000),
@@ -135,15 +130,13 @@ def test_a_server_of_the_operators_cannot_point_elsewhere(path: str, tmp_path: P
 def test_a_run_that_names_a_model_is_not_continued_with_it(tmp_path: Path) -> None:
     """What a directory of runs says of models has no server asked: only runs that this server began go on."""
     with ModelServer(VLLM) as server:
-        run = leakmeter.influence(
-            leakmeter.load_backend(server.model, tokenizer="toy", cache=False), [CASE], out=tmp_path / "runs"
-        )
+        backend = leakmeter.load_backend(server.model, tokenizer="toy", cache=False)
+        run = leakmeter.influence(backend, [CASE], out=tmp_path / "runs")
         n_calls = len(server.calls)
         (run.path / "spec.json").rename(run.path / "begun.json")
         with client(serving_of(tmp_path)) as made:
             for what in ("", "/found", "/progress", "/report"):
                 made.get(f"/runs/{run.path.name}{what}")
             answer = made.post(f"/runs/{run.path.name}/continue", headers=HEADERS)
-            assert answer.status_code == 400
-            assert "only a run that this server began" in answer.text
+            assert (answer.status_code, "only a run that this server began" in answer.text) == (400, True)
         assert len(server.calls) == n_calls

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 import leakmeter
+from helpers.examples import few
 from helpers.logged_answers import Echo
 from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.ledger.forget import forget
@@ -74,16 +75,11 @@ def check_whole(ledger: Ledger, n_answers: int) -> Book:
     return book
 
 
-@pytest.mark.parametrize(
-    ("n_guards", "trace_id", "recipients"),
-    [
-        *((1, None, 1), (1, "the application's", 1), (1, None, 4), (1, None, N)),
-        pytest.param(N, None, 1, marks=pytest.mark.long),
-        pytest.param(N, "the application's", 1, marks=pytest.mark.long),
-        pytest.param(N, None, 4, marks=pytest.mark.long),
-        pytest.param(N, None, N, marks=pytest.mark.long),
-    ],
-)
+OWN = "the application's"
+ASKING = [(1, None, 1), (1, OWN, 1), (1, None, 4), (N, None, 1), (1, None, N), (N, OWN, 1), (N, None, 4), (N, None, N)]
+
+
+@pytest.mark.parametrize(("n_guards", "trace_id", "recipients"), few(ASKING, 4))
 def test_no_budget_is_overrun(folder: Path, n_guards: int, trace_id: str | None, recipients: int) -> None:
     nats = nats_of_one(folder)
     guards = [guard(folder, budget=3.5 * nats) for _ in range(n_guards)]
@@ -105,12 +101,18 @@ def test_no_budget_is_overrun(folder: Path, n_guards: int, trace_id: str | None,
     assert before == pytest.approx(sorted([n * nats for n in range(n_each)] * recipients))
 
 
-def test_a_verdict_that_is_recorded_by_many_counts_once(folder: Path) -> None:
+def test_a_verdict_that_is_recorded_by_many_counts_once_and_is_read_meanwhile(folder: Path) -> None:
     watch = guard(folder, budget=1e-6)
-    verdict = watch.check(DOCUMENTS, *ASKED, "reader-1", redact=False)
-    assert not verdict.within
-    assert all(one.recorded for one in at_once(lambda number: watch.record(verdict)))
-    check_whole(watch.ledger, 1)
+    verdicts = [watch.check(DOCUMENTS, *ASKED, f"reader-{n}", redact=False) for n in range(2)]
+    assert not any(verdict.within for verdict in verdicts)
+
+    def work(number: int) -> bool:
+        if number % 4 == 3:
+            return Book(watch.ledger).told("document", by_recipient=False) is not None
+        return watch.record(verdicts[number % 2]).recorded
+
+    assert all(at_once(work))
+    check_whole(watch.ledger, 2)
 
 
 def test_answers_are_counted_with_their_numbers_while_others_forget(folder: Path) -> None:
@@ -179,19 +181,3 @@ def test_forgetting_at_once_with_checks_that_keep_texts(folder: Path) -> None:
     book = Book(watch.ledger)
     for event in book.events:
         assert len(list(book.looks_of(event, "document"))) == len(book.retrieved(event)) > 0
-
-
-def test_one_ledger_is_read_by_many_while_it_is_written_to(folder: Path) -> None:
-    watch = guard(folder)
-    watch.check(DOCUMENTS, *ASKED, "reader-0", redact=False)
-    verdicts = [watch.check(DOCUMENTS, *ASKED, f"reader-{n}", redact=False, record=False) for n in range(4)]
-
-    def work(number: int) -> object:
-        return (
-            watch.record(verdicts[number])
-            if number < len(verdicts)
-            else Book(watch.ledger).told("document", by_recipient=False)
-        )
-
-    at_once(work)
-    check_whole(watch.ledger, 5)

@@ -5,7 +5,6 @@ Time is counted in steps of the interpreter, so that no clock is asked.
 
 from __future__ import annotations
 
-import gzip
 import json
 import subprocess
 import sys
@@ -127,39 +126,29 @@ def span(number: int, kind: Kind, parent: int | None = None, **fields: Any) -> S
     return made
 
 
-def chain(n: int) -> list[Span]:
-    return [span(0, "retriever"), *(span(i, "other", i - 1) for i in range(1, n)), span(n, "llm", n - 1)]
+SHAPES: Final[dict[str, Callable[[int], list[Span]]]] = {
+    "chain": lambda n: [span(0, "retriever"), *(span(i, "other", i - 1) for i in range(1, n)), span(n, "llm", n - 1)],
+    "ring": lambda n: [
+        span(-1, "retriever"),
+        *(span(i, "other", (i + 1) % n) for i in range(n)),
+        span(n + 2, "llm", 0),
+    ],
+    "ring of calls": lambda n: [span(-1, "retriever"), *(span(i, "llm", (i + 1) % n) for i in range(n))],
+    "calls": lambda n: [span(-1, "retriever"), *(span(i, "llm") for i in range(n))],
+    "tools": lambda n: [
+        span(-1, "retriever"),
+        *(span(i, "tool", answers=[[f"said {i}", None]]) for i in range(n)),
+        *(span(i, "llm") for i in range(n, 2 * n)),
+    ],
+    "rerankers": lambda n: [*(span(i, "reranker") for i in range(n)), span(n, "llm")],
+    "twice": lambda n: [span(-1, "retriever"), *(span(0, "llm", answers=[[f"said {i}", None]]) for i in range(n))],
+}
 
 
-def ring(n: int) -> list[Span]:
-    return [span(n + 1, "retriever"), *(span(i, "other", (i + 1) % n) for i in range(n)), span(n + 2, "llm", 0)]
-
-
-def ring_of_calls(n: int) -> list[Span]:
-    return [span(-1, "retriever"), *(span(i, "llm", (i + 1) % n) for i in range(n))]
-
-
-def calls(n: int) -> list[Span]:
-    return [span(-1, "retriever"), *(span(i, "llm") for i in range(n))]
-
-
-def tools(n: int) -> list[Span]:
-    used = (span(i, "tool", answers=[[f"said {i}", None]]) for i in range(n))
-    return [span(-1, "retriever"), *used, *(span(i, "llm") for i in range(n, 2 * n))]
-
-
-def rerankers(n: int) -> list[Span]:
-    return [*(span(i, "reranker") for i in range(n)), span(n, "llm")]
-
-
-def twice(n: int) -> list[Span]:
-    return [span(-1, "retriever"), *(span(0, "llm", answers=[[f"said {i}", None]]) for i in range(n))]
-
-
-@pytest.mark.parametrize("shape", [chain, ring, ring_of_calls, calls, tools, rerankers, twice])
-def test_spans_take_a_time_in_proportion_to_their_number(shape: Callable[[int], list[Span]]) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_spans_take_a_time_in_proportion_to_their_number(shape: str) -> None:
     def work(n: int) -> Callable[[], Outcome]:
-        spans = shape(n)
+        spans = SHAPES[shape](n)
         return lambda: outcome_of(spans, "x")
 
     check_linear(work, 40)
@@ -168,13 +157,13 @@ def test_spans_take_a_time_in_proportion_to_their_number(shape: Callable[[int], 
 @pytest.mark.parametrize(
     ("spans", "reasons", "n_hidden"),
     [
-        (chain(5), [], 1),  # within the retrieval
-        (ring(3), [None], 0),
-        (ring_of_calls(3), [None] * 3, 0),
+        (SHAPES["chain"](5), [], 1),  # within the retrieval
+        (SHAPES["ring"](3), [None], 0),
+        (SHAPES["ring of calls"](3), [None] * 3, 0),
         ([span(0, "retriever", 0), span(1, "llm", 1)], [None], 0),
         ([span(0, "retriever", 77), span(1, "llm", 78)], [None], 0),
-        (twice(3), [Reason.SAME_ID, Reason.SAME_ID, None], 0),
-        ([*calls(1), *calls(1)], [None], 0),
+        (SHAPES["twice"](3), [Reason.SAME_ID, Reason.SAME_ID, None], 0),
+        ([*SHAPES["calls"](1), *SHAPES["calls"](1)], [None], 0),
     ],
 )
 def test_no_answer_is_lost_whatever_is_above_it(spans: list[Span], reasons: list[Reason | None], n_hidden: int) -> None:
@@ -184,12 +173,13 @@ def test_no_answer_is_lost_whatever_is_above_it(spans: list[Span], reasons: list
 
 
 def test_of_a_trace_no_more_is_looked_for_than_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{RAIN} {i}" for i in range(0, 80, 2)]
     spans = [
         one
-        for i in range(0, 80, 2)
-        for one in (span(i, "retriever", documents=[[str(i), f"{RAIN} {i}"]]), span(i + 1, "llm"))
+        for i, text in zip(range(0, 80, 2), texts, strict=True)
+        for one in (span(i, "retriever", documents=[[str(i), text]]), span(i + 1, "llm"))
     ]
-    spans[-1].messages = [["user", " ".join(f"{RAIN} {i}" for i in range(0, 80, 2))]]
+    spans[-1].messages = [["user", " ".join(texts)]]
     (whole,) = (one for one in outcome_of(spans, "x").found if isinstance(one, LoggedAnswer))
     assert len(whole.documents) == 40
     monkeypatch.setattr(places_module, "MOST_WORK", 10**6)
@@ -198,12 +188,12 @@ def test_of_a_trace_no_more_is_looked_for_than_takes_seconds(monkeypatch: pytest
     assert n_steps(lambda: outcome_of(spans, "x")) < 10**5
 
 
-@pytest.mark.parametrize("n", [3, 30])
-def test_a_record_with_too_many_spans_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+def test_a_record_with_too_many_spans_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "MOST_SPANS", 10)
-    rows = [{"id": str(i), "type": "SPAN", "parentObservationId": str(i - 1)} for i in range(n)]
-    reader, _ = read(lines(tmp_path / "log.jsonl", [{"id": "t", "observations": rows}]))
-    assert reader.refused == ({Reason.TOO_MANY_SPANS: 1} if n > 10 else {})
+    for n in (3, 30):
+        rows = [{"id": str(i), "type": "SPAN", "parentObservationId": str(i - 1)} for i in range(n)]
+        reader, _ = read(lines(tmp_path / "log.jsonl", [{"id": "t", "observations": rows}]))
+        assert reader.refused == ({Reason.TOO_MANY_SPANS: 1} if n > 10 else {})
 
 
 # Texts in prompts.
@@ -224,12 +214,9 @@ def test_places_take_a_time_in_proportion_to_their_number() -> None:
 @pytest.mark.parametrize("text", ["a" * 2000, "ab " * 700 + "a"])
 def test_places_within_words_are_not_tried_one_by_one(text: str) -> None:
     messages = prompt("a" * 4000, "ab " * 1400, f"{text}, {text}x {text}")
-
-    def work() -> None:
-        (found,) = find([Retrieved("a", text)], messages).documents
-        assert [(place.message, place.start) for place in found.places] == [(2, 0), (2, 2 * len(text) + 4)]
-
-    assert n_searches(work) < 20
+    found: list[Any] = []
+    assert n_searches(lambda: found.extend(find([Retrieved("a", text)], messages).documents)) < 20
+    assert [(place.message, place.start) for place in found[0].places] == [(2, 0), (2, 2 * len(text) + 4)]
 
 
 def test_texts_and_places_beyond_all_use_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,9 +323,8 @@ def batch(custom_id: str, *parts: str) -> Iterator[dict[str, Any]]:
             yield {"custom_id": custom_id, "response": {"status_code": 200, "body": body}}
 
 
-@pytest.mark.parametrize(
-    ("parts", "n_answers", "n_refused"),
-    [
+def test_halves_of_calls_under_one_id_are_not_put_together_by_chance(tmp_path: Path) -> None:
+    for parts, n_answers, n_refused in (
         (("ask", "said"), 1, 0),
         (("ask", "ask", "said", "said"), 1, 0),
         (("ask", "fail", "said"), 1, 0),
@@ -346,44 +332,28 @@ def batch(custom_id: str, *parts: str) -> Iterator[dict[str, Any]]:
         (("ask", "said 1", "said 2"), 0, 1),
         (("ask 1", "ask 2", "said"), 0, 2),
         (("said 1", "said 2"), 0, 2),
-    ],
-)
-def test_halves_of_calls_under_one_id_are_not_put_together_by_chance(
-    tmp_path: Path, parts: tuple[str, ...], n_answers: int, n_refused: int
-) -> None:
-    reader, _ = read(lines(tmp_path / "log.jsonl", batch("request-1", *parts)))
-    assert (reader.n_answers, reader.refused) == (n_answers, {Reason.SAME_ID: n_refused} if n_refused else {})
+    ):
+        reader, _ = read(lines(tmp_path / "log.jsonl", batch("request-1", *parts)))
+        assert (reader.n_answers, reader.refused) == (n_answers, {Reason.SAME_ID: n_refused} if n_refused else {})
 
 
 # Values.
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
-        {
-            "context": {"trace_id": "t", "span_id": "1"},
-            "span_kind": "LLM",
-            "attributes": {f"llm.input_messages.{'9' * 5000}.x": 1},
-        },
+def test_numbers_that_are_none(tmp_path: Path) -> None:
+    many, chat = "9" * 5000, {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}
+    openinference = {f"llm.input_messages.{many}.x": 1}
+    for record in (
+        {"context": {"trace_id": "t", "span_id": "1"}, "span_kind": "LLM", "attributes": openinference},
         *(
-            {
-                "traceId": "t",
-                "spanId": "1",
-                "startTimeUnixNano": "1",
-                "attributes": [
-                    {"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}},
-                    {"key": "gen_ai.request.top_k", "value": {"intValue": number}},
-                ],
-            }
-            for number in ("9" * 5000, "--5", "-", "²")
+            {"traceId": "t", "spanId": "1", "startTimeUnixNano": "1"}
+            | {"attributes": [chat, {"key": "gen_ai.request.top_k", "value": {"intValue": number}}]}
+            for number in (many, "--5", "-", "²")
         ),
-        OWN | {"time": "9" * 5000, "sampling": {"temperature": "9" * 5000, "top_k": "²"}},
-    ],
-)
-def test_numbers_that_are_none(record: dict[str, Any], tmp_path: Path) -> None:
-    reader, found = read(lines(tmp_path / "log.jsonl", [record]))
-    assert len(found) == reader.n_records == 1
+        OWN | {"time": many, "sampling": {"temperature": many, "top_k": "²"}},
+    ):
+        reader, found = read(lines(tmp_path / "log.jsonl", [record]))
+        assert len(found) == reader.n_records == 1
 
 
 DEEP: Final = {
@@ -434,14 +404,9 @@ def test_a_whole_file_of_any_depth_is_refused(cli: Call, tmp_path: Path) -> None
 
 def packed(path: Path, pieces: Iterable[bytes]) -> Path:
     """A file that is packed as its name says."""
-    if path.suffix == ".zst":
-        with pa.CompressedOutputStream(str(path), "zstd") as file:
-            for piece in pieces:
-                file.write(piece)
-    else:
-        with gzip.open(path, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
+    with pa.CompressedOutputStream(str(path), "zstd" if path.suffix == ".zst" else "gzip") as file:
+        for piece in pieces:
+            file.write(piece)
     return path
 
 
@@ -475,9 +440,8 @@ def peak_bytes(work: Callable[[], object]) -> int:
 def test_a_line_of_any_length_takes_the_memory_of_a_piece(name: str, tmp_path: Path) -> None:
     pieces = [json.dumps(OWN).encode() + b"\n", b'{"a": "', *([b"x" * 2**16] * 100), b'"}\n', json.dumps(OWN).encode()]
     path = tmp_path / name
-    if path.suffix == ".jsonl":
-        path.write_bytes(b"".join(pieces))
-    else:
+    path.write_bytes(b"".join(pieces))
+    if path.suffix != ".jsonl":
         packed(path, pieces)
     reasons: list[Reason | None] = []
     peak = peak_bytes(lambda: reasons.extend(getattr(one, "reason", None) for one in TraceReader(path)))
@@ -559,37 +523,27 @@ def read_apart(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_a_line_of_a_gigabyte(tmp_path: Path) -> None:
+def test_a_line_of_a_gigabyte_and_small_files_of_gigabytes(tmp_path: Path) -> None:
+    own = json.dumps(OWN).encode() + b"\n"
     path = tmp_path / "log.jsonl"
     with path.open("wb") as file:
-        file.write(json.dumps(OWN).encode() + b"\n")
+        file.write(own)
         file.truncate(2**30)  # the rest takes no place on the disk
     found = read_apart(path)
     assert (found["n_answers"], found["refused"], found["why"]) == (1, {"too-long": 1}, None)
     assert found["peak_mib"] < 300
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["log.gz", "log.zst"])
-def test_a_small_file_of_gigabytes(tmp_path: Path, name: str) -> None:
-    path = packed(tmp_path / name, [json.dumps(OWN).encode() + b"\n", *([bytes(2**20)] * 1100)])
-    assert path.stat().st_size < 2**22
-    found = read_apart(path)
-    assert (found["n_answers"], found["refused"]) == (1, {})
-    assert "unpacks to more than 1,000 times its size" in found["why"]
-    assert found["peak_mib"] < 300
-
-
-@pytest.mark.long
-def test_a_file_of_as_many_values_as_are_read(tmp_path: Path) -> None:
-    path = packed(tmp_path / "log.gz", [b"[", *([b"[]," * 2**18] * 80), b"[]]"])
-    found = read_apart(path)
+    for name in ("log.gz", "log.zst"):
+        path = packed(tmp_path / name, [own, *([bytes(2**20)] * 1100)])
+        assert path.stat().st_size < 2**22
+        found = read_apart(path)
+        assert (found["n_answers"], found["refused"], found["peak_mib"] < 300) == (1, {}, True)
+        assert "unpacks to more than 1,000 times its size" in found["why"]
+    found = read_apart(packed(tmp_path / "log.gz", [b"[", *([b"[]," * 2**18] * 80), b"[]]"]))
     assert "is one JSON value of more than 16,777,216 parts" in found["why"]
     assert found["peak_mib"] < 700
-    packed(path, [b'{"schema": "leakmeter-answer/1", "x": [', *([b"[]," * 2**18] * 40), b"[]]}\n"])
-    found = read_apart(path)
-    assert found["refused"] == {"not-of-format": 1}
-    assert found["peak_mib"] < 2000
+    line = b'{"schema": "leakmeter-answer/1", "x": ['
+    found = read_apart(packed(tmp_path / "log.gz", [line, *([b"[]," * 2**18] * 40), b"[]]}\n"]))
+    assert (found["refused"], found["peak_mib"] < 2000) == ({"not-of-format": 1}, True)
 
 
 def _rows(traces: Iterable[tuple[int, int]]) -> Iterator[dict[str, Any]]:

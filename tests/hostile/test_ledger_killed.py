@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from helpers.killed import add_two, killed, ledger_in
+from helpers.examples import few
+from helpers.killed import add_two, all_rows, killed, ledger_in
 from helpers.killed_server import EPSILON, MAX_TOKENS, N_CHOICES, asked, bounded_in
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import Book
 from leakmeter.serve.spent import SpentError, nano
-
-
-def all_rows(ledger: Ledger) -> dict[str, list[str]]:
-    _, rows = ledger.read()
-    return {name: sorted(json.dumps(row, default=str, sort_keys=True) for row in of) for name, of in rows.items()}
 
 
 def texts(ledger: Ledger) -> dict[str, object]:
@@ -25,9 +21,10 @@ def texts(ledger: Ledger) -> dict[str, object]:
     return {score: told for score, told in kept.items() if told.pop("cost")}
 
 
-def check_killed_additions(folder: Path, n_kills: int) -> None:
-    (folder / "before").mkdir()
-    calm, places = killed("add", folder, n_kills)
+@pytest.mark.parametrize("n_kills", few([5, 40]))
+def test_an_addition_killed_at_any_step_goes_on_to_the_same_ledger(tmp_path: Path, n_kills: int) -> None:
+    (tmp_path / "before").mkdir()
+    calm, places = killed("add", tmp_path, n_kills)
     whole = ledger_in(calm)
     n_unfinished = 0
     for place in places:
@@ -45,21 +42,13 @@ def check_killed_additions(folder: Path, n_kills: int) -> None:
     assert n_unfinished >= len(places) // 2
 
 
-def test_an_addition_killed_at_any_step_goes_on_to_the_same_ledger(tmp_path: Path) -> None:
-    check_killed_additions(tmp_path, 5)
-
-
-@pytest.mark.long
-def test_an_addition_killed_at_many_steps_goes_on_to_the_same_ledger(tmp_path: Path) -> None:
-    check_killed_additions(tmp_path, 40)
-
-
-def check_killed_answers(folder: Path, n_kills: int) -> None:
-    """What was answered is charged: kills charge nothing, or all that the request could have drawn."""
-    bounded = bounded_in(folder)
+@pytest.mark.parametrize("n_kills", few([3, 30]))
+def test_what_a_server_answered_that_was_killed_at_any_step_is_charged(tmp_path: Path, n_kills: int) -> None:
+    """Kills charge nothing, or all that the request could have drawn."""
+    bounded = bounded_in(tmp_path)
     whole = EPSILON * MAX_TOKENS * N_CHOICES
     n_killed = n_charged = 0
-    for request in asked(folder, n_kills):
+    for request in asked(tmp_path, n_kills):
         names = bounded.spent.names_of(request["document"])
         charged = bounded.spent.nats_of(names[0])
         n_tokens = n_drawn(request["received"], is_streamed=request["is_streamed"])
@@ -99,12 +88,3 @@ def n_drawn(received: str, *, is_streamed: bool) -> int:
 def is_kept(receipts: Path, name: str, charged: float) -> bool:
     told = [json.loads(path.read_bytes()) for path in receipts.glob("*.json")]
     return any(name in one["documents"] and one["charged_nats"] == charged for one in told)
-
-
-def test_what_a_killed_server_answered_is_charged(tmp_path: Path) -> None:
-    check_killed_answers(tmp_path, 3)
-
-
-@pytest.mark.long
-def test_what_a_server_answered_that_was_killed_at_any_step_is_charged(tmp_path: Path) -> None:
-    check_killed_answers(tmp_path, 30)

@@ -84,15 +84,9 @@ ANSWERS: dict[str, tuple[Script, str]] = {
     **{
         f"busy until {when}": (whole(b"{}", b"Retry-After: " + when, status=b"503 X"), "status 503")
         for when in (
-            *(
-                b"1e400",
-                b"9" * 5000,
-                b"-1e400",
-                b"nan",
-                b"Wed, 21 Oct 0001 07:28:00 GMT",
-                b"Mon, 99 Foo 99999 99:99:99",
-            ),
-            *(b"Wed, 21 Oct 9999 23:59:59 -2359", b"Wed, 21 Oct 2015 07:28:00 +99999999999999999999"),
+            *(b"1e400", b"9" * 5000, b"-1e400", b"nan", b"Wed, 21 Oct 0001 07:28:00 GMT"),
+            *(b"Mon, 99 Foo 99999 99:99:99", b"Wed, 21 Oct 9999 23:59:59 -2359"),
+            b"Wed, 21 Oct 2015 07:28:00 +99999999999999999999",
         )
     },
 }
@@ -120,17 +114,17 @@ def test_an_answer_that_is_none_is_one_line(name: str) -> None:
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-@pytest.mark.parametrize("n_values", [10**4, 10**9])
-def test_more_may_come_where_more_was_asked_for(n_values: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_may_come_where_more_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_MOST_BYTES", 1 << 23)
-    with RawServer(whole(b" " * 6_000_000 + b"1")) as server:
-        assert Connection(server.url).post("ask", {}, n_values) == 1
-        with pytest.raises(LeakmeterError, match="more than it was asked for"):
-            Connection(server.url).post("ask", {})
-    with RawServer(flood(HEAD + b"\r\n", b" " * 65_536)) as server:
-        with pytest.raises(LeakmeterError, match="more than it was asked for"):
-            Connection(server.url).post("ask", {}, n_values)
-        assert server.n_taken < MOST_TAKEN
+    for n_values in (10**4, 10**9):
+        with RawServer(whole(b" " * 6_000_000 + b"1")) as server:
+            assert Connection(server.url).post("ask", {}, n_values) == 1
+            with pytest.raises(LeakmeterError, match="more than it was asked for"):
+                Connection(server.url).post("ask", {})
+        with RawServer(flood(HEAD + b"\r\n", b" " * 65_536)) as server:
+            with pytest.raises(LeakmeterError, match="more than it was asked for"):
+                Connection(server.url).post("ask", {}, n_values)
+            assert server.n_taken < MOST_TAKEN
 
 
 def test_a_server_is_sent_no_cookies_of_its_own() -> None:
@@ -210,6 +204,13 @@ def put(answer: Any, place: tuple[Any, ...], value: Any) -> Any:
         return answer
     at[place[-1]] = value
     return answer
+
+
+def putting(value: Any, *place: Any) -> Callable[[Any], Any]:
+    return lambda answer: put(answer, place, value)
+
+
+CHOICE = ("choices", 0)
 
 
 def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -292,30 +293,17 @@ def every_log_prob(value: Any) -> Callable[[Any], Any]:
     return lie
 
 
+VLLM_ASK, CHAT_ASK = "/v1/completions", "/v1/chat/completions"
+FORM = "in another form"
 FELL: dict[str, tuple[Routes, str, Callable[[Any], Any], str]] = {
-    "all tokens alike": (VLLM, "/v1/completions", every_log_prob(-3.0), "does not come from a language model"),
-    "all tokens certain": (VLLM, "/v1/completions", every_log_prob(0.0), "sum to more than 1"),
-    "all tokens impossible": (VLLM, "/v1/completions", every_log_prob(-9999), "does not come from a language model"),
-    "rows of a dictionary": (
-        *(LLAMACPP, "/completion", lambda answer: {**answer, "completion_probabilities": 5}),
-        "in another form",
-    ),
-    "fewer texts than tokens": (
-        *(OPENAI, "/v1/completions", lambda answer: put(answer, ("choices", 0, "logprobs", "tokens"), [])),
-        "about other tokens",
-    ),
-    "a drawn token beyond all vocabularies": (
-        *(VLLM, "/v1/completions", lambda answer: put(answer, ("choices", 0, "token_ids", 0), 2**40)),
-        "in another form",
-    ),
-    "a drawn token below 0": (
-        *(SGLANG, "/generate", lambda answer: put(answer, ("meta_info", "output_token_logprobs", 0, 1), -1)),
-        "in another form",
-    ),
-    "a text that is an object": (
-        *(OPENAI_CHAT, "/v1/chat/completions", lambda a: put(a, ("choices", 0, "message", "content"), {"a": 1})),
-        "in another form",
-    ),
+    "all tokens alike": (VLLM, VLLM_ASK, every_log_prob(-3.0), "does not come from a language model"),
+    "all tokens certain": (VLLM, VLLM_ASK, every_log_prob(0.0), "sum to more than 1"),
+    "all tokens impossible": (VLLM, VLLM_ASK, every_log_prob(-9999), "does not come from a language model"),
+    "rows of a dictionary": (LLAMACPP, "/completion", lambda a: {**a, "completion_probabilities": 5}, FORM),
+    "fewer texts than tokens": (OPENAI, VLLM_ASK, putting([], *CHOICE, "logprobs", "tokens"), "about other tokens"),
+    "a drawn token beyond all vocabularies": (VLLM, VLLM_ASK, putting(2**40, *CHOICE, "token_ids", 0), FORM),
+    "a drawn token below 0": (SGLANG, "/generate", putting(-1, "meta_info", "output_token_logprobs", 0, 1), FORM),
+    "a text that is an object": (OPENAI_CHAT, CHAT_ASK, putting({"a": 1}, *CHOICE, "message", "content"), FORM),
 }
 
 
@@ -331,19 +319,20 @@ def test_a_lie_that_once_passed(name: str) -> None:
 def test_likeliest_tokens_that_sum_to_more_than_1() -> None:
     """An interval for T < 1 takes what they leave: nothing, and a number that is certain and wrong."""
     liar = Liar(VLLM)
-    liar.path, liar.lie = "/v1/completions", every_log_prob(-0.1)
+    liar.path, liar.lie = VLLM_ASK, every_log_prob(-0.1)
     with ModelServer(liar.routes) as server:
         backend: ServedBackend = load_served(server.model, tokenizer="toy", notify=lambda line: None)
         with pytest.raises(LeakmeterError, match="likeliest tokens whose probabilities sum to more than 1"):
             backend.score(asked(Top(3)))
 
 
-@pytest.mark.parametrize("n", [0, -5, True, 10**4000, -(10**4000), 1e9, "9"])
-def test_a_window_that_no_model_has_is_none(n: Any) -> None:
+def test_a_window_that_no_model_has_is_none() -> None:
     liar = Liar(VLLM)
-    liar.path, liar.lie = "/v1/models", lambda answer: put(answer, ("data", 0, "max_model_len"), n)
+    liar.path = "/v1/models"
     with ModelServer(liar.routes) as server:
-        assert load_served(server.model, tokenizer="toy", notify=lambda line: None).window is None
+        for n in (0, -5, True, 10**4000, -(10**4000), 1e9, "9"):
+            liar.lie = putting(n, "data", 0, "max_model_len")
+            assert load_served(server.model, tokenizer="toy", notify=lambda line: None).window is None
 
 
 # ---- the command line ------------------------------------------------------------------------------------------------
@@ -365,7 +354,7 @@ LIES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "more than certain": (every_log_prob(0.5), "above 0"),
     "beyond floats": (every_log_prob(10**400), "in another form"),
     "impossible": (impossible, "nothing tells them apart"),
-    "deep": (lambda answer: put(answer, ("choices", 0, "prompt_logprobs"), nested(900)), "rows of log-probabilities"),
+    "deep": (putting(nested(900), *CHOICE, "prompt_logprobs"), "rows of log-probabilities"),
 }
 
 
@@ -385,38 +374,27 @@ def test_a_lie_ends_a_command_in_one_line_and_leaves_nothing(name: str, command:
     lie, words = LIES[name]
     liar = Liar(VLLM)
     # The first request finds out what the server can.
-    liar.path, liar.lie, liar.since = "/v1/completions", lie, 1
+    liar.path, liar.lie, liar.since = VLLM_ASK, lie, 1
     with ModelServer(liar.routes) as server:
-        ended = cli(
-            *(command, "--model", server.model, "--tokenizer", "toy", "--data", cases, "--out", "runs"),
-            *OPTIONS[command],
-        )
-    assert ended.code == 2
+        given = ("--model", server.model, "--tokenizer", "toy", "--data", cases, "--out", "runs", *OPTIONS[command])
+        ended = cli(command, *given)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert words in ended.err
-    assert ended.err.count("\n") == 1
-    assert ended.out == ""
     assert not Path("runs").exists()
 
 
 def test_a_lie_in_the_middle_leaves_whole_parts_alone(cli: Cli, cases: Path) -> None:
+    def lie(answer: Any) -> Any:
+        second = b"Ana is 1" in bytes(answer["choices"][0]["prompt_token_ids"])
+        return every_log_prob(float("nan"))(answer) if second else answer
+
     liar = Liar(VLLM)
+    liar.path, liar.lie = VLLM_ASK, lie
     with ModelServer(liar.routes) as server:
-
-        def lie(answer: Any) -> Any:
-            second = b"Ana is 1" in bytes(answer["choices"][0]["prompt_token_ids"])
-            return every_log_prob(float("nan"))(answer) if second else answer
-
-        liar.path, liar.lie = "/v1/completions", lie
-        ended = cli(
-            *("influence", "--model", server.model, "--tokenizer", "toy", "--data", cases, "--out", "runs"),
-            *("--concurrency", "1"),
-        )
-    assert ended.code == 2
-    assert "NaN" in ended.err
+        given = ("--model", server.model, "--tokenizer", "toy", "--data", cases, "--out", "runs")
+        ended = cli("influence", *given, "--concurrency", "1")
+    assert (ended.code, "NaN" in ended.err) == (2, True)
     (run,) = Path("runs").iterdir()
-    assert sorted(one.name for one in run.iterdir() if not one.name.startswith(".")) == [
-        "begun.json",
-        "cases-00000.json",
-        "measurements-00000.parquet",
-    ]
+    left = ["begun.json", "cases-00000.json", "measurements-00000.parquet"]
+    assert sorted(one.name for one in run.iterdir() if not one.name.startswith(".")) == left
     assert verify(run).state == "unfinished"

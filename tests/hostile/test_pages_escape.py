@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 from xml.etree import ElementTree
 
@@ -109,18 +108,13 @@ def assert_page_harmless(page: str) -> None:
     assert COMPUTED not in page
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Where runs and a ledger of hostile texts lie."""
+class Measured(NamedTuple):
+    """Where runs and a ledger of hostile texts lie, and whether there is a run of every instrument."""
 
     folder: Path
+    root: Path
     runs: tuple[str, ...]
     has_all: bool
-    """Whether there is a run of every instrument."""
-
-    @property
-    def root(self) -> Path:
-        return self.folder / "runs"
 
 
 CASE = {"id": HOSTILE, "context": [{"name": HOSTILE, "text": HOSTILE}], "query": PAYLOADS[2], "response": PAYLOADS[0]}
@@ -173,7 +167,7 @@ def measured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             for number in range(2)
         ]
         add(Ledger.of_user(folder / "ledger"), answers, KeptModel(ChatToy()), Measuring(keep_texts=True))
-        yield Measured(folder, tuple(run.path.name for run in made), request.param == "all")
+        yield Measured(folder, folder / "runs", tuple(run.path.name for run in made), request.param == "all")
 
 
 def addresses(measured: Measured) -> list[str]:

@@ -67,11 +67,6 @@ class Traffic:
         self.callback.on_llm_end(said(answer, **more), run_id=id_, parent_run_id=parent)
         return id_
 
-    def tool(self, parent: str) -> None:
-        id_ = f"tool-{next(self.ids)}"
-        self.callback.on_tool_start({}, "x", run_id=id_, parent_run_id=parent)
-        self.callback.on_tool_end("y", run_id=id_, parent_run_id=parent)
-
     def end(self, id_: str, returned: Any) -> None:
         self.callback.on_chain_end(returned, run_id=id_, parent_run_id=None)
 
@@ -109,13 +104,8 @@ def test_a_chain_with_a_retriever(log: AnswerLog, traffic: Traffic) -> None:
     root = traffic.chain(metadata={"recipient": "desk 4"})
     traffic.retrieve(root, DOCUMENT, OTHER, DOCUMENT)
     inner = traffic.chain(root)
-    call = traffic.call(
-        inner,
-        "Anna Ek.",
-        "Anna Ek called at nine. Who called?",
-        id="draw-1",
-        response_metadata={"finish_reason": "stop"},
-    )
+    asked = "Anna Ek called at nine. Who called?"
+    call = traffic.call(inner, "Anna Ek.", asked, id="draw-1", response_metadata={"finish_reason": "stop"})
     traffic.callback.on_chain_end("Anna Ek.", run_id=inner)
     assert logged(log) == []
     traffic.end(root, "Anna Ek.")
@@ -128,10 +118,7 @@ def test_a_chain_with_a_retriever(log: AnswerLog, traffic: Traffic) -> None:
         "recipient": "desk 4",
         "model": "invented-7b",
         "sampling": {"temperature": 0.7, "top_p": 0.9},
-        "messages": [
-            {"role": "system", "content": "Be short."},
-            {"role": "user", "content": "Anna Ek called at nine. Who called?"},
-        ],
+        "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": asked}],
         "answer": "Anna Ek.",
         "documents": [
             {"id": "call-1", "text": "Anna Ek called at nine."},
@@ -151,46 +138,47 @@ def test_a_completion_alone(log: AnswerLog, traffic: Traffic) -> None:
     response = SimpleNamespace(generations=[[generation]], llm_output={"model_name": "invented-7b"})
     traffic.callback.on_llm_end(response, run_id="m")
     (line,) = logged(log)
-    assert line["prompt"] == "Who called?"
-    assert "messages" not in line
+    assert (line["prompt"], "messages" in line, line["documents"]) == ("Who called?", False, [])
     assert (line["model"], line["sampling"], line["finish_reason"]) == ("invented-7b", {"top_k": 5}, "length")
     assert line["trace_id"] == line["span_id"] == "m"
 
 
-def test_several_choices_are_several_answers(log: AnswerLog, traffic: Traffic) -> None:
+def test_several_choices_are_several_answers_and_reasoning_is_a_hidden_call(log: AnswerLog, traffic: Traffic) -> None:
     call = traffic.ask(None)
     traffic.callback.on_llm_end(said("one", "two"), run_id=call)
     assert [(line["span_id"], line["answer"]) for line in logged(log)] == [(call, "one"), (f"{call}.2", "two")]
-
-
-def test_rewriting_and_tools_are_hidden_calls(log: AnswerLog, traffic: Traffic) -> None:
-    root = traffic.chain()
-    traffic.call(root, "better query")
-    traffic.retrieve(root, DOCUMENT)
-    traffic.call(root, "", tool_calls=[{"name": "clock", "args": {}}])
-    traffic.tool(root)
-    traffic.call(root, "Anna Ek.")
-    traffic.end(root, {"messages": [message("human", "q"), message("ai", "Anna Ek.")]})
-    (line,) = logged(log)
-    assert (line["answer"], line["hidden_calls"]) == ("Anna Ek.", 3)
-
-
-def test_reasoning_is_a_hidden_call(log: AnswerLog, traffic: Traffic) -> None:
-    call = traffic.ask(None)
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Anna "}, {"type": "text", "text": "Ek."}]
     generation = SimpleNamespace(text="", message=message("ai", parts))
-    traffic.callback.on_llm_end(SimpleNamespace(generations=[[generation]]), run_id=call)
-    (line,) = logged(log)
+    traffic.callback.on_llm_end(SimpleNamespace(generations=[[generation]]), run_id=traffic.ask(None))
+    line = logged(log)[-1]
     assert (line["answer"], line["hidden_calls"]) == ("Anna Ek.", 1)
 
 
-def test_the_last_call_answers_where_what_is_returned_is_no_text_of_it(log: AnswerLog, traffic: Traffic) -> None:
+@pytest.mark.parametrize(
+    ("calls", "returned", "answer"),
+    [
+        (("better query", '{"who": "Anna Ek"}'), {"who": "Anna"}, '{"who": "Anna Ek"}'),  # no text of any: the last
+        (("Who called?", "Who called?"), "Who called?", "Who called?"),  # of two with one text the last
+        (("Anna Ek.", "a title"), {"messages": [message("human", "q"), message("ai", "Anna Ek.")]}, "Anna Ek."),
+    ],
+)
+def test_of_several_calls_one_is_the_answer(
+    log: AnswerLog, traffic: Traffic, calls: tuple[str, ...], returned: Any, answer: str
+) -> None:
     root = traffic.chain()
-    traffic.call(root, "better query")
-    traffic.call(root, '{"who": "Anna Ek"}')
-    traffic.end(root, {"who": "Anna"})
+    ids = [traffic.call(root, text) for text in calls]
+    traffic.end(root, returned)
     (line,) = logged(log)
-    assert (line["answer"], line["hidden_calls"]) == ('{"who": "Anna Ek"}', 1)
+    expected = max(number for number, text in enumerate(calls) if text == answer)
+    assert (line["span_id"], line["answer"], line["hidden_calls"]) == (ids[expected], answer, 1)
+
+
+def test_a_model_around_a_model_is_one_call(log: AnswerLog, traffic: Traffic) -> None:
+    outer = traffic.ask(None, "outer")
+    inner = traffic.call(outer, "Anna Ek.", "inner")
+    traffic.callback.on_llm_end(said("Anna Ek."), run_id=outer)
+    (line,) = logged(log)
+    assert (line["span_id"], line["hidden_calls"]) == (inner, 0)
 
 
 def test_all_answers_that_a_chain_returns_are_logged(log: AnswerLog, traffic: Traffic) -> None:
@@ -199,21 +187,10 @@ def test_all_answers_that_a_chain_returns_are_logged(log: AnswerLog, traffic: Tr
     traffic.callback.on_llm_end(said("one"), run_id=first)
     traffic.callback.on_llm_end(said("two"), run_id=second)
     third = traffic.call(root, "two")
-    hidden = traffic.call(root, "a title")
+    traffic.call(root, "a title")
     traffic.end(root, {"a": "one", "b": ["two", "two"]})
-    found = {line["span_id"]: line["hidden_calls"] for line in logged(log)}
     # The third began when the others had ended, which it may have been made of.
-    assert found == {first: 1, second: 1, third: 3}
-    assert hidden not in found
-
-
-def test_of_calls_with_one_text_the_last_is_the_answer(log: AnswerLog, traffic: Traffic) -> None:
-    root = traffic.chain()
-    traffic.call(root, "Who called?")
-    last = traffic.call(root, "Who called?")
-    traffic.end(root, "Who called?")
-    (line,) = logged(log)
-    assert (line["span_id"], line["hidden_calls"]) == (last, 1)
+    assert {line["span_id"]: line["hidden_calls"] for line in logged(log)} == {first: 1, second: 1, third: 3}
 
 
 def test_several_retrievers_and_those_within_others(log: AnswerLog, traffic: Traffic) -> None:
@@ -226,14 +203,6 @@ def test_several_retrievers_and_those_within_others(log: AnswerLog, traffic: Tra
     traffic.end(root, "Anna Ek.")
     (line,) = logged(log)
     assert [document["id"] for document in line["documents"]] == ["call-1", "menu.txt"]
-
-
-def test_an_answer_without_documents_has_none(log: AnswerLog, traffic: Traffic) -> None:
-    root = traffic.chain()
-    traffic.retrieve(root)
-    traffic.call(root, "Nobody.")
-    traffic.end(root, "Nobody.")
-    assert logged(log)[0]["documents"] == []
 
 
 def test_a_retriever_that_runs_before_belongs_to_the_block(log: AnswerLog, traffic: Traffic) -> None:
@@ -261,23 +230,20 @@ def test_blocks_at_one_time_do_not_mix(log: AnswerLog, traffic: Traffic) -> None
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(one, range(64)))
-    for line in logged(log):
-        number = line["recipient"]
-        assert line["answer"] == f"answer {number}"
-        assert line["documents"] == [{"id": number, "text": f"text {number}"}]
-    assert len(logged(log)) == 64
+    found = {line["recipient"]: (line["answer"], line["documents"]) for line in logged(log)}
+    assert found == {str(n): (f"answer {n}", [{"id": str(n), "text": f"text {n}"}]) for n in range(64)}
 
 
 def test_a_block_may_end_in_another_context(log: AnswerLog, traffic: Traffic) -> None:
+    """As a web framework does that runs both halves in threads."""
+
     def dependency() -> Any:
         with answering("desk 4"):
             yield
 
-    begun = dependency()
-    context = copy_context()
+    begun, context = dependency(), copy_context()
     context.run(next, begun)
     context.run(traffic.call, None, "Anna Ek.")
-    # As a web framework does that runs both halves in threads.
     assert next(begun, "ended") == "ended"
     assert logged(log)[0]["recipient"] == "desk 4"
 
@@ -294,89 +260,48 @@ def test_runs_at_one_time_are_told_apart_by_their_ids(log: AnswerLog, traffic: T
         yield
         traffic.end(root, f"answer {number}")
 
-    order = random.Random(7)
-    live = [question(number) for number in range(50)]
+    order, live = random.Random(7), [question(number) for number in range(50)]
     while live:
         one = order.choice(live)
         if next(one, "ended") == "ended":
             live.remove(one)
     found = sorted(logged(log), key=lambda line: int(line["recipient"]))
-    for number, line in enumerate(found):
-        assert line["messages"][1]["content"] == f"question {number}"
-        assert line["answer"] == f"answer {number}"
-        assert line["documents"] == [{"id": f"d{number}", "text": f"text {number}"}]
-    assert len(found) == 50
+    assert [(line["messages"][1]["content"], line["answer"], line["documents"]) for line in found] == [
+        (f"question {n}", f"answer {n}", [{"id": f"d{n}", "text": f"text {n}"}]) for n in range(50)
+    ]
     assert is_empty(traffic.callback)
 
 
 def test_what_fails_is_no_answer(log: AnswerLog, traffic: Traffic) -> None:
-    error = ValueError("Anna Ek")
+    error, callback = ValueError("Anna Ek"), traffic.callback
     root = traffic.chain()
-    call = traffic.ask(root)
-    traffic.callback.on_llm_error(error, run_id=call, response=SimpleNamespace(generations=[]))
-    traffic.callback.on_chain_error(error, run_id=root)
+    callback.on_llm_error(error, run_id=traffic.ask(root), response=SimpleNamespace(generations=[]))
+    callback.on_chain_error(error, run_id=root)
     root = traffic.chain()
     traffic.call(root, "Anna Ek.")  # and a parser raises
-    traffic.callback.on_chain_error(error, run_id=root)
+    callback.on_chain_error(error, run_id=root)
     root = traffic.chain()
-    traffic.callback.on_retriever_start(None, "q", run_id="r", parent_run_id=root)
-    traffic.callback.on_retriever_error(error, run_id="r")
-    traffic.callback.on_tool_start(None, "q", run_id="t", parent_run_id=root)
-    traffic.callback.on_tool_error(error, run_id="t")
-    traffic.callback.on_chain_error(error, run_id=root)
-    assert logged(log) == []
-    assert log.lost == 0
-    assert is_empty(traffic.callback)
+    callback.on_retriever_start(None, "q", run_id="r", parent_run_id=root)
+    callback.on_retriever_error(error, run_id="r")
+    callback.on_tool_start(None, "q", run_id="t", parent_run_id=root)
+    callback.on_tool_error(error, run_id="t")
+    callback.on_chain_error(error, run_id=root)
+    assert (logged(log), log.lost, is_empty(callback)) == ([], 0, True)
 
 
-def test_an_attempt_that_failed_is_hidden(log: AnswerLog, traffic: Traffic) -> None:
+def test_a_stream_may_break_off_or_end_after_the_chain_that_returned_it(log: AnswerLog, traffic: Traffic) -> None:
     root = traffic.chain()
-    first = traffic.chain(root)
-    traffic.call(first, "no JSON")
-    traffic.callback.on_chain_error(ValueError(), run_id=first)
-    second = traffic.chain(root)
-    last = traffic.call(second, '{"x": 1}')
-    traffic.callback.on_chain_end({"x": 1}, run_id=second)
-    traffic.end(root, {"x": 1})
-    (line,) = logged(log)
-    assert (line["span_id"], line["hidden_calls"]) == (last, 1)
-
-
-def test_what_a_stream_had_told_when_it_broke_off_is_logged_as_such(log: AnswerLog, traffic: Traffic) -> None:
-    root = traffic.chain()
-    call = traffic.ask(root)
-    traffic.callback.on_llm_error(ConnectionError(), run_id=call, response=said("Anna"))
-    traffic.callback.on_chain_error(ConnectionError(), run_id=root)
-    (line,) = logged(log)
-    assert (line["answer"], line["interrupted"]) == ("Anna", True)
-
-
-def test_a_call_that_is_made_again_after_a_stream_broke_off(log: AnswerLog, traffic: Traffic) -> None:
-    root = traffic.chain()
-    call = traffic.ask(root)
-    traffic.callback.on_llm_error(ConnectionError(), run_id=call, response=said("Anna"))
+    traffic.callback.on_llm_error(ConnectionError(), run_id=traffic.ask(root), response=said("Anna"))
     traffic.call(root, "Bo Lind.")
     traffic.end(root, "Bo Lind.")
     (line,) = logged(log)
-    assert (line["answer"], line["hidden_calls"]) == ("Bo Lind.", 1)
-    assert "interrupted" not in line
-
-
-def test_a_stream_may_end_after_the_chain_that_returned_it(log: AnswerLog, traffic: Traffic) -> None:
+    assert (line["answer"], line["hidden_calls"], "interrupted" in line) == ("Bo Lind.", 1, False)
     root = traffic.chain()
     call = traffic.ask(root)
     traffic.end(root, None)
-    assert logged(log) == []
+    assert len(logged(log)) == 1
     traffic.callback.on_llm_end(said("Anna Ek."), run_id=call)
-    assert logged(log)[0]["answer"] == "Anna Ek."
-
-
-def test_a_model_around_a_model_is_one_call(log: AnswerLog, traffic: Traffic) -> None:
-    outer = traffic.ask(None, "outer")
-    inner = traffic.call(outer, "Anna Ek.", "inner")
-    traffic.callback.on_llm_end(said("Anna Ek."), run_id=outer)
-    (line,) = logged(log)
-    assert (line["span_id"], line["hidden_calls"]) == (inner, 0)
+    assert logged(log)[1]["answer"] == "Anna Ek."
 
 
 def test_an_answer_that_is_no_text_is_counted(
@@ -386,8 +311,7 @@ def test_an_answer_that_is_no_text_is_counted(
     traffic.call(root, "better query")
     traffic.call(root, "", tool_calls=[{"name": "Person", "args": {"name": "Anna Ek"}}])
     traffic.end(root, {"name": "Anna Ek"})
-    assert logged(log) == []
-    assert log.lost == 1
+    assert (logged(log), log.lost) == ([], 1)
     assert "without text" in caplog.text
     assert "Anna" not in caplog.text
 
@@ -440,23 +364,20 @@ def test_what_cannot_be_read_costs_its_trace_and_no_more(
     assert is_empty(traffic.callback)
 
 
-def test_a_strict_log_raises_what_the_others_count(tmp_path: Path) -> None:
-    (tmp_path / "answers.jsonl").mkdir()
-    callback = LangChainCallback(AnswerLog(tmp_path / "answers.jsonl", strict=True))
+def test_a_strict_log_raises_and_a_recipient_may_be_a_function(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = AnswerLog(tmp_path / "answers.jsonl")
+    for recipient in (lambda: 7, "desk 4", lambda: 1 / 0):
+        Traffic(LangChainCallback(log, recipient=recipient)).call(None, "Anna Ek.")
+    assert [line["recipient"] for line in logged(log)] == ["7", "desk 4"]
+    assert [one.levelno for one in caplog.records] == [logging.WARNING]
+    callback = LangChainCallback(AnswerLog(tmp_path, strict=True))
     assert callback.raise_error is True
     with pytest.raises(StoreError):
         Traffic(callback).call(None, "Anna Ek.")
     with pytest.raises(UsageError):
         callback.on_chat_model_start({}, [[object()]], run_id="m")
-
-
-def test_a_recipient_may_be_a_function(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log = AnswerLog(tmp_path / "answers.jsonl")
-    Traffic(LangChainCallback(log, recipient=lambda: 7)).call(None, "Anna Ek.")
-    Traffic(LangChainCallback(log, recipient="desk 4")).call(None, "Anna Ek.")
-    Traffic(LangChainCallback(log, recipient=lambda: 1 / 0)).call(None, "Anna Ek.")
-    assert [line["recipient"] for line in logged(log)] == ["7", "desk 4"]
-    assert [one.levelno for one in caplog.records] == [logging.WARNING]
 
 
 def test_traces_that_never_end_are_bounded_and_ended_by_close(
@@ -477,12 +398,7 @@ def test_traces_that_never_end_are_bounded_and_ended_by_close(
 
 def test_every_event_of_the_interface_is_answered(log: AnswerLog, traffic: Traffic) -> None:
     callback = traffic.callback
-    callback.on_text("t", run_id="x")
-    callback.on_agent_action(None, run_id="x")
-    callback.on_agent_finish(None, run_id="x")
-    callback.on_retry(None, run_id="x")
-    callback.on_custom_event("n", None, run_id="x")
-    callback.on_stream_event(None, run_id="x")
+    for name in ("text", "agent_action", "agent_finish", "retry", "custom_event", "stream_event"):
+        getattr(callback, f"on_{name}")("t", None, run_id="x")
     callback.on_llm_end(said("of an unknown run"), run_id="unknown")
-    assert logged(log) == []
-    assert callback.run_inline is True
+    assert (logged(log), callback.run_inline) == ([], True)

@@ -23,120 +23,114 @@ from leakmeter.integrations import AnswerLog, log_answer
 SAID: dict[str, Any] = {"prompt": "Note: Anna Ek called at nine. Who called?", "answer": "Anna Ek."}
 
 
+class Hostile:
+    """A document that raises, with a text in its error."""
+
+    metadata = None
+
+    @property
+    def text(self) -> str:
+        raise RuntimeError("Anna Ek")
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines() if line]
 
 
 def test_a_line_is_what_the_page_says(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
-    written = log_answer(
+    same = {"answer": "Anna Ek.", "recipient": "desk 4", "model": "invented-7b", "trace_id": "t1", "span_id": "s1"}
+    same |= {"response_id": "r1", "finish_reason": "stop"}
+    counts = {"hidden_calls": 2, "n_tools": 1}
+    notes = "Notes: Anna Ek called at nine."
+    assert log_answer(
         path,
-        messages=[{"role": "system", "content": "Notes: Anna Ek called at nine."}, ("user", "Who called?")],
+        messages=[{"role": "system", "content": notes}, ("user", "Who called?")],
         documents={"call-1": "Anna Ek called at nine."},
-        answer="Anna Ek.",
-        recipient="desk 4",
-        model="invented-7b",
         temperature=1.0,
         top_p=1,
-        trace_id="t1",
-        span_id="s1",
-        response_id="r1",
-        finish_reason="stop",
-        hidden_calls=2,
-        n_tools=1,
         time=datetime(2026, 1, 2, 4, 5, 6, 7, timezone(timedelta(hours=1))),
+        **same,
+        **counts,
     )
-    assert written is True
-    assert lines(path) == [
-        {
-            "schema": "leakmeter-answer/1",
-            "trace_id": "t1",
-            "span_id": "s1",
-            "time": "2026-01-02T03:05:06.000007Z",
-            "recipient": "desk 4",
-            "model": "invented-7b",
-            "sampling": {"temperature": 1.0, "top_p": 1},
-            "messages": [
-                {"role": "system", "content": "Notes: Anna Ek called at nine."},
-                {"role": "user", "content": "Who called?"},
-            ],
-            "answer": "Anna Ek.",
-            "documents": [{"id": "call-1", "text": "Anna Ek called at nine."}],
-            "hidden_calls": 2,
-            "response_id": "r1",
-            "finish_reason": "stop",
-            "n_tools": 1,
-            "source": "record",
-        }
-    ]
+    (line,) = lines(path)
+    assert line == {
+        "schema": "leakmeter-answer/1",
+        "time": "2026-01-02T03:05:06.000007Z",
+        "sampling": {"temperature": 1.0, "top_p": 1},
+        "messages": [{"role": "system", "content": notes}, {"role": "user", "content": "Who called?"}],
+        "documents": [{"id": "call-1", "text": "Anna Ek called at nine."}],
+        "source": "record",
+        **same,
+        **counts,
+    }
 
 
 def test_what_is_not_given_is_missing_and_ids_are_random(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl")
     before = datetime.now(UTC)
-    assert log_answer(log, **SAID)
-    assert log_answer(log, **SAID)
+    assert log_answer(log, **SAID) and log_answer(log, **SAID)  # noqa: PT018
     first, second = lines(log.path)
-    assert first["prompt"] == SAID["prompt"]
-    assert "messages" not in first
+    assert (first["prompt"], "messages" in first) == (SAID["prompt"], False)
     assert (first["recipient"], first["model"], first["sampling"], first["documents"]) == (None, None, {}, [])
-    assert first["trace_id"] != second["trace_id"]
-    assert first["span_id"] != second["span_id"]
+    assert all(first[name] != second[name] for name in ("trace_id", "span_id"))
     assert before <= datetime.fromisoformat(first["time"]) <= datetime.now(UTC)
 
 
 def test_no_answer_no_line(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl")
-    assert log_answer(log, prompt="p", answer=None) is False
-    assert log_answer(log, prompt="p", answer="") is False
-    assert log_answer(log, prompt="p") is False
-    assert log.lost == 0
-    assert not log.path.exists()
+    assert not any(log_answer(log, prompt="p", **more) for more in ({}, {"answer": None}, {"answer": ""}))
+    assert (log.lost, log.path.exists()) == (0, False)
 
 
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"answer": "a"}, "either 'messages' or 'prompt'"),
-        ({"answer": "a", "prompt": "p", "messages": [("user", "u")]}, "either 'messages' or 'prompt'"),
+        ({}, "either 'messages' or 'prompt'"),
+        ({"prompt": "p", "messages": [("user", "u")]}, "either 'messages' or 'prompt'"),
         ({"answer": 7, "prompt": "p"}, "'answer' is int"),
-        ({"answer": "a", "prompt": ["p"]}, "'prompt' is list"),
-        ({"answer": "a", "messages": "p"}, "'messages' is no list"),
-        ({"answer": "a", "messages": [{"content": "p"}]}, "message 1 has no role"),
-        ({"answer": "a", "prompt": "p", "documents": "d"}, "'documents' is no list"),
-        ({"answer": "a", "prompt": "p", "documents": {"d": 1}}, "'documents' holds something"),
-        ({"answer": "a", "prompt": "p", "time": "now"}, "'time' is str, expected a datetime"),
-        ({"answer": "a", "prompt": "p", "hidden_calls": -1}, "'hidden_calls' is no count"),
-        ({"answer": "a", "prompt": "p", "sampling": 1}, "'sampling' is int, expected a mapping"),
-        ({"answer": "a", "prompt": "p", "documets": []}, "'documets' is no field"),
+        ({"prompt": ["p"]}, "'prompt' is list"),
+        ({"messages": "p"}, "'messages' is no list"),
+        ({"messages": [{"content": "p"}]}, "message 1 has no role"),
+        ({"prompt": "p", "documents": "d"}, "'documents' is no list"),
+        ({"prompt": "p", "documents": {"d": 1}}, "'documents' holds something"),
+        ({"prompt": "p", "documents": [Hostile()]}, "cannot read what it was given: RuntimeError"),
+        ({"prompt": "p", "time": "now"}, "'time' is str, expected a datetime"),
+        ({"prompt": "p", "hidden_calls": -1}, "'hidden_calls' is no count"),
+        ({"prompt": "p", "sampling": 1}, "'sampling' is int, expected a mapping"),
+        ({"prompt": "p", "documets": []}, "'documets' is no field"),
     ],
 )
 def test_what_is_no_answer_is_refused_and_raises_where_asked(
     fields: dict[str, Any], why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    fields = {"answer": "a", **fields}
     with pytest.raises(UsageError, match=why):
         log_answer(AnswerLog(tmp_path / "strict.jsonl", strict=True), **fields)
     log = AnswerLog(tmp_path / "answers.jsonl")
-    assert log_answer(log, **fields) is False
-    assert log_answer(log, **fields) is False
-    assert log.lost == 2
+    assert [log_answer(log, **fields), log_answer(log, **fields), log.lost] == [False, False, 2]
     assert [one.levelno for one in caplog.records] == [logging.WARNING]
+    assert "Anna" not in caplog.text
     assert not list(tmp_path.iterdir())
 
 
-def test_the_file_is_its_owners_alone_and_so_are_directories_made_for_it(tmp_path: Path) -> None:
+def test_the_file_is_its_owners_alone_and_a_line_after_a_cut_one_stands_alone(tmp_path: Path) -> None:
     path = tmp_path / "new" / "answers.jsonl"
     previous = os.umask(0)
     try:
         log_answer(path, **SAID)
     finally:
         os.umask(previous)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    modes = [stat.S_IMODE(place.stat().st_mode) for place in (path, path.parent)]
+    assert modes == [0o600, 0o700]
     path.chmod(0o644)
+    with path.open("ab") as file:
+        file.write(b'{"schema": "leakmeter-answer/1", "answer": "An')
     log_answer(path, **SAID)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert len(lines(path)) == 2
+    first, cut, last = path.read_bytes().splitlines()
+    assert json.loads(first)["answer"] == json.loads(last)["answer"] == "Anna Ek."
+    assert cut.endswith(b'"An')
 
 
 HOSTILE = [
@@ -149,17 +143,17 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_texts_are_data(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    log_answer(path, prompt=text, answer=text, documents={text: text}, recipient=text, model=text, trace_id=text)
-    held = path.read_bytes()
-    assert held.isascii()
-    assert held.count(b"\n") == 1
-    assert all(byte >= 32 or byte == 10 for byte in held)
-    (line,) = lines(path)
-    assert [line[name] for name in ("prompt", "answer", "recipient", "model", "trace_id")] == [text] * 5
-    assert line["documents"] == [{"id": text, "text": text}]
+def test_texts_are_data(tmp_path: Path) -> None:
+    for number, text in enumerate(HOSTILE):
+        path = tmp_path / f"{number}.jsonl"
+        log_answer(path, prompt=text, answer=text, documents={text: text}, recipient=text, model=text, trace_id=text)
+        held = path.read_bytes()
+        assert held.isascii()
+        assert held.count(b"\n") == 1
+        assert all(byte >= 32 or byte == 10 for byte in held)
+        (line,) = lines(path)
+        assert [line[name] for name in ("prompt", "answer", "recipient", "model", "trace_id")] == [text] * 5
+        assert line["documents"] == [{"id": text, "text": text}]
 
 
 def many(path: str, name: str) -> None:
@@ -183,17 +177,6 @@ def test_threads_and_processes_write_whole_lines(tmp_path: Path) -> None:
     assert all(line["prompt"] == "p" * (int(line["answer"].split("-")[1]) * 997) for line in found)
 
 
-def test_a_line_after_a_cut_one_stands_alone(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    log_answer(path, **SAID)
-    with path.open("ab") as file:
-        file.write(b'{"schema": "leakmeter-answer/1", "answer": "An')
-    log_answer(path, **SAID)
-    first, cut, last = path.read_bytes().splitlines()
-    assert json.loads(first)["answer"] == json.loads(last)["answer"] == "Anna Ek."
-    assert cut.endswith(b'"An')
-
-
 LIMITED = """
 import resource, sys
 from leakmeter.integrations import AnswerLog, log_answer
@@ -214,29 +197,26 @@ def test_a_disk_that_is_full_costs_one_line(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert "secret" not in ran.stderr
-    whole = []
-    for line in path.read_bytes().splitlines():
-        try:
-            whole.append(json.loads(line)["answer"])
-        except ValueError:
-            assert line.startswith(b'{"schema"')
-    assert whole == ["first", "third"]
+    first, *cut, last = path.read_bytes().splitlines()
+    assert [json.loads(line)["answer"] for line in (first, last)] == ["first", "third"]
+    for line in cut:
+        assert line.startswith(b'{"schema"')
+        with pytest.raises(ValueError):
+            json.loads(line)
 
 
 def place(kind: str, folder: Path) -> Path:
     path = folder / "answers.jsonl"
-    if kind == "a directory":
-        path.mkdir()
-    elif kind == "a link":
+    if kind == "a link":
         (folder / "other").write_text("kept")
         path.symlink_to(folder / "other")
-    elif kind == "a pipe":
-        os.mkfifo(path)
     elif kind == "below a file":
         (folder / "file").write_text("")
-        path = folder / "file" / "answers.jsonl"
+        return folder / "file" / "answers.jsonl"
     elif kind == "a device":
-        path = Path(os.devnull)
+        return Path(os.devnull)
+    else:
+        (os.mkfifo if kind == "a pipe" else os.mkdir)(path)
     return path
 
 
@@ -258,17 +238,3 @@ def test_a_write_that_fails_is_said_once_without_a_text_and_raises_nothing(
     assert mode == (path.stat().st_mode if path.exists() else None)
     if kind == "a link":
         assert (tmp_path / "other").read_text() == "kept"
-
-
-def test_objects_that_raise_do_no_harm_and_say_no_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    class Hostile:
-        metadata = None
-
-        @property
-        def text(self) -> str:
-            raise RuntimeError("Anna Ek")
-
-    log = AnswerLog(tmp_path / "answers.jsonl")
-    assert log_answer(log, prompt="p", answer="a", documents=[Hostile()]) is False
-    assert "Anna" not in caplog.text
-    assert "RuntimeError" in caplog.text

@@ -98,6 +98,11 @@ def test_a_trace_of_openinference(log: AnswerLog, processor: AnswerSpanProcessor
     root = begin(processor)
     documents = retrieved(("call-1", "Anna Ek called at nine."))
     run(processor, root, {"openinference.span.kind": "RETRIEVER", **documents})
+    calls = {key: value for key, value in LLM.items() if "output_messages.0.message.content" not in key}
+    for name, value in (("name", "clock"), ("arguments", "{}")):
+        calls[f"llm.output_messages.0.message.tool_calls.0.tool_call.function.{name}"] = value
+    run(processor, root, calls)
+    run(processor, root, {"openinference.span.kind": "TOOL"})
     call = run(processor, root, LLM)
     assert logged(log) == []
     end(processor, root, {"openinference.span.kind": "CHAIN", "user.id": "desk 4", "output.value": "Anna Ek."})
@@ -116,7 +121,7 @@ def test_a_trace_of_openinference(log: AnswerLog, processor: AnswerSpanProcessor
             ],
             "answer": "Anna Ek.",
             "documents": [{"id": "call-1", "text": "Anna Ek called at nine."}],
-            "hidden_calls": 0,
+            "hidden_calls": 2,
             "source": "opentelemetry",
         }
     ]
@@ -146,51 +151,22 @@ def test_a_trace_of_the_conventions_for_generative_ai(
     assert line["documents"] == [{"id": "call-1", "text": None}]
 
 
-def test_messages_in_one_event(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
+def test_messages_in_one_event_and_a_completion_with_its_choices(
+    log: AnswerLog, processor: AnswerSpanProcessor
+) -> None:
     span = begin(processor)
     held = {key: value for key, value in GENAI.items() if "messages" in key}
     span.events = (SimpleNamespace(name="gen_ai.client.inference.operation.details", attributes=held),)
     end(processor, span, {"gen_ai.operation.name": "chat"})
-    (line,) = logged(log)
+    choices = {f"llm.choices.{n}.completion.text": text for n, text in enumerate(("Anna Ek.", "Bo Lind."))}
+    span = run(
+        processor, None, {"openinference.span.kind": "LLM", "llm.prompts.0.prompt.text": "Who called?", **choices}
+    )
+    line, first, second = logged(log)
     assert (line["messages"], line["answer"]) == ([{"role": "user", "content": "Who called?"}], "Anna Ek.")
-
-
-def test_a_completion_and_its_choices(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
-    held = {
-        "openinference.span.kind": "LLM",
-        "llm.prompts.0.prompt.text": "Who called?",
-        "llm.choices.0.completion.text": "Anna Ek.",
-        "llm.choices.1.completion.text": "Bo Lind.",
-    }
-    span = run(processor, None, held)
-    first, second = logged(log)
     assert first["prompt"] == second["prompt"] == "Who called?"
     assert (first["answer"], second["answer"]) == ("Anna Ek.", "Bo Lind.")
     assert second["span_id"] == f"{span.context.span_id:016x}.2"
-
-
-def test_rewriting_and_calls_of_tools_are_hidden(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
-    root = begin(processor)
-    run(processor, root, LLM | {"llm.output_messages.0.message.content": "better query"})
-    calls = {key: value for key, value in LLM.items() if "output_messages.0.message.content" not in key}
-    calls["llm.output_messages.0.message.tool_calls.0.tool_call.function.name"] = "clock"
-    calls["llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments"] = "{}"
-    run(processor, root, calls)
-    run(processor, root, {"openinference.span.kind": "TOOL"})
-    run(processor, root, LLM)
-    end(processor, root)
-    (line,) = logged(log)
-    assert (line["answer"], line["hidden_calls"]) == ("Anna Ek.", 3)
-
-
-def test_a_call_of_one_library_within_that_of_another_is_one_call(
-    log: AnswerLog, processor: AnswerSpanProcessor
-) -> None:
-    outer = begin(processor)
-    inner = run(processor, outer, LLM)
-    end(processor, outer, LLM)
-    (line,) = logged(log)
-    assert (line["span_id"], line["hidden_calls"]) == (f"{inner.context.span_id:016x}", 0)
 
 
 def test_what_a_reranker_left_out_is_no_document(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
@@ -216,14 +192,19 @@ def test_traces_at_one_time_and_a_parent_elsewhere(log: AnswerLog, processor: An
     assert [(int(line["trace_id"], 16), line["documents"][0]["id"]) for line in logged(log)] == [(2, "b"), (1, "a")]
 
 
-def test_what_fails_is_no_answer_and_what_had_been_streamed_is(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
+def test_what_fails_is_no_answer_and_what_had_been_streamed_is(
+    log: AnswerLog, processor: AnswerSpanProcessor, caplog: pytest.LogCaptureFixture
+) -> None:
     root = begin(processor)
     run(processor, root, {"openinference.span.kind": "LLM"}, failed=True)
     end(processor, root, failed=True)
-    assert logged(log) == []
-    assert log.lost == 0
+    assert (logged(log), log.lost) == ([], 0)
     run(processor, None, LLM, failed=True)
     assert logged(log)[0]["interrupted"] is True
+    # Spans without content are counted.
+    run(processor, None, {"gen_ai.operation.name": "chat", "gen_ai.request.model": "invented-7b"})
+    assert (len(logged(log)), log.lost) == (1, 1)
+    assert "without text" in caplog.text
 
 
 def test_what_the_sdk_cut_is_marked(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
@@ -243,23 +224,13 @@ def test_what_the_sdk_cut_is_marked(log: AnswerLog, processor: AnswerSpanProcess
     assert [line.get("incomplete", False) for line in logged(log)] == [True, True, True, False]
 
 
-def test_spans_without_content_are_counted(
-    log: AnswerLog, processor: AnswerSpanProcessor, caplog: pytest.LogCaptureFixture
-) -> None:
-    run(processor, None, {"gen_ai.operation.name": "chat", "gen_ai.request.model": "invented-7b"})
-    assert logged(log) == []
-    assert log.lost == 1
-    assert "without text" in caplog.text
-
-
 def test_what_cannot_be_read_costs_its_trace_and_no_more(log: AnswerLog, processor: AnswerSpanProcessor) -> None:
     root = begin(processor)
     run(processor, root, LLM | {"llm.output_messages.0.message.content": "better query"})
     run(processor, root, LLM | {"llm.input_messages.0.message.role": 7})
     end(processor, root)
     processor.on_end(Span())
-    assert logged(log) == []
-    assert log.lost == 1
+    assert (logged(log), log.lost) == ([], 1)
     run(processor, None, LLM)
     assert len(logged(log)) == 1
     assert not processor._of

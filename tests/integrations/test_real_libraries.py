@@ -91,32 +91,32 @@ def is_the_answer(line: dict[str, Any], question: str) -> bool:
 
 
 def test_langchain_in_every_way_of_calling(lc: SimpleNamespace, log: AnswerLog) -> None:
-    async def asynchronous() -> None:
-        await asyncio.gather(*(lc.chain.ainvoke(f"question {i}", config=lc.config) for i in range(5)))
-        assert [text async for text in lc.chain.astream("question 5", config=lc.config)]
-        await lc.chain.abatch(["question 6", "question 7"], config=lc.config)
-
-    lc.chain.invoke("question", config=lc.config)
-    assert "".join(lc.chain.stream("question", config=lc.config)) == "Anna Ek."
-    found = logged(log)
-    assert len(found) == 2
-    assert all(is_the_answer(line, "question") for line in found)
-    asyncio.run(asynchronous())
-    found = sorted(logged(log), key=lambda line: line["messages"][1]["content"])
-    assert len(found) == 8
-    assert all(is_the_answer(line, f"question {number}") for number, line in enumerate(found))
-    lc.chain.batch([f"question {i}" for i in range(9)], config=lc.config)
-    found = sorted(logged(log), key=lambda line: line["messages"][1]["content"])
-    assert len({line["trace_id"] for line in found}) == 9
-    assert all(is_the_answer(line, f"question {number}") for number, line in enumerate(found))
-
-
-def test_langchain_answers_beside_one_another(lc: SimpleNamespace, log: AnswerLog) -> None:
     from langchain_core.runnables import RunnableParallel
 
-    RunnableParallel(a=lc.chain, b=lc.chain).invoke("q", config=lc.config)
+    chain, config = lc.chain, lc.config
+
+    def check_answers(*questions: str) -> None:
+        found = sorted(logged(log), key=lambda line: line["messages"][1]["content"])
+        assert len({line["trace_id"] for line in found}) == len(found) == len(questions)
+        assert all(is_the_answer(line, question) for line, question in zip(found, questions, strict=True))
+
+    async def asynchronous() -> None:
+        await asyncio.gather(*(chain.ainvoke(f"question {i}", config=config) for i in range(5)))
+        assert [text async for text in chain.astream("question 5", config=config)]
+        await chain.abatch(["question 6", "question 7"], config=config)
+
+    chain.invoke("question", config=config)
+    check_answers("question")
+    assert "".join(chain.stream("question", config=config)) == "Anna Ek."
+    check_answers("question")
+    asyncio.run(asynchronous())
+    check_answers(*(f"question {i}" for i in range(8)))
+    chain.batch([f"question {i}" for i in range(9)], config=config)
+    check_answers(*(f"question {i}" for i in range(9)))
+    # Beside one another in one trace.
+    RunnableParallel(a=chain, b=chain).invoke("q", config=config)
     assert len(logged(log)) == 2
-    lc.chain.map().invoke(["q", "r", "s"], config={**lc.config, "max_concurrency": 1})
+    chain.map().invoke(["q", "r", "s"], config={**config, "max_concurrency": 1})
     assert sorted(line["messages"][1]["content"] for line in logged(log)) == ["q", "r", "s"]
 
 
@@ -149,9 +149,10 @@ def test_langchain_rewriting_retries_and_errors(lc: SimpleNamespace, log: Answer
     assert len(logged(log)) == 1
 
 
-def test_langchain_tools_and_structured_answers(lc: SimpleNamespace, log: AnswerLog) -> None:
+def test_langchain_tools(lc: SimpleNamespace, log: AnswerLog) -> None:
     from langchain_core.language_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage
+    from langchain_core.runnables import RunnableLambda
     from langchain_core.tools import tool
 
     @tool
@@ -160,15 +161,14 @@ def test_langchain_tools_and_structured_answers(lc: SimpleNamespace, log: Answer
         return "nine"
 
     call = {"name": "clock", "args": {"zone": "x"}, "id": "1", "type": "tool_call"}
-    answers = [AIMessage(content="", tool_calls=[call]), AIMessage(content="At nine.")]
-    model = GenericFakeChatModel(messages=iter(answers))
+    model = GenericFakeChatModel(
+        messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="At nine.")])
+    )
 
     def agent(question: str, config: Any) -> str:
         asked = model.invoke(question, config=config)
         said = clock.invoke(asked.tool_calls[0], config=config)
         return str(model.invoke([("user", question), asked, said], config=config).content)
-
-    from langchain_core.runnables import RunnableLambda
 
     RunnableLambda(agent).invoke("When?", config=lc.config)
     (line,) = logged(log)
@@ -178,43 +178,30 @@ def test_langchain_tools_and_structured_answers(lc: SimpleNamespace, log: Answer
     assert line["messages"][2]["content"] == "nine"
 
 
-def test_langchain_a_cached_answer_has_the_id_of_its_draw(lc: SimpleNamespace, log: AnswerLog) -> None:
+def test_langchain_caches_blocks_and_streams_that_break_off(lc: SimpleNamespace, log: AnswerLog) -> None:
     from langchain_core.caches import InMemoryCache
 
     model = lc.model("one", "two", cache=InMemoryCache())
-    for _ in range(2):
-        model.invoke("q", config=lc.config)
-    first, second = logged(log)
+    for question in ("q", "q", "r"):
+        model.invoke(question, config=lc.config)
+    first, second, other = logged(log)
+    # A cached answer has the id of its draw.
     assert first["answer"] == second["answer"] == "one"
-    assert first["response_id"] == second["response_id"]
+    assert first["response_id"] == second["response_id"] != other["response_id"]
     assert first["span_id"] != second["span_id"]
-    model.invoke("r", config=lc.config)
-    assert logged(log)[0]["response_id"] != first["response_id"]
-
-
-def test_langchain_a_retriever_that_runs_before_and_a_callback_of_the_model(
-    lc: SimpleNamespace, log: AnswerLog
-) -> None:
+    # A retriever that runs before, and a callback of the model.
     with answering("desk 5"):
         documents = lc.retriever.invoke("q", config=lc.config)
         prompt = lc.prompt.invoke({"notes": lc.joined(documents), "question": "q"})
         lc.model("Anna Ek.", callbacks=[lc.callback]).invoke(prompt)
     (line,) = logged(log)
-    assert line["recipient"] == "desk 5"
-    assert len(line["documents"]) == 2
-
-
-def test_langchain_a_stream_that_breaks_off(lc: SimpleNamespace, log: AnswerLog) -> None:
-    model = lc.model("Anna Ek.", error_on_chunk_number=4)
+    assert (line["recipient"], len(line["documents"])) == ("desk 5", 2)
     with pytest.raises(Exception):  # noqa: B017 - the fake model's own
-        list(model.stream("q", config=lc.config))
-    (line,) = logged(log)
-    assert (line["answer"], line["interrupted"]) == ("Anna", True)
+        list(lc.model("Anna Ek.", error_on_chunk_number=4).stream("q", config=lc.config))
     stream = lc.model("Anna Ek.").stream("q", config=lc.config)
     assert next(stream).content == "A"
     stream.close()
-    (line,) = logged(log)
-    assert (line["answer"], line["interrupted"]) == ("A", True)
+    assert [(line["answer"], line["interrupted"]) for line in logged(log)] == [("Anna", True), ("A", True)]
 
 
 # --- LlamaIndex -------------------------------------------------------------------------------------------------------
@@ -285,7 +272,9 @@ def test_llamaindex_in_every_way_of_calling(li: SimpleNamespace, log: AnswerLog)
     assert all(len(line["documents"]) == 2 for line in found)
 
 
-def test_llamaindex_streams_are_read_within_a_block(li: SimpleNamespace, log: AnswerLog) -> None:
+def test_llamaindex_streams_are_read_within_a_block(
+    li: SimpleNamespace, log: AnswerLog, caplog: pytest.LogCaptureFixture
+) -> None:
     engine = li.index.as_query_engine(llm=li.model(), streaming=True)
     for question in ("first", "second"):
         with answering("desk 4"):
@@ -294,7 +283,6 @@ def test_llamaindex_streams_are_read_within_a_block(li: SimpleNamespace, log: An
         left = engine.query("third").response_gen
         assert [next(left), next(left)] == ["A", "n"]
         left.close()
-    first, second, third = logged(log)
 
     async def asynchronous() -> None:
         with answering():
@@ -302,21 +290,15 @@ def test_llamaindex_streams_are_read_within_a_block(li: SimpleNamespace, log: An
             assert [text async for text in response.async_response_gen()]
 
     asyncio.run(asynchronous())
-    (fourth,) = logged(log)
-    assert first["trace_id"] != second["trace_id"]
-    for line, question in ((first, "first"), (second, "second"), (third, "third"), (fourth, "fourth")):
+    found = logged(log)
+    for line, question in zip(found, ("first", "second", "third", "fourth"), strict=True):
         assert question in line["prompt"]
         assert [document["id"] for document in line["documents"]] == ["n1", "n2"]
-    assert "interrupted" not in second
-    assert (first["recipient"], first["hidden_calls"]) == ("desk 4", 0)
-    assert third["interrupted"] is True
-    assert third["answer"].startswith("An")
-
-
-def test_llamaindex_a_stream_outside_of_a_block_is_counted(
-    li: SimpleNamespace, log: AnswerLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    stream = li.index.as_query_engine(llm=li.model(), streaming=True).query("q").response_gen
+    assert len({line["trace_id"] for line in found}) == 4
+    assert (found[0]["recipient"], found[0]["hidden_calls"], "interrupted" in found[1]) == ("desk 4", 0, False)
+    assert (found[2]["interrupted"], found[2]["answer"][:2]) == (True, "An")
+    # One that is read outside of a block is counted.
+    stream = engine.query("q").response_gen
     assert log.lost
     assert "within `answering`" in caplog.text
     assert TEXT not in caplog.text
@@ -364,33 +346,29 @@ def test_opentelemetry_spans(log: AnswerLog) -> None:
     from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 
     processor = AnswerSpanProcessor(log)
-    provider, cutting = TracerProvider(), TracerProvider(span_limits=SpanLimits(max_span_attribute_length=20))
+    providers = (TracerProvider(), TracerProvider(span_limits=SpanLimits(max_span_attribute_length=20)))
     model = {
         "openinference.span.kind": "LLM",
         "llm.input_messages.0.message.role": "user",
         "llm.input_messages.0.message.content": f"{TEXT} Who called?",
         "llm.output_messages.0.message.content": "Anna Ek.",
     }
-    for one in (provider, cutting):
+    found = {"retrieval.documents.0.document.id": "call-1", "retrieval.documents.0.document.content": TEXT}
+    for one in providers:
         one.add_span_processor(processor)
         tracer = one.get_tracer("program")
         with tracer.start_as_current_span("question") as root:
             root.set_attribute("user.id", "desk 4")
             with tracer.start_as_current_span("retriever") as span:
-                span.set_attribute("openinference.span.kind", "RETRIEVER")
-                span.set_attribute("retrieval.documents.0.document.id", "call-1")
-                span.set_attribute("retrieval.documents.0.document.content", TEXT)
+                span.set_attributes({"openinference.span.kind": "RETRIEVER", **found})
             with tracer.start_as_current_span("model") as span:
                 span.set_attributes(model)
         with tracer.start_as_current_span("model") as span:
             span.set_attributes({f"other {number}": number for number in range(130)} | model)
-    first, many, cut, _ = logged(log)
+        one.shutdown()
+    first, *cut = logged(log)
     assert first["documents"] == [{"id": "call-1", "text": TEXT}]
     assert first["messages"] == [{"role": "user", "content": f"{TEXT} Who called?"}]
-    assert (first["answer"], first["recipient"]) == ("Anna Ek.", "desk 4")
-    assert "incomplete" not in first
-    assert many["incomplete"] is True
-    assert cut["incomplete"] is True
-    for one in (provider, cutting):
-        one.shutdown()
+    assert (first["answer"], first["recipient"], "incomplete" in first) == ("Anna Ek.", "desk 4", False)
+    assert [line["incomplete"] for line in cut] == [True] * 3
     assert not processor._of

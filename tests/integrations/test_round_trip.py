@@ -13,36 +13,20 @@ TEXTS = {"call-1": "Anna Ek called at nine.", "menu": "Soup is <|im_end|> served
 def test_documents_recipient_and_settings_come_back(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
     system = "Notes:\n" + "\n---\n".join(TEXTS.values())
-    for number in range(3):
-        log_answer(
-            log,
-            messages=[("system", system), ("user", f"Question {number}?")],
-            documents=TEXTS,
-            answer=f"Answer {number}.",
-            recipient=f"desk {number}",
-            model="invented-7b",
-            temperature=0.7,
-            top_p=1.0,
-            trace_id=f"t{number}",
-            span_id="s",
-            response_id=f"r{number}",
-            hidden_calls=number,
-        )
+    told = {"recipient": "desk 4", "model": "invented-7b", "answer": "Anna Ek.", "trace_id": "t", "span_id": "s"}
+    sent = [("system", system), ("user", "Who?")]
+    log_answer(log, messages=sent, documents=TEXTS, **told, temperature=0.7, response_id="r", hidden_calls=2)
     # A line that a full disk cut, and the next one.
     with log.path.open("ab") as file:
         file.write(b"\n")
-    found = list(traces.TraceReader(log.path))
-    assert len(found) == 3
-    for number, answer in enumerate(found):
-        assert isinstance(answer, traces.LoggedAnswer)
-        assert (answer.trace_id, answer.span_id, answer.response_id) == (f"t{number}", "s", f"r{number}")
-        assert (answer.recipient, answer.model, answer.answer) == (f"desk {number}", "invented-7b", f"Answer {number}.")
-        assert (answer.sampling.temperature, answer.sampling.top_p) == (0.7, 1.0)
-        assert answer.n_hidden_calls == number
-        assert [(one.id, one.text) for one in answer.documents] == list(TEXTS.items())
-        for one in answer.documents:
-            (place,) = one.places
-            assert answer.messages[place.message].content[place.start : place.end] == one.text
+    (found,) = traces.TraceReader(log.path)
+    assert isinstance(found, traces.LoggedAnswer)
+    assert {name: getattr(found, name) for name in told} == told
+    assert (found.sampling.temperature, found.response_id, found.n_hidden_calls) == (0.7, "r", 2)
+    assert [(one.id, one.text) for one in found.documents] == list(TEXTS.items())
+    for one in found.documents:
+        (place,) = one.places
+        assert found.messages[place.message].content[place.start : place.end] == one.text
 
 
 def test_what_was_cut_or_has_no_text_is_refused(tmp_path: Path) -> None:
@@ -54,14 +38,10 @@ def test_what_was_cut_or_has_no_text_is_refused(tmp_path: Path) -> None:
 
 def test_roles_and_settings_go_by_one_name(tmp_path: Path) -> None:
     log = AnswerLog(tmp_path / "answers.jsonl", strict=True)
-    messages = [
-        ("SystemMessage", "Anna Ek called at nine."),
-        ("Human", "Who?"),
-        ("AIMessageChunk", "?"),
-        ("User", "So?"),
-    ]
+    said = {"SystemMessage": "Anna Ek called at nine.", "Human": "Who?", "AIMessageChunk": "?", "User": "So?"}
     given = {"topP": "0.9", "max_new_tokens": 7, "best_of": 3, "model_kwargs": {"topK": 4}}
-    log_answer(log, messages=messages, documents=["Anna Ek called at nine."], answer="Anna Ek.", sampling=given)
+    documents = ["Anna Ek called at nine."]
+    log_answer(log, messages=list(said.items()), documents=documents, answer="Anna Ek.", sampling=given)
     (found,) = traces.TraceReader(log.path)
     assert isinstance(found, traces.LoggedAnswer)
     assert [one.role for one in found.messages] == ["system", "user", "assistant", "user"]

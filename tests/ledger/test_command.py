@@ -25,19 +25,11 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three invented calls to two people, the last of which cannot be measured."""
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
     monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: ChatToy())
+    call = {"schema": "leakmeter-answer/1", "span_id": "1", "model": "toy", "sampling": {"temperature": 1.0}}
+    call |= {"answer": "Ana Alvi", "documents": [{"id": "file-7", "text": SECRET}]}
     calls = [
-        {
-            "schema": "leakmeter-answer/1",
-            "trace_id": f"t{n}",
-            "span_id": "1",
-            "time": f"2026-03-0{n + 1}T08:00:00Z",
-            "recipient": who,
-            "model": "toy",
-            "sampling": {"temperature": 1.0},
-            "messages": [{"role": "user", "content": f"{text}\n\nWho came?"}],
-            "answer": "Ana Alvi",
-            "documents": [{"id": "file-7", "text": SECRET}],
-        }
+        {**call, "trace_id": f"t{n}", "time": f"2026-03-0{n + 1}T08:00:00Z", "recipient": who}
+        | {"messages": [{"role": "user", "content": f"{text}\n\nWho came?"}]}
         for n, (who, text) in enumerate((("anna", SECRET), ("bo", SECRET), ("bo", "Nobody was there.")))
     ]
     path = tmp_path / "log.jsonl"
@@ -103,48 +95,37 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
     assert cli("ledger", "show", "--show-names").code == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("show",), "holds no ledger"),
-        (("add",), "no log is given"),
-        (("check", "--budget", "0"), "above 0"),
-        (("check", "--budget", "1", "--per", "day"), "do not add up"),
-        (("show", "--by", "hour"), "--by is 'hour'"),
-        (("forget", "nobody"), "holds no ledger"),
-        (("query",), "give either a query"),
-    ],
-)
-def test_what_is_refused(cli: Call, log: Path, arguments: tuple[str, ...], why: str) -> None:
-    ended = cli("ledger", *arguments)
-    assert ended.code == 2
-    assert why in ended.err
-    assert len(ended.err.splitlines()) == 1
-    assert not Path("ledger").exists()
+def test_what_is_refused(cli: Call, log: Path) -> None:
+    for arguments, why in {
+        ("show",): "holds no ledger",
+        ("add",): "no log is given",
+        ("check", "--budget", "0"): "above 0",
+        ("check", "--budget", "1", "--per", "day"): "do not add up",
+        ("show", "--by", "hour"): "--by is 'hour'",
+        ("forget", "nobody"): "holds no ledger",
+        ("query",): "give either a query",
+    }.items():
+        ended = cli("ledger", *arguments)
+        assert (ended.code, len(ended.err.splitlines()), Path("ledger").exists()) == (2, 1, False)
+        assert why in ended.err
 
 
-def test_a_model_that_writes_no_chat_is_refused_with_what_can_be_given(
-    cli: Call, log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: Toy())
-    ended = cli("ledger", "add", log, "--model", "toy")
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert "model 'toy' has no chat template" in ended.err
-    assert "give a model that has one: --model" in ended.err
-    assert "--template" not in ended.err
-
-
-def test_what_is_too_long_is_told_without_options_that_there_are_not(
+def test_a_model_that_cannot_read_a_log_is_told_without_options_that_there_are_not(
     cli: Call, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = ChatToy()
     small.window = 60
-    monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *given, **options: small)
-    ended = cli("ledger", "add", log, "--model", "toy")
-    assert ended.code == 0
+    for model, code, said in (
+        (Toy(), 2, ("model 'toy' has no chat template", "give a model that has one: --model")),
+        (small, 0, ("fit the model's window; give a model with a larger one",)),
+    ):
+        monkeypatch.setattr(leakmeter.engine.loading, "load_backend", lambda *_, of=model, **__: of)
+        ended = cli("ledger", "add", log, "--model", "toy")
+        assert ended.code == code
+        assert all(part in ended.err for part in said)
+        assert "--template" not in ended.err
+        assert "--truncate" not in ended.err
     assert "added 0 answers, 0 of them measured; 0 were known, 1 refused, 2 left out" in ended.out
-    assert "fit the model's window; give a model with a larger one" in ended.err
-    assert "--truncate" not in ended.err
 
 
 @pytest.mark.parametrize("name", logged_traffic.WRITERS)

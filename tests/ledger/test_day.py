@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from helpers.examples import few
+from helpers.killed import all_rows
 from helpers.logged_answers import Echo, logged
 from leakmeter.core import database
 from leakmeter.engine.loading import KeptModel
@@ -33,18 +34,6 @@ KEYS = Keys(b"k" * 32)
 SECRET = "Ms Ana Alvi, 12 Elm Street: call 202-555-0143."
 LEAK = "Ana Alvi, 202-555-0143"
 PLAIN = {"weather-0": "It rains at the coast."}
-PLANTED = (
-    "Ana Alvi",
-    "Alvi",
-    "Elm Street",
-    "202-555-0143",
-    "2025550143",
-    "file-7",
-    "It rains",
-    "reader",
-    "What is new",
-)
-"""What no file of a ledger may say; the id of a document may."""
 
 
 def day() -> list[LoggedAnswer]:
@@ -74,35 +63,16 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "ledger", KEYS)
 
 
-def all_rows(ledger: Ledger) -> dict[str, list[str]]:
-    _, rows = ledger.read()
-    return {name: sorted(json.dumps(row, default=str, sort_keys=True) for row in of) for name, of in rows.items()}
-
-
-def said_in(folder: Path) -> set[str]:
-    """Which planted values any file has, in its name or its bytes, packed columns unpacked."""
-    found = set()
-    for path in folder.rglob("*"):
-        content = str(path.relative_to(folder)).encode()
-        if path.is_file():
-            content += path.read_bytes()
-        found |= {one for one in PLANTED if one.encode() in content}
-    return found
-
-
-def test_planted_leaks_stand_on_top(whole: Ledger) -> None:
-    first, *others = Book(whole).told("document", by_recipient=True)
+def test_planted_leaks_stand_on_top_of_sums_of_what_was_scored(whole: Ledger) -> None:
+    told = Book(whole).told("document", by_recipient=True)
+    first, *others = told
     assert (first.thing.id, first.recipient) == ("file-7", KEYS.recipient("reader-2"))
-    assert first.total.n_answers == 2
     assert first.total.largest_running_nats > 2 * max(one.total.largest_running_nats for one in others)
     assert first.total.largest_running_nats > (first.total.placebo_running_nats or 0.0) > 0
     said = {one.thing.id: one.total.n_answers for one in Book(whole).told("subject", by_recipient=False)}
     assert said[KEYS.entity("person", "ana alvi")] == 3
-
-
-def test_totals_are_the_sums_of_what_was_scored(whole: Ledger) -> None:
     rows = {(row["score"], row["target"]): row["signed_nats"] for row in whole.rows("scores")}
-    for one in Book(whole).told("document", by_recipient=True):
+    for one in told:
         each = [rows[look.event["by_document"], one.thing.content] for look in one.looks]
         assert one.total.signed_nats == pytest.approx(sum(each))
         assert one.total.largest_running_nats == pytest.approx(max(map(abs, itertools.accumulate(each))))
@@ -136,11 +106,13 @@ def test_a_posterior_needs_every_condition(whole: Ledger, ledger: Ledger) -> Non
 
 
 def test_adding_the_same_log_again_changes_nothing(whole: Ledger) -> None:
-    before = {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file() and "lock" not in path.name}
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file() and "lock" not in path.name}
+
+    before = files()
     done = added(whole, day(), keep_texts=True)
     assert (done.n_added, done.n_known, done.n_measured) == (0, 8, 0)
-    after = {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file() and "lock" not in path.name}
-    assert after == before
+    assert files() == before
 
 
 def test_what_was_scored_before_costs_nothing(ledger: Ledger) -> None:
@@ -176,19 +148,13 @@ def test_a_document_that_was_not_in_the_prompt_adds_nothing(ledger: Ledger) -> N
     assert {one.thing.id for one in book.told("document", by_recipient=True)} == {"weather-0"}
 
 
-def test_refused_calls_are_counted_and_bad_answers_left_out(ledger: Ledger) -> None:
+def test_refused_calls_are_counted_and_bad_answers_left_out_each_time_they_come(ledger: Ledger) -> None:
     refused = Refused(Reason.NO_DOCUMENTS, "log.jsonl, line 9", "t", "1")
-    empty = logged(1, {"weather-0": "Rain."}, " ")
-    done = added(ledger, [refused, empty, day()[0]])
-    assert done.refused == {"no-documents": 1}
-    assert (done.n_added, len(done.problems)) == (1, 1)
-    assert done.problems[0].startswith("log.jsonl, line 2: ")
-
-
-def test_what_is_left_out_is_not_known_when_it_comes_again(ledger: Ledger) -> None:
     empty, good = logged(1, {"weather-0": "Rain."}, " "), day()[0]
-    done = added(ledger, [empty, good, empty, good])
-    assert (done.n_read, done.n_added, done.n_known, len(done.problems)) == (4, 1, 1, 2)
+    done = added(ledger, [refused, empty, good, empty, good])
+    assert done.refused == {"no-documents": 1}
+    assert (done.n_read, done.n_added, done.n_known, len(done.problems)) == (5, 1, 1, 2)
+    assert done.problems[0].startswith("log.jsonl, line 2: ")
     assert done.problems[1] == "log.jsonl, line 2: the same answer was left out before"
 
 
@@ -233,58 +199,9 @@ def test_a_kill_within_a_commit_leaves_the_state_before(ledger: Ledger, monkeypa
     assert added(ledger, day()).n_added == 7
 
 
-@pytest.mark.parametrize(
-    ("id_", "gone"),
-    [
-        ("file-7", ("Ana Alvi", "Alvi", "Elm Street", "202-555-0143", "2025550143", "file-7")),
-        ("Ana Alvi", ("Ana Alvi", "Alvi")),
-        ("reader-2", ("reader-2",)),
-        ("trace-005", ("trace-005",)),
-    ],
-)
-def test_forgetting_leaves_no_trace_in_any_file(ledger: Ledger, id_: str, gone: tuple[str, ...]) -> None:
-    added(ledger, day(), keep_texts=True)
-    book = Book(ledger)
-    pseudonyms = {
-        "Ana Alvi": [KEYS.entity("person", "ana alvi")],
-        "reader-2": [KEYS.recipient("reader-2") or ""],
-        "file-7": [content for document, content in book.documents if document == "file-7"],
-        "trace-005": [],
-    }[id_]
-    n_events = len(book.events)
-    done = forget(ledger, id_)
-    assert done.n_rows > 0
-    everything = json.dumps(all_rows(ledger)) + "".join(
-        path.read_bytes().decode(errors="replace") for path in ledger.path.rglob("*") if path.is_file()
-    )
-    for value in (*gone, *pseudonyms):
-        assert value not in everything
-    assert not ledger.verify()[1]
-    (stone,) = ledger.state().tombstones
-    assert stone.kind == done.kind
-    assert id_ not in repr(stone)
-    left = Book(ledger)
-    assert len(left.events) == n_events - done.n_events
-    assert all(one.looks for one in left.told("document", by_recipient=True))
-    # Further commands work on what is left, and the answers that are known stay known.
-    assert added(ledger, [one for one in day() if one.trace_id != id_ and one.recipient != id_]).n_added == 0
-
-
-def test_an_unknown_id_is_refused_without_a_change(whole: Ledger) -> None:
-    before = whole.state()
-    with pytest.raises(UsageError, match="no document, subject, recipient or trace"):
-        forget(whole, "Bo Ek")
-    assert whole.state() == before
-
-
-def test_no_file_says_anything_of_texts_or_people(ledger: Ledger) -> None:
-    added(ledger, day())
-    # Ids of documents and traces are kept as they are.
-    assert said_in(ledger.path) - {"file-7"} == set()
-    assert not any(value in json.dumps(all_rows(ledger)) for value in PLANTED if value != "file-7")
-    for path in (ledger.path, *ledger.path.rglob("*")):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        assert mode == (0o700 if path.is_dir() else 0o600), path
+def test_every_file_is_its_owners_alone(whole: Ledger) -> None:
+    for path in (whole.path, *whole.path.rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
 def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
@@ -295,28 +212,28 @@ def test_another_key_and_another_model_are_refused(ledger: Ledger) -> None:
     other.weights_sha256 = "1" * 64
     with pytest.raises(StoreError, match="another model"):
         added(ledger, day(), other)
+    before = ledger.state()
+    with pytest.raises(UsageError, match="no document, subject, recipient or trace"):
+        forget(ledger, "Bo Ek")
+    assert ledger.state() == before
     assert len(ledger.rows("events")) == 1
 
 
-def test_a_changed_row_is_found(ledger: Ledger) -> None:
+@pytest.mark.parametrize("page", [None, 0, 3, -1])
+def test_a_changed_row_and_a_damaged_file_are_found(ledger: Ledger, page: int | None) -> None:
     added(ledger, day()[:2])
-    with closing(sqlite3.connect(ledger.file)) as opened, opened:
-        opened.execute("UPDATE scores SET signed_nats = signed_nats + 1 WHERE number = 1")
-    assert any("a row of scores was changed" in finding for finding in ledger.verify()[1])
-    with pytest.raises(StoreError, match="changed after it was written"):
-        Book(Ledger(ledger.path, KEYS))
-
-
-@pytest.mark.parametrize("page", [0, 3, -1])
-def test_a_damaged_file_is_found(ledger: Ledger, page: int) -> None:
-    added(ledger, day()[:2])
-    content = bytearray(ledger.file.read_bytes())
-    start = page * 4096 % len(content)
-    content[start : start + 4096] = b"x" * 4096
-    ledger.file.write_bytes(content)
+    if page is None:
+        with closing(sqlite3.connect(ledger.file)) as opened, opened:
+            opened.execute("UPDATE scores SET signed_nats = signed_nats + 1 WHERE number = 1")
+    else:
+        content = bytearray(ledger.file.read_bytes())
+        start = page * 4096 % len(content)
+        content[start : start + 4096] = b"x" * 4096
+        ledger.file.write_bytes(content)
     (finding, *_) = ledger.verify()[1]
     assert len(finding.splitlines()) == 1
-    with pytest.raises(StoreError, match="cannot be read"):
+    assert page is not None or "a row of scores was changed" in finding
+    with pytest.raises(StoreError, match="changed after it was written" if page is None else "cannot be read"):
         Book(Ledger(ledger.path, KEYS))
 
 
@@ -329,21 +246,19 @@ def test_a_ledger_of_an_earlier_version_is_refused_and_left_as_it_is(ledger: Led
     assert [path.name for path in ledger.path.iterdir()] == ["ledger.json"]
 
 
-def test_a_full_disk_is_one_line_and_leaves_the_state_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_and_a_ledger_in_use_for_too_long_are_one_line(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     added(ledger, day()[:1])
     before = all_rows(ledger)
+    monkeypatch.setattr(database, "WAIT_SECONDS", 0.0)
+    with ledger.writing(), pytest.raises(StoreError, match="another process has used it for over 0 seconds; try again"):
+        Ledger(ledger.path, KEYS).commit({})
     n_pages = ledger.file.stat().st_size // 4096
     monkeypatch.setattr(store, "_PRAGMAS", (*store._PRAGMAS, f"max_page_count = {n_pages}"))
     with pytest.raises(StoreError, match=r"^ledger '.*' cannot be written: database or disk is full$"):
         added(ledger, [logged(n, PLAIN, LEAK * 9) for n in range(10, 60)])
     assert all_rows(ledger) == before
-
-
-def test_a_ledger_that_is_in_use_for_too_long_is_one_line(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    added(ledger, day()[:1])
-    monkeypatch.setattr(database, "WAIT_SECONDS", 0.0)
-    with ledger.writing(), pytest.raises(StoreError, match="another process has used it for over 0 seconds; try again"):
-        Ledger(ledger.path, KEYS).commit({})
 
 
 def test_several_writers_at_once(ledger: Ledger) -> None:
@@ -358,13 +273,13 @@ def test_several_writers_at_once(ledger: Ledger) -> None:
 
 
 def test_sql(whole: Ledger) -> None:
-    answer = ask("select id, n_answers from totals where kind = 'document' order by largest_running_nats desc", whole)
-    assert next(answer.rows) == ("file-7", 2)
-    assert next(ask("select count(*) from events", whole).rows) == (8,)
+    sql = "select id, n_answers, (select count(*) from events) from totals where kind = 'document'"
+    answer = ask(f"{sql} order by largest_running_nats desc", whole)
+    assert next(answer.rows) == ("file-7", 2, 8)
     assert len(list(ask("select * from events order by time", whole).rows)) == 8
-    for sql in ("drop table events", "select * from read_csv('/etc/passwd')"):
+    for refused in ("drop table events", "select * from read_csv('/etc/passwd')"):
         with pytest.raises(UsageError):
-            list(ask(sql, whole).rows)
+            list(ask(refused, whole).rows)
 
 
 def test_what_a_search_leaves_without_a_number_is_in_no_sum(ledger: Ledger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,8 +54,12 @@ def test_redaction_brings_it_under(tmp_path: Path) -> None:
     assert "monitor, not a bound" in NOTE
 
 
-def test_pieces_are_told_to_the_caller_and_never_written(tmp_path: Path) -> None:
-    verdict = guard(tmp_path, 1e6).check(DOCUMENTS, *ASKED)
+def test_one_that_was_shown_all_the_same_is_counted_on_request_and_pieces_are_never_written(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 1.0)
+    verdict = watch.record(watch.check(DOCUMENTS, *ASKED))
+    assert (verdict.recorded, verdict.within) == (True, False)
+    assert watch.check(DOCUMENTS, *ASKED).uses[0].room_nats == 0.0
+    # Pieces are told to the caller.
     assert verdict.pieces[0].text == "Ana Alvi"
     assert "Alvi" not in repr(verdict)
     assert not any(b"Alvi" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
@@ -69,30 +74,20 @@ def test_all_recipients_and_people_may_share_a_budget(tmp_path: Path) -> None:
     assert person.uses[0].kind == "subject"
 
 
-def test_one_that_was_shown_all_the_same_is_counted_on_request(tmp_path: Path) -> None:
-    watch = guard(tmp_path, 1.0)
-    verdict = watch.record(watch.check(DOCUMENTS, *ASKED))
-    assert verdict.recorded
-    assert not verdict.within
-    assert watch.check(DOCUMENTS, *ASKED).uses[0].room_nats == 0.0
-
-
 def test_nothing_is_within_where_it_is_not_known_what_was_told(tmp_path: Path) -> None:
-    model = leakmeter.Meter(Echo())
-    how = Measuring(search="top:1:1")
+    given: dict[str, Any] = {"budget": 1e6, "ledger": tmp_path / "ledger", "per": "subject,recipient"}
     documents = {"file-7": "Ms Ana Alvi came. Call 202-555-0143."}
-    where = tmp_path / "ledger"
-    ours = leakmeter.Guard(model, budget=1e6, ledger=where, per="subject,recipient", how=how)
+    ours = leakmeter.Guard(leakmeter.Meter(Echo()), how=Measuring(search="top:1:1"), **given)
     verdict = ours.check(documents, *ASKED)
     assert not verdict.within
     ours.record(verdict)
     # A later answer that is scored in full does not make known what was told before.
-    again = leakmeter.Guard(model, budget=1e6, ledger=where, per="subject,recipient").check(documents, *ASKED)
+    again = leakmeter.Guard(leakmeter.Meter(Echo()), **given).check(documents, *ASKED)
     assert not again.within
     assert min(use.room_nats for use in again.uses) == 0.0
 
 
-def test_documents_have_to_be_in_the_messages(tmp_path: Path) -> None:
+def test_documents_have_to_be_in_the_messages_of_a_model_with_a_chat_template(tmp_path: Path) -> None:
     messages = [{"role": "user", "content": "Ms Ana Alvi  came.\nShe said 4471. It rains. Who came?"}]
     watch = guard(tmp_path, 1e6)
     assert watch.check(DOCUMENTS, *ASKED, messages=messages).within
@@ -101,10 +96,7 @@ def test_documents_have_to_be_in_the_messages(tmp_path: Path) -> None:
             watch.check(documents, *ASKED, messages=messages)
     with pytest.raises(UsageError, match="above 0"):
         guard(tmp_path, 0.0)
-
-
-def test_a_model_without_a_chat_template_is_refused_with_what_can_be_given(tmp_path: Path) -> None:
-    watch = leakmeter.Guard(leakmeter.Meter("toy"), budget=5.0, ledger=tmp_path / "ledger")
+    plain = leakmeter.Guard(leakmeter.Meter("toy"), budget=5.0, ledger=tmp_path / "plain")
     with pytest.raises(UsageError, match=r"has no chat template.*or the meter of a Guard") as refused:
-        watch.check(DOCUMENTS, *ASKED)
+        plain.check(DOCUMENTS, *ASKED)
     assert "--template" not in str(refused.value)

@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,10 @@ from helpers.serving import serving_of
 from leakmeter.cli.serve import BoundedOptions, _bounded
 from leakmeter.errors import UsageError
 from leakmeter.serve.app import make_app
-from leakmeter.serve.bounded import KEY, Bounded, _n_held, api_key, routes
+from leakmeter.serve.bounded import KEY, Bounded, _Drawing, _n_held, api_key, routes
 from leakmeter.serve.run import settings
 from leakmeter.serve.serving import Serving
+from leakmeter.text import spans
 
 openai = later("openai")
 
@@ -49,17 +51,16 @@ class Served:
         return self.serving.access.origin
 
     def ask(self, documents: list[Any] | None = None, **fields: Any) -> Any:
-        more = {"documents": DOCUMENTS if documents is None else documents, **fields.pop("extra_body", {})}
         given = {"model": self.model, "messages": QUESTION, "max_tokens": 4, **fields}
-        return self.client.chat.completions.create(**given, extra_body=more)
+        return self.client.chat.completions.create(**given, extra_body={"documents": documents or DOCUMENTS})
 
     def spent(self, text: str, identity: str | None = None) -> float:
         return self.bounded.spent.nats_of(self.bounded.spent.names_of(text, identity)[-1])
 
-    def post(self, *, headers: dict[str, str] | None = None, **fields: Any) -> httpx.Response:
+    def post(self, *, headers: dict[str, str] | None = None, timeout: float = 60, **fields: Any) -> httpx.Response:
         body = {"model": self.model, "messages": QUESTION, "documents": DOCUMENTS, "max_tokens": 4, **fields}
         headers = {"authorization": f"Bearer {SECRET}"} if headers is None else headers
-        return httpx.post(f"{self.origin}/v1/chat/completions", json=body, headers=headers, timeout=60)
+        return httpx.post(f"{self.origin}/v1/chat/completions", json=body, headers=headers, timeout=timeout)
 
 
 @contextmanager
@@ -94,25 +95,22 @@ def until(condition: Any) -> None:
     pytest.fail("it did not come to be")
 
 
-def test_models_are_listed(shared: Served) -> None:
+def test_answers_come_with_a_public_receipt_and_a_private_one_is_kept(shared: Served) -> None:
     assert [model.id for model in shared.client.models.list()] == ["toy"]
     assert shared.client.models.retrieve("toy").owned_by == "leakmeter"
     with pytest.raises(openai.NotFoundError):
         shared.client.models.retrieve("other")
-
-
-def test_answers_come_with_a_public_receipt_and_a_private_one_is_kept(shared: Served) -> None:
     answer = shared.ask(["Cora is 33."], n=3)
-    assert [choice.index for choice in answer.choices] == [0, 1, 2]
     receipt = answer.leakmeter
-    assert [one["text"] for one in receipt["responses"]] == [choice.message.content for choice in answer.choices]
+    assert [(choice.index, choice.message.content) for choice in answer.choices] == [
+        (number, one["text"]) for number, one in enumerate(receipt["responses"])
+    ]
     n_tokens = sum(len(one["token_ids"]) for one in receipt["responses"])
     assert answer.usage.completion_tokens == n_tokens
     assert receipt["charged_nats"] == n_tokens * EPSILON == shared.spent("Cora is 33.")
     assert receipt["responses"][0]["guarantee"]["draws"] == {"random_bits": "operating system"}
     path = shared.bounded.receipts / f"{answer.id}.json"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(place.stat().st_mode) for place in (path, path.parent)] == [0o600, 0o700]
     private = json.loads(path.read_bytes())
     assert len(private["responses"][0]["ledger"]["per_token"]["loss_nats"]) == len(receipt["responses"][0]["token_ids"])
     assert "Cora" not in path.read_text()
@@ -156,11 +154,11 @@ def test_a_stop_text_ends_an_answer_and_only_what_was_drawn_is_charged(shared: S
 
 
 def test_what_may_begin_a_stop_text_is_held_back() -> None:
-    assert _n_held("The en", ["end", "x"]) == 2
-    assert _n_held("The en", ["ten"]) == 0
-    assert _n_held("ab\ufffd", ["bc"]) == 2
-    assert _n_held("aa", ["aab", "ab"]) == 2
-    assert _n_held("plain", []) == 0
+    for text, stops, n in (
+        *(("The en", ["end", "x"], 2), ("The en", ["ten"], 0), ("ab\ufffd", ["bc"], 2)),
+        *(("aa", ["aab", "ab"], 2), ("plain", [], 0)),
+    ):
+        assert _n_held(text, stops) == n
 
 
 def test_epsilon_adds_over_requests_and_restarts_and_is_refused_when_spent(tmp_path: Path) -> None:
@@ -185,10 +183,15 @@ def test_epsilon_adds_over_requests_and_restarts_and_is_refused_when_spent(tmp_p
 
 
 def test_a_document_with_an_id_keeps_what_was_spent_when_its_text_changes(shared: Served) -> None:
-    shared.ask([{"text": "Eva is 5.", "id": "eva"}], max_tokens=1)
-    shared.ask([{"text": "Eva is 6.", "id": "eva"}], max_tokens=1)
-    assert shared.spent("Eva is 6.") == EPSILON
-    assert shared.spent("Eva is 6.", "eva") == 2 * EPSILON
+    for text in ("Eva is 5.", "Eva is 6."):
+        shared.ask([{"text": text, "id": "eva"}], max_tokens=1)
+    assert (shared.spent("Eva is 6."), shared.spent("Eva is 6.", "eva")) == (EPSILON, 2 * EPSILON)
+
+
+def test_requests_at_once_are_all_answered(shared: Served) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(shared.ask, [["Jon is 3."]] * 8))
+    assert shared.spent("Jon is 3.") == EPSILON * sum(one.usage.completion_tokens for one in answers)
 
 
 def test_refused_fields_are_named_and_cost_nothing(shared: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,11 +199,11 @@ def test_refused_fields_are_named_and_cost_nothing(shared: Served, monkeypatch: 
         with pytest.raises(openai.BadRequestError) as error:
             shared.ask(["Fred is 9."], **{field: value})
         assert error.value.body["param"] == field
-    monkeypatch.setattr(shared.serving.models.use("toy").backend, "window", 40)
-    with pytest.raises(openai.BadRequestError, match="window") as error:
-        shared.ask(["Fred is 9."])
+    with monkeypatch.context() as patched:
+        patched.setattr(shared.serving.models.use("toy").backend, "window", 40)
+        with pytest.raises(openai.BadRequestError, match="window") as error:
+            shared.ask(["Fred is 9."])
     assert not any(character.isdigit() for character in error.value.body["message"])
-    monkeypatch.undo()
     with pytest.raises(openai.BadRequestError, match="single message"):
         shared.ask(["Fred is 9."], messages=[{"role": "system", "content": "Be short."}, *QUESTION])
     with pytest.raises(openai.NotFoundError):
@@ -222,26 +225,22 @@ def test_the_example_of_the_documentation_is_answered(shared: Served, capsys: py
 
 
 def test_only_the_key_lets_in(shared: Served) -> None:
-    link = shared.serving.access.new_link()
     with httpx.Client(base_url=shared.origin) as browser:
-        browser.get(link)
+        browser.get(shared.serving.access.new_link())
         body = {"model": "toy", "messages": QUESTION, "documents": DOCUMENTS}
         assert browser.cookies
         answer = browser.post("/v1/chat/completions", json=body, headers={"x-leakmeter": "1"})
         assert answer.status_code == 401
         assert answer.json()["error"]["message"]
     assert shared.post(headers={"authorization": "Bearer wrong"}).status_code == 401
-    other = {"authorization": f"Bearer {SECRET}", "host": "evil.example"}
-    assert shared.post(headers=other).status_code == 421
-    page = {"authorization": f"Bearer {SECRET}", "origin": "http://evil.example"}
-    assert shared.post(headers=page).status_code == 403
+    for name, code in (("host", 421), ("origin", 403)):
+        headers = {"authorization": f"Bearer {SECRET}", name: "evil.example"}
+        assert shared.post(headers=headers).status_code == code
 
 
 def test_a_client_that_goes_ends_the_drawing_and_stays_charged_in_full(shared: Served, monkeypatch: Any) -> None:
-    from leakmeter.serve import bounded
-
     n_drawn = 0
-    told = bounded._Drawing._is_over
+    told = _Drawing._is_over
 
     def slowly(self: Any, *args: Any, **kwargs: Any) -> bool:
         nonlocal n_drawn
@@ -250,32 +249,24 @@ def test_a_client_that_goes_ends_the_drawing_and_stays_charged_in_full(shared: S
         told(self, *args, **kwargs)
         return False
 
-    monkeypatch.setattr(bounded._Drawing, "_is_over", slowly)
+    monkeypatch.setattr(_Drawing, "_is_over", slowly)
     # No token of the toy model's ends the answer, so that it would go on for four seconds.
     monkeypatch.setattr(type(shared.serving.models.use("toy").backend.tokenizer), "stop_ids", frozenset())
     with shared.ask(["Gina is 8."], max_tokens=200, stream=True) as stream:
         next(iter(stream))
     until(lambda: shared.serving.queue.length == 0)
     assert n_drawn < 150
-    assert shared.spent("Gina is 8.") == 200 * EPSILON
     n_drawn = 0
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(
-            f"{shared.origin}/v1/chat/completions",
-            json={"model": "toy", "messages": QUESTION, "documents": ["Hal is 8."], "max_tokens": 200},
-            headers={"authorization": f"Bearer {SECRET}"},
-            timeout=0.5,
-        )
+        shared.post(documents=["Hal is 8."], max_tokens=200, timeout=0.5)
     until(lambda: shared.serving.queue.length == 0)
     assert n_drawn < 150
-    assert shared.spent("Hal is 8.") == 200 * EPSILON
+    assert shared.spent("Gina is 8.") == shared.spent("Hal is 8.") == 200 * EPSILON
 
 
 def test_a_client_that_goes_ends_the_preparation_and_is_not_charged(
     shared: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from leakmeter.text import spans
-
     job, is_reached = None, threading.Event()
     tokenizer = type(shared.serving.models.use("toy").backend.tokenizer)
     encode = tokenizer.encode_joined
@@ -311,31 +302,17 @@ def test_a_client_that_goes_ends_the_preparation_and_is_not_charged(
 def test_a_failure_after_the_charge_says_nothing_of_the_documents_and_stays_charged(
     shared: Served, monkeypatch: Any
 ) -> None:
-    from leakmeter.serve import bounded
-
     def failing(*_: Any, **__: Any) -> bool:
         raise ValueError("Ines is 70.")
 
-    monkeypatch.setattr(bounded._Drawing, "_is_over", failing)
+    monkeypatch.setattr(_Drawing, "_is_over", failing)
     answer = shared.post(documents=["Ines is 70."])
-    assert answer.status_code == 500
-    assert answer.headers["x-should-retry"] == "false"
+    assert (answer.status_code, answer.headers["x-should-retry"]) == (500, "false")
     assert "Ines" not in answer.text
     assert shared.spent("Ines is 70.") == 4 * EPSILON
     with pytest.raises(openai.APIError, match="stay charged"):
         list(shared.ask(["Ines is 70."], stream=True))
     assert shared.spent("Ines is 70.") == 8 * EPSILON
-
-
-def test_requests_at_once_are_all_answered(shared: Served) -> None:
-    answers: list[Any] = []
-    threads = [threading.Thread(target=lambda: answers.append(shared.ask(["Jon is 3."]))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert shared.spent("Jon is 3.") == EPSILON * sum(one.usage.completion_tokens for one in answers)
-    assert len(answers) == 8
 
 
 def test_a_key_of_the_environment_is_used_and_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,19 +326,6 @@ def test_a_key_of_the_environment_is_used_and_not_told(monkeypatch: pytest.Monke
         monkeypatch.setenv(KEY, bad)
         with pytest.raises(UsageError, match=KEY):
             api_key()
-
-
-def test_bounds_without_meaning_are_refused(tmp_path: Path) -> None:
-    bad: list[dict[str, Any]] = [
-        {"epsilon": 0.0},
-        {"total": -1.0},
-        {"lambda_max": -1.0},
-        {"max_tokens": 0},
-        {"epsilon": 1e9},
-    ]
-    for numbers in bad:
-        with pytest.raises(UsageError):
-            Bounded.kept_in(tmp_path / "kept", **{"epsilon": 0.5, "total": 1.0, **numbers})
 
 
 @pytest.mark.parametrize(
@@ -378,27 +342,25 @@ def test_options_that_keep_no_bound_are_refused_before_anything_is_made(
 ) -> None:
     with pytest.raises(UsageError, match=why):
         _bounded(BoundedOptions(receipts=tmp_path / "kept", **options), dtype)
+    bad: dict[str, Any] = {"total": -1.0, "lambda_max": -1.0, "max_tokens": 0, "epsilon": 1e9}
+    for name, value in bad.items():
+        with pytest.raises(UsageError):
+            Bounded.kept_in(tmp_path / "kept", **{"epsilon": 0.5, "total": 1.0, name: value})
     assert not (tmp_path / "kept").exists()
 
 
 @pytest.mark.long
 def test_the_default_model_answers_a_chat_about_documents(tmp_path: Path) -> None:
+    turns = ["Answer in a few words.", "Hello", "Hello.", "How can I reach Tobias?"]
+    roles = ("system", "user", "assistant", "user")
+    messages = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=True)]
+    texts = ["Tobias Quillmere, ferry mechanic. His number is 555-010-7788.", "The ferry leaves at nine."]
     with served(tmp_path, model="smollm2-135m") as one:
-        messages = [
-            {"role": "system", "content": "Answer in a few words."},
-            {"role": "user", "content": "Hello"},
-            {"role": "assistant", "content": "Hello."},
-            {"role": "user", "content": "How can I reach Tobias?"},
-        ]
-        texts = ["Tobias Quillmere, ferry mechanic. His number is 555-010-7788.", "The ferry leaves at nine."]
-        answer = one.ask(texts, messages=messages, max_tokens=4)
-        again = one.ask(["Something else."], messages=messages, max_tokens=4, stream=True)
-        chunks = list(again)
+        answer = one.ask(texts, messages=messages)
+        chunks = list(one.ask(["Something else."], messages=messages, stream=True))
         assert answer.usage.prompt_tokens > 20
-        assert (
-            "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
-            == (chunks[-1].leakmeter["responses"][0]["text"])
-        )
+        streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        assert streamed == chunks[-1].leakmeter["responses"][0]["text"]
         private = json.loads((one.bounded.receipts / f"{answer.id}.json").read_bytes())
         spent = private["responses"][0]["ledger"]["per_token"]["spent_nats"]
         assert 0 < max(spent) <= EPSILON

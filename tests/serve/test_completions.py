@@ -52,68 +52,48 @@ def test_fields_that_ask_for_nothing_are_taken() -> None:
     assert asked(**neutral, response_format={"type": "text"}, store=False) == asked()
 
 
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"seed": 0}, "seed"),
-        ({"top_p": 0.9}, "top_p"),
-        ({"top_p": True}, "top_p"),
-        ({"logprobs": True}, "logprobs"),
-        ({"logprobs": 0}, "logprobs"),
-        ({"top_logprobs": 2}, "top_logprobs"),
-        ({"frequency_penalty": 0.1}, "frequency_penalty"),
-        ({"logit_bias": {"5": 1}}, "logit_bias"),
-        ({"tools": []}, "tools"),
-        ({"user": "someone"}, "user"),
-        ({"response_format": {"type": "json_object"}}, "response_format"),
-        ({"epsilon": 50.0}, "epsilon"),
-        ({"temperature": 0}, "temperature"),
-        ({"temperature": 2.5}, "temperature"),
-        ({"temperature": True}, "temperature"),
-        ({"temperature": 10**400}, "temperature"),
-        ({"temperature": -(10**400)}, "temperature"),
-        ({"temperature": 1e-31}, "temperature"),
-        ({"temperature": 5e-324}, "temperature"),
-        ({"n": 0}, "n"),
-        ({"n": 17}, "n"),
-        ({"n": 1.5}, "n"),
-        ({"n": 10**400}, "n"),
-        ({"max_tokens": 10**400}, "max_tokens"),
-        ({"max_tokens": 2.0}, "max_tokens"),
-        ({"top_p": 10**400}, "top_p"),
-        ({"frequency_penalty": -(10**400)}, "frequency_penalty"),
-        ({"max_tokens": 0}, "max_tokens"),
-        ({"max_completion_tokens": "5"}, "max_completion_tokens"),
-        ({"max_tokens": 5, "max_completion_tokens": 5}, "max_tokens"),
-        ({"stop": ["a", "b", "c", "d", "e"]}, "stop"),
-        ({"stop": [""]}, "stop"),
-        ({"stop": 3}, "stop"),
-        ({"stream": "yes"}, "stream"),
-        ({"stream_options": {"include_usage": True}}, "stream_options"),
-        ({"stream": True, "stream_options": {"include_obfuscation": True}}, "stream_options"),
-        ({"documents": []}, "documents"),
-        ({"documents": None}, "documents"),
-        ({"documents": ["  "]}, "documents[0]"),
-        ({"documents": [{"id": "a"}]}, "documents[0].text"),
-        ({"documents": [{"text": "a", "id": 1}]}, "documents[0].id"),
-        ({"documents": [{"text": "a", "title": "b"}]}, "documents[0].title"),
-        ({"documents": ["\ud800"]}, "documents[0]"),
-        ({"documents": ["a"] * (MOST_DOCUMENTS + 1)}, "documents"),
-        ({"messages": [{"role": "user", "content": "a"}] * (MOST_MESSAGES + 1)}, "messages"),
-        ({"messages": []}, "messages"),
-        ({"messages": [{"role": "assistant", "content": "Hello"}]}, "messages"),
-        ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role"),
-        ({"messages": [{"role": "user", "content": "x", "name": "y"}]}, "messages[0].name"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "text": "x"}]}]},
-            "messages[0].content[0].type",
-        ),
-        ({"model": "gpt-4o"}, "model"),
-        ({"model": None}, "model"),
+REFUSED: dict[str, list[dict[str, Any]]] = {
+    "seed": [{"seed": 0}],
+    "top_p": [{"top_p": value} for value in (0.9, True, 10**400)],
+    "logprobs": [{"logprobs": value} for value in (True, 0)],
+    "top_logprobs": [{"top_logprobs": 2}],
+    "frequency_penalty": [{"frequency_penalty": value} for value in (0.1, -(10**400))],
+    "logit_bias": [{"logit_bias": {"5": 1}}],
+    "tools": [{"tools": []}],
+    "user": [{"user": "someone"}],
+    "response_format": [{"response_format": {"type": "json_object"}}],
+    "epsilon": [{"epsilon": 50.0}],
+    "temperature": [{"temperature": t} for t in (0, 2.5, True, 10**400, -(10**400), 1e-31, 5e-324)],
+    "n": [{"n": value} for value in (0, 17, 1.5, 10**400)],
+    "max_tokens": [*({"max_tokens": n} for n in (10**400, 2.0, 0)), {"max_tokens": 5, "max_completion_tokens": 5}],
+    "max_completion_tokens": [{"max_completion_tokens": "5"}],
+    "stop": [{"stop": value} for value in (["a", "b", "c", "d", "e"], [""], 3)],
+    "stream": [{"stream": "yes"}],
+    "stream_options": [
+        {"stream_options": {"include_usage": True}},
+        {"stream": True, "stream_options": {"include_obfuscation": True}},
     ],
-)
-def test_a_field_that_cannot_be_kept_is_refused_by_its_name(fields: dict[str, Any], param: str) -> None:
-    assert refused(**fields).param == param
+    "documents": [{"documents": value} for value in ([], None, ["a"] * (MOST_DOCUMENTS + 1))],
+    "documents[0]": [{"documents": ["  "]}, {"documents": ["\ud800"]}],
+    "documents[0].text": [{"documents": [{"id": "a"}]}],
+    "documents[0].id": [{"documents": [{"text": "a", "id": 1}]}],
+    "documents[0].title": [{"documents": [{"text": "a", "title": "b"}]}],
+    "messages": [
+        {"messages": [{"role": "user", "content": "a"}] * (MOST_MESSAGES + 1)},
+        {"messages": []},
+        {"messages": [{"role": "assistant", "content": "Hello"}]},
+    ],
+    "messages[0].role": [{"messages": [{"role": "tool", "content": "x"}]}],
+    "messages[0].name": [{"messages": [{"role": "user", "content": "x", "name": "y"}]}],
+    "messages[0].content[0].type": [{"messages": [{"role": "user", "content": [{"type": "image_url", "text": "x"}]}]}],
+    "model": [{"model": "gpt-4o"}, {"model": None}],
+}
+
+
+@pytest.mark.parametrize("param", REFUSED)
+def test_a_field_that_cannot_be_kept_is_refused_by_its_name(param: str) -> None:
+    for fields in REFUSED[param]:
+        assert refused(**fields).param == param, fields
 
 
 def test_a_refusal_quotes_no_value() -> None:
@@ -122,24 +102,11 @@ def test_a_refusal_quotes_no_value() -> None:
     assert "\x1b" not in str(refused(**{"\x1b[2J": 1}))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b"{",
-        b'{"n": NaN}',
-        b'{"n": 1' + b"0" * 5000 + b"}",
-        b'{"n": 1, "n": 2}',
-        b"\xff",
-        b"[" * 100_000,
-        b'{"a":' * 50_000,
-    ],
-)
-def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
-    with pytest.raises(FieldError):
-        parsed(body, ("toy",), 7)
+def test_a_body_that_is_no_object_is_refused() -> None:
+    numbers = (b'{"n": NaN}', b'{"n": 1' + b"0" * 5000 + b"}", b'{"n": 1, "n": 2}')
+    for body in (b"", b"[]", b"null", b"{", *numbers, b"\xff", b"[" * 100_000, b'{"a":' * 50_000):
+        with pytest.raises(FieldError):
+            parsed(body, ("toy",), 7)
 
 
 def test_as_many_documents_and_messages_as_are_taken_are_taken_and_the_bound_is_said() -> None:

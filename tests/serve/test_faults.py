@@ -21,26 +21,18 @@ SECRET = "a key of the tests"
 PLACES = ("/home/tobias/.cache/leakmeter/errors/x.log", r"C:\Users\tobias\errors\x.log", "~/secret folder/x.log")
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("run '/home/tobias/my runs/influence-1' is damaged", "run '…/influence-1' is damaged"),
-        ("no file 'C:\\Users\\tobias\\x.log'", "no file '…/x.log'"),
-        ('cannot open "/x.log": no', 'cannot open "…/x.log": no'),
-        ("[Errno 2] No such file: /home/tobias/x.log", "[Errno 2] No such file: …/x.log"),
-        ("found in directory ~/.cache/models/toy, or not", "found in directory …/toy, or not"),
-        ("'~/.cache/toy/'", "'…/toy'"),
-    ],
-)
-def test_a_place_is_told_by_its_last_name_alone(text: str, expected: str) -> None:
-    assert without_paths(text) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["run 'runs/influence-1' is damaged and/or old, 1/2 of it", "ask http://127.0.0.1:8000/v1/models, as 'KEY'"]
-)
-def test_what_is_no_place_from_the_root_on_stays(text: str) -> None:
-    assert without_paths(text) == text
+def test_a_place_is_told_by_its_last_name_alone() -> None:
+    no_place = "run 'runs/influence-1' is damaged and/or old, 1/2 of it; ask http://127.0.0.1:8000/v1/models, as 'KEY'"
+    for text, expected in {
+        "run '/home/tobias/my runs/influence-1' is damaged": "run '…/influence-1' is damaged",
+        "no file 'C:\\Users\\tobias\\x.log'": "no file '…/x.log'",
+        'cannot open "/x.log": no': 'cannot open "…/x.log": no',
+        "[Errno 2] No such file: /home/tobias/x.log": "[Errno 2] No such file: …/x.log",
+        "found in directory ~/.cache/models/toy, or not": "found in directory …/toy, or not",
+        "'~/.cache/toy/'": "'…/toy'",
+        no_place: no_place,
+    }.items():
+        assert without_paths(text) == expected
 
 
 @given(names=st.lists(st.text("abé._- ", min_size=1, max_size=9), min_size=2, max_size=5))
@@ -95,27 +87,16 @@ def test_no_answer_has_a_place_on_this_machine(
     assert not (tmp_path / "cache").exists()
 
 
-@pytest.mark.parametrize(
-    ("what", "fields"),
-    [
-        ("redact", {"max_loss": 10**400}),
-        ("redact", {"max_loss": -(10**400)}),
-        ("redact", {"max_loss": True}),
-        ("measure", {"max_new_tokens": 10**400}),
-        ("mix", {"at": 10**400}),
-    ],
-)
-def test_a_number_beyond_what_is_taken_is_refused(what: str, fields: dict[str, Any], tmp_path: Path) -> None:
+def test_a_number_beyond_what_is_taken_and_a_lone_surrogate_are_refused_wherever_they_stand(tmp_path: Path) -> None:
     with client(serving_of(tmp_path)) as made:
-        answer = made.post(f"/live/{what}", json={**CASE, "model": "toy", **fields}, headers=HEADERS)
-    (name,) = fields
-    assert name.replace("_", "-") in answer.text.replace("_", "-") or what == "mix"
-    assert "should not happen" not in answer.text
-
-
-@pytest.mark.parametrize("route", ["/live/measure", "/live/mix", "/runs/measure", "/runs/x/rename", "/doctor/run"])
-def test_a_lone_surrogate_is_refused_wherever_it_stands(route: str, tmp_path: Path) -> None:
-    with client(serving_of(tmp_path)) as made:
-        for body in (r'{"context": "half: \ud800"}', r'{"\udfff": 1}', r'{"name": ["\ud800"]}'):
-            answer = made.post(route, content=body, headers={**HEADERS, "content-type": "application/json"})
-            assert (answer.status_code, "no valid Unicode" in answer.text) == (400, True)
+        for what, name, value in (
+            *(("redact", "max_loss", value) for value in (10**400, -(10**400), True)),
+            *(("measure", "max_new_tokens", 10**400), ("mix", "at", 10**400)),
+        ):
+            answer = made.post(f"/live/{what}", json={**CASE, "model": "toy", name: value}, headers=HEADERS)
+            assert name.replace("_", "-") in answer.text.replace("_", "-") or what == "mix"
+            assert "should not happen" not in answer.text
+        for route in ("/live/measure", "/live/mix", "/runs/measure", "/runs/x/rename", "/doctor/run"):
+            for body in (r'{"context": "half: \ud800"}', r'{"\udfff": 1}', r'{"name": ["\ud800"]}'):
+                answer = made.post(route, content=body, headers={**HEADERS, "content-type": "application/json"})
+                assert (answer.status_code, "no valid Unicode" in answer.text) == (400, True)

@@ -18,8 +18,6 @@ from leakmeter.errors import UnknownNameError
 from leakmeter.report import scale
 from leakmeter.serve import models
 
-HOSTILE = "<img src=x onerror=alert(1)> {{7*7}} </script><b>\u202eevil\x1b[31m & \"'. <i>Two</i>. Three."
-
 
 @pytest.fixture
 def made(tmp_path: Path) -> Iterator[TestClient]:
@@ -27,75 +25,78 @@ def made(tmp_path: Path) -> Iterator[TestClient]:
         yield opened
 
 
+def nats_of(pieces: Any) -> dict[str, str]:
+    return {piece.name: scale.nats_text(piece.nats) for piece in pieces}
+
+
+def told_nats(pieces: Any) -> dict[str, str]:
+    return {one["name"]: one["nats"] for one in pieces}
+
+
+def rooms(n: int) -> dict[str, str]:
+    """A case of a longer context."""
+    return {**CASE, "context": " ".join(f"Room {k} is at number {k * 7}." for k in range(n))}
+
+
 def test_pieces_come_one_by_one_with_the_numbers_of_the_library(made: TestClient) -> None:
     told = asked(made, "measure")
     names = [name for name, _ in told]
     assert names.index("pieces") < names.index("whole") < names.index("piece") < names.index("done")
-    pieces = {data["name"]: data["nats"] for name, data in told if name == "piece" and data["exact"]}
     expected = leakmeter.influence("toy", **CASE, group=True)
-    assert pieces == {piece.name: scale.nats_text(piece.nats) for piece in expected.pieces}
+    assert told_nats(data for name, data in told if name == "piece" and data["exact"]) == nats_of(expected.pieces)
     assert next(data for name, data in told if name == "whole")["nats"] == scale.nats_text(expected.whole_nats)
     done = told[-1][1]
-    assert [(one["name"], one["nats"]) for one in done["pieces"]] == list(pieces.items())
+    assert list(told_nats(done["pieces"]).items()) == list(nats_of(expected.pieces).items())
     assert done["floor"] == scale.nats_text(expected.noise_floor_nats)
 
 
-def test_a_long_context_is_screened_first(made: TestClient) -> None:
-    context = " ".join(f"Room {n} is at number {n * 7}." for n in range(20))
-    told = [data for name, data in asked(made, "measure", context=context) if name == "piece"]
-    screened = [one["name"] for one in told if not one["exact"]]
-    exact = [one["name"] for one in told if one["exact"]]
-    assert not any(one["exact"] for one in told[: len(screened)])
-    assert sorted(screened) == sorted(exact)
-    expected = leakmeter.influence("toy", context=context, query=CASE["query"], response=CASE["response"], group=True)
-    found = {one["name"]: one["nats"] for one in told if one["exact"]}
-    assert found == {piece.name: scale.nats_text(piece.nats) for piece in expected.pieces}
-
-
-def test_a_search_scores_the_first_of_a_screen_exactly(made: TestClient) -> None:
-    context = " ".join(f"Room {n} is at number {n * 7}." for n in range(30))
-    told = asked(made, "measure", context=context, search="top:2")
-    case = {"context": context, "query": CASE["query"], "response": CASE["response"]}
-    expected = leakmeter.influence("toy", **case, group=True, search="top:2")
-    exact = {piece.name: scale.nats_text(piece.nats) for piece in expected.pieces}
+@pytest.mark.parametrize(("n", "search"), [(20, {}), (30, {"search": "top:2"})])
+def test_a_long_context_is_screened_first_and_a_search_scores_the_first_exactly(
+    made: TestClient, n: int, search: dict[str, str]
+) -> None:
+    told = asked(made, "measure", **rooms(n), **search)
     pieces = [data for name, data in told if name == "piece"]
-    assert {one["name"]: one["nats"] for one in pieces if one["exact"]} == exact
-    assert len({one["name"] for one in pieces if not one["exact"]}) >= 30
-    assert {one["name"]: one["nats"] for one in told[-1][1]["pieces"]} == exact
-    assert len(exact) < 30
+    screened = [one["name"] for one in pieces if not one["exact"]]
+    assert len(screened) >= n
+    assert not any(one["exact"] for one in pieces[:n])
+    exact = nats_of(leakmeter.influence("toy", **rooms(n), group=True, **search).pieces)  # type: ignore[arg-type]
+    assert told_nats(one for one in pieces if one["exact"]) == told_nats(told[-1][1]["pieces"]) == exact
+    assert len(exact) < n if search else sorted(screened) == sorted(exact)
 
 
-def test_an_answer_is_drawn_token_by_token_and_is_the_one_that_influence_draws(made: TestClient) -> None:
+def test_an_answer_is_drawn_token_by_token_and_is_the_one_that_influence_draws(
+    made: TestClient, tmp_path: Path
+) -> None:
     told = asked(made, "measure", response=" ", max_new_tokens=5)
     tokens = [data for name, data in told if name == "token"]
-    case = {name: CASE[name] for name in ("context", "query")}
-    ledger = leakmeter.decode("toy", [{"id": "live", **case}], max_new_tokens=5)[0].ledger
+    case = {"id": "live", **{name: CASE[name] for name in ("context", "query")}}
+    ledger = leakmeter.decode("toy", [case], max_new_tokens=5)[0].ledger
     assert [one["nats"] for one in tokens] == [scale.nats_text(nats) for nats in ledger.per_token.loss_nats]
-    drawn = leakmeter.influence("toy", [{"id": "live", **case}], max_new_tokens=5, group=True)[0]
+    drawn = leakmeter.influence("toy", [case], max_new_tokens=5, group=True)[0]
     done = told[-1][1]
     assert done["drawn"]
     assert done["response"] == drawn.response.text
-    assert [one["nats"] for one in done["pieces"]] == [scale.nats_text(piece.nats) for piece in drawn.pieces]
+    assert told_nats(done["pieces"]) == nats_of(drawn.pieces)
     assert "given" not in done["found"]
+    # It is kept as drawn; and of another context as given.
+    for context, is_drawn in ((CASE["context"], True), ("Bo is 12.", False)):
+        kept = asked(made, "keep", response=done["response"], max_new_tokens=5, context=context)[-1][1]["id"]
+        response = leakmeter.load_run(tmp_path / "runs" / kept)[0].response
+        assert (response.sampled, response.text.endswith(done["response"])) == (is_drawn, True)
 
 
 def test_a_cut_piece_leaves_what_influence_says_of_the_rest(made: TestClient) -> None:
     told = asked(made, "cut", cut=["s3"], max_new_tokens=2)
-    rest = leakmeter.influence(
-        "toy", context="Ana is 41. She sings.", query=CASE["query"], response=CASE["response"], unit="whole"
-    )
+    rest = leakmeter.influence("toy", **{**CASE, "context": "Ana is 41. She sings."}, unit="whole")
     left = next(data for name, data in told if name == "left")
     assert left["nats"] == scale.nats_text(rest.whole_nats)
     assert told[-1][1]["text"] == "Ana is 41. She sings."
     assert "<del>Call 555-010-2231.</del>" in told[-1][1]["html"]
     assert sum(name == "token" for name, _ in told) == 2
-
-
-def test_surrogates_stand_for_the_personal_data_of_a_piece(made: TestClient) -> None:
+    # Surrogates stand for the personal data of a piece.
     text = asked(made, "cut", swap=["s3"], max_new_tokens=1)[-1][1]["text"]
     assert text.startswith("Ana is 41. She sings. Call ")
     assert "555-010-2231" not in text
-    assert "no personal data" in asked(made, "cut", swap=["s2"])[-1][1]["error"]
 
 
 def test_what_is_refused_is_said_in_one_line(made: TestClient) -> None:
@@ -103,33 +104,17 @@ def test_what_is_refused_is_said_in_one_line(made: TestClient) -> None:
         ("cut", {"cut": ["s9"]}, "no piece named"),
         ("cut", {"cut": ["s1", "s2", "s3"]}, "nothing is left"),
         ("cut", {}, "choose a piece"),
+        ("cut", {"swap": ["s2"]}, "no personal data"),
         ("measure", {"context": " "}, "empty context"),
         ("mix", {"at": 999}, "the answer has"),
         ("redact", {"max_loss": -1}, "max-loss"),
     ):
         name, data = asked(made, what, **fields)[-1]
-        assert name == "failed"
-        assert said in data["error"]
-        assert "\n" not in data["error"]
+        assert (name, said in data["error"], "\n" in data["error"]) == ("failed", True, False)
     for fields in ({"template": "@/etc/passwd"}, {"unit": "x"}, {"model": "other"}, {"context": 3}, {"seed": "1"}):
         answer = made.post("/live/measure", json={**CASE, **fields}, headers=HEADERS)
-        assert answer.status_code == 400
-        assert answer.text.count("\n") == 1
+        assert (answer.status_code, answer.text.count("\n")) == (400, 1)
     assert made.post("/live/measure", content=b"[" * 100_000, headers=HEADERS).status_code == 400
-
-
-def test_hostile_texts_stay_texts(made: TestClient) -> None:
-    fields = {"context": HOSTILE, "query": HOSTILE, "response": "alert <b>1</b> \u202e"}
-    for what, more in (("measure", {}), ("cut", {"cut": ["s1"], "max_new_tokens": 2}), ("redact", {"max_loss": 0.5})):
-        told = asked(made, what, **fields, **more)
-        assert told[-1][0] == "done", told[-1]
-        html = "".join(str(told[-1][1].get(name, "")) for name in ("found", "advice", "rest", "html"))
-        assert "<img" not in html
-        assert "<i>Two" not in html
-        assert "</script><b>" not in html
-        assert "\u202e" not in html
-        assert "\x1b" not in html
-        assert "onerror=alert" not in html.replace("&lt;img src=x onerror=alert", "")
 
 
 def test_redaction_is_that_of_the_library(made: TestClient) -> None:
@@ -162,16 +147,6 @@ def test_nothing_is_written_before_it_is_kept_and_then_as_the_command_line_does(
     assert json.loads((run / "spec.json").read_text())["name"] == "phone"
 
 
-def test_an_answer_that_was_drawn_is_kept_as_drawn(made: TestClient, tmp_path: Path) -> None:
-    done = asked(made, "measure", response="", max_new_tokens=5)[-1][1]
-    told = asked(made, "keep", response=done["response"], max_new_tokens=5)[-1][1]
-    run = leakmeter.load_run(tmp_path / "runs" / told["id"])
-    assert run[0].response.sampled
-    assert run[0].response.text == done["response"]
-    other = asked(made, "keep", response=done["response"], max_new_tokens=5, context="Bo is 12.")[-1][1]
-    assert not leakmeter.load_run(tmp_path / "runs" / other["id"])[0].response.sampled
-
-
 def test_samples_are_there(made: TestClient) -> None:
     for name in ("note", "tickets"):
         told = made.get(f"/live/samples/{name}").json()
@@ -182,22 +157,19 @@ def test_samples_are_there(made: TestClient) -> None:
 
 def test_personal_data_are_pieces_of_their_own(made: TestClient) -> None:
     context = "Write to o.brandwick@example.com or call 555-010-2231. She asked twice: call 555-010-2231."
-    told = asked(made, "cut", context=context, unit="entity", swap=["phone1"], max_new_tokens=1)[-1][1]
-    assert "555-010-2231" not in told["text"]
-    assert "o.brandwick@example.com" in told["text"]
-    both = asked(made, "cut", context=context, unit="entity", cut=["email1"], swap=["phone1"], max_new_tokens=1)[-1][1]
-    assert "@" not in both["text"]
-    assert "555-010-2231" not in both["text"]
+    for cut in ([], ["email1"]):
+        asked_for = {"context": context, "unit": "entity", "cut": cut, "swap": ["phone1"], "max_new_tokens": 1}
+        text = asked(made, "cut", **asked_for)[-1][1]["text"]
+        assert "555-010-2231" not in text
+        assert ("o.brandwick@example.com" in text, "@" in text) == (not cut, not cut)
 
 
 def test_one_model_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     alive: weakref.WeakSet[Any] = weakref.WeakSet()
 
     class Kept:
-        backend = None
-
         def __init__(self, given: str) -> None:
-            self.given = given
+            self.given, self.backend = given, None
             alive.add(self)
 
     monkeypatch.setattr(models, "KeptModel", Kept)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import httpx2
 import pytest
@@ -50,19 +50,13 @@ def test_jobs_are_done_in_order_and_told_of_their_places(queue: Queue) -> None:
 
 
 def test_failures_are_one_line_and_the_next_job_is_done(queue: Queue) -> None:
-    def failing(error: BaseException) -> Any:
-        def work(job: Job) -> None:
-            raise error
-
-        return work
-
     for error, said in (
         (UsageError("no such thing"), "no such thing"),
         (MemoryError(), "out of memory"),
         (RuntimeError("private text"), "should not happen (RuntimeError)"),
         (RecursionError(), "should not happen"),
     ):
-        job = queue.submit(failing(error), "a")
+        job = queue.submit(Mock(side_effect=error), "a")
         assert ended(job) == "failed"
         assert said in job.events[-1].data["error"]
         assert "private" not in job.events[-1].data["error"]
@@ -75,23 +69,19 @@ def test_a_job_that_is_cancelled_ends_where_it_looks_or_does_not_begin(queue: Qu
             job.check()
             time.sleep(0.001)
 
-    running, waiting = queue.submit(forever, "a"), queue.submit(forever, "a")
-    waiting.cancel()
-    running.cancel()
-    assert ended(running) == ended(waiting) == "cancelled"
-    assert "started" not in [event.name for event in waiting.events]
-    assert queue.length == 0
-
-
-def test_a_job_that_is_cancelled_ends_at_the_next_checkpoint_of_its_work(queue: Queue) -> None:
     def work(job: Job) -> None:
         checkpoint()
         job.cancel()
         checkpoint()
         raise AssertionError("it went on")
 
-    assert ended(queue.submit(work, "a")) == "cancelled"
+    running, waiting = queue.submit(forever, "a"), queue.submit(forever, "a")
+    waiting.cancel()
+    running.cancel()
+    assert ended(running) == ended(waiting) == ended(queue.submit(work, "a")) == "cancelled"
+    assert "started" not in [event.name for event in waiting.events]
     assert ended(queue.submit(lambda job: checkpoint(), "a")) == "done"
+    assert queue.length == 0
 
 
 def test_the_queue_is_bounded_for_one_and_for_all(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import shlex
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import leakmeter
 from helpers.made_runs import SPEC, written
 from helpers.serving import HEADERS, client, events, serving_of
+from leakmeter.backends.toy import Toy
 from leakmeter.serve.queue import Cancelled
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -42,44 +44,40 @@ def made(runs: tuple[Path, str, str]) -> Iterator[Any]:
         yield one
 
 
-def test_the_list_has_every_run_and_no_markup_of_theirs(made: Any, runs: tuple[Path, str, str]) -> None:
+def test_the_list_has_every_run_and_what_it_found(made: Any, runs: tuple[Path, str, str]) -> None:
     page = made.get("/runs").text
     assert f"/runs/{runs[1]}" in page
     assert "2 of 2 runs" in page
-    assert HOSTILE not in page
     assert "&lt;img src=x" in page
-
-
-@pytest.mark.parametrize(
-    ("asked", "first"),
-    [("sort=name", 2), ("sort=-name", 1), ("sort=unit", 1), ("sort=-unit", 2), ("text=WORD", 2), ("sort=nothing", 2)],
-)
-def test_the_list_is_sorted_and_filtered(made: Any, runs: tuple[Path, str, str], asked: str, first: int) -> None:
-    page = made.get(f"/runs?{asked}").text
-    assert min((page.find(f"/runs/{name}") % 10**9, name) for name in runs[1:])[1] == runs[first]
-
-
-def test_filters_that_nothing_meets(made: Any) -> None:
+    told = made.get(f"/runs/{runs[1]}/found").json()
+    assert told["number"].startswith("influence.mean ")
+    assert told["floor"].endswith(" nats")
+    assert told["headline"] in made.get(f"/runs/{runs[1]}").text
+    assert told["number"] in made.get("/runs").text
     assert "No run meets that." in made.get("/runs?measure=pii").text
     assert "0 of 2 runs" in made.get("/runs?text=%25%25").text
 
 
-def test_what_a_run_found_comes_for_the_list(made: Any, runs: tuple[Path, str, str]) -> None:
-    told = made.get(f"/runs/{runs[1]}/found").json()
-    assert told["number"].startswith("influence.mean ")
-    assert told["floor"].endswith(" nats")
-    assert told["headline"] in made.get(f"/runs/{runs[1]}").text.replace("\xa0", "\xa0")
-    assert told["number"] in made.get("/runs").text
+def test_the_list_is_sorted_and_filtered(made: Any, runs: tuple[Path, str, str]) -> None:
+    firsts = {"sort=name": 2, "sort=-name": 1, "sort=unit": 1, "sort=-unit": 2, "text=WORD": 2, "sort=nothing": 2}
+    for asked, first in firsts.items():
+        page = made.get(f"/runs?{asked}").text
+        assert min((page.find(f"/runs/{name}") % 10**9, name) for name in runs[1:])[1] == runs[first], asked
 
 
 def test_a_run_has_its_facts_its_report_and_what_to_copy(made: Any, runs: tuple[Path, str, str]) -> None:
     page = made.get(f"/runs/{runs[2]}").text
     assert "leakmeter.load_run(" in page
     assert "select item, piece, nats from pieces" in page
-    assert HOSTILE not in page
     report = made.get(f"/runs/{runs[2]}/report")
     assert report.text == leakmeter.load_run(runs[0] / "runs" / runs[2]).render_page()
     assert "default-src 'none'" in report.headers["content-security-policy"]
+    # SQL is left to the command line.
+    for path in ("/sql", "/sql/rows", "/sql/csv"):
+        assert made.get(path).status_code == 404
+        assert made.post(path, json={"sql": "select 1"}, headers=HEADERS).status_code == 404
+    for other in (made.get("/").text, made.get("/runs").text, page):
+        assert "/sql" not in other
 
 
 MEASURED: dict[str, tuple[Callable[..., Any], Any, dict[str, Any]]] = {
@@ -104,20 +102,13 @@ def test_the_sql_of_a_run_lists_its_pieces_or_where_it_has_none_its_cases(pieces
     assert set(rows.columns) == {"item", "piece", "nats"} if pieces else "id" in rows.columns
 
 
-def test_a_run_of_a_measure_that_is_not_installed_has_a_page(tmp_path: Path) -> None:
-    path = written(tmp_path / "runs", replace(SPEC, measure="of_another_package"))
-    with client(serving_of(tmp_path)) as made:
-        answer = made.get(f"/runs/{path.name}")
-    assert answer.status_code == 200
-    assert "select * from results" in answer.text
-
-
-@pytest.mark.parametrize("name", ["influence-0000", "%2e%2e%2fruns", "..%2fledger", "a" * 300, "runs"])
-@pytest.mark.parametrize("what", ["", "/report", "/progress"])
-def test_what_is_no_run_is_refused(made: Any, name: str, what: str) -> None:
-    answer = made.get(f"/runs/{name}{what}")
-    assert answer.status_code in (400, 404)
-    assert "Traceback" not in answer.text
+def test_what_is_no_run_is_refused(made: Any) -> None:
+    for name, what in product(
+        ("influence-0000", "%2e%2e%2fruns", "..%2fledger", "a" * 300, "runs"), ("", "/report", "/progress")
+    ):
+        answer = made.get(f"/runs/{name}{what}")
+        assert answer.status_code in (400, 404)
+        assert "Traceback" not in answer.text
 
 
 def entry_named(name: str, folder: Path) -> Any:
@@ -141,19 +132,8 @@ def test_two_runs_are_compared(made: Any, runs: tuple[Path, str, str]) -> None:
     page = made.get(f"/runs/compare?run={runs[1]}&run={runs[2]}").text
     assert "4 cases are in both" in page
     assert "Set otherwise" in page
-    assert HOSTILE not in page
-    assert made.get(f"/runs/compare?run={runs[1]}").status_code == 400
-    assert made.get(f"/runs/compare?run={runs[1]}&run=other").status_code == 400
-
-
-def test_queries_in_sql_are_left_to_the_command_line(made: Any, runs: tuple[Path, str, str]) -> None:
-    for path in ("/sql", "/sql/rows", "/sql/csv"):
-        assert made.get(path).status_code == 404
-        assert made.post(path, json={"sql": "select 1"}, headers=HEADERS).status_code == 404
-    for page in (made.get("/").text, made.get("/runs").text, made.get(f"/runs/{runs[1]}").text):
-        assert "/sql" not in page
-    place = runs[0] / "runs" / runs[1]
-    assert f"leakmeter query &#39;select item, piece, nats from pieces order by nats desc&#39; --runs {place}" in page
+    for other in ("", "&run=other"):
+        assert made.get(f"/runs/compare?run={runs[1]}{other}").status_code == 400
 
 
 INSTRUCTED = json.dumps({"messages": [{"role": role, "content": "Who?"} for role in ("system", "user")]})
@@ -201,87 +181,59 @@ def test_what_cannot_be_measured_is_refused(made: Any, fields: dict[str, Any], s
     assert answer.status_code == 400 or events(answer)[-1][0] == "failed"
 
 
-def test_a_run_is_watched_cancelled_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second case waits, until the run was cancelled from another request."""
-    from leakmeter.backends.toy import Toy
-
-    serving = serving_of(tmp_path)
+@pytest.mark.parametrize("n_done", [0, 1])
+def test_a_run_is_watched_cancelled_and_continued(n_done: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first or the second case waits, until the run was cancelled from another request."""
     asked_for, may_go = threading.Event(), threading.Event()
-    n_calls = 0
+    awaited = "*/measurements-*" if n_done else "*/begun.json"
     score = Toy.score
 
     def slow(self: Toy, chunk: Any) -> Any:
-        nonlocal n_calls
-        n_calls += 1
-        if (tmp_path / "runs").exists() and list((tmp_path / "runs").glob("*/measurements-*")) and not may_go.is_set():
+        if list((tmp_path / "runs").glob(awaited)) and not may_go.is_set():
             asked_for.set()
             may_go.wait(20)
+            if not n_done:
+                raise Cancelled  # as a local model does before its next layer
         return score(self, chunk)
 
     monkeypatch.setattr(Toy, "score", slow)
-    with client(serving) as made:
+    with client(serving_of(tmp_path)) as made:
         told: list[Any] = []
         thread = threading.Thread(target=lambda: told.extend(begin(made, lines(CASES), unit="sentence")))
         thread.start()
         assert asked_for.wait(20)
         (path,) = (tmp_path / "runs").glob("influence-*")
-        shown = made.get(f"/runs/{path.name}/progress").json()
-        assert shown == {"state": "measuring", "done": 1, "of": 4}
-        assert 'data-state="measuring"' in made.get(f"/runs/{path.name}").text
-        assert made.post(f"/runs/{path.name}/continue", json={}, headers=HEADERS).status_code == 400
-        assert made.post(f"/runs/{path.name}/cancel", json={}, headers=HEADERS).status_code == 200
+
+        def post(what: str) -> Any:
+            return made.post(f"/runs/{path.name}/{what}", json={}, headers=HEADERS)
+
+        def progress() -> dict[str, Any]:
+            return dict(made.get(f"/runs/{path.name}/progress").json())
+
+        if n_done:
+            assert progress() == {"state": "measuring", "done": 1, "of": 4}
+            assert 'data-state="measuring"' in made.get(f"/runs/{path.name}").text
+            assert post("continue").status_code == 400
+        assert post("cancel").status_code == 200
         may_go.set()
         thread.join(20)
         assert told[-1][0] == "cancelled"
-        assert made.get(f"/runs/{path.name}/progress").json()["state"] == "unfinished"
-        assert made.post(f"/runs/{path.name}/cancel", json={}, headers=HEADERS).status_code == 400
-        again = events(made.post(f"/runs/{path.name}/continue", json={}, headers=HEADERS))
-        assert again[-1] == ("done", {"run": path.name})
-        assert made.get(f"/runs/{path.name}/progress").json() == {"state": "complete", "done": 4, "of": 4}
+        left = progress()
+        assert left["state"] == "unfinished" if n_done else left == {"state": "dropped", "done": 0, "of": None}
+        assert post("cancel").status_code == 400
+        assert events(post("continue"))[-1] == ("done", {"run": path.name})
+        assert progress() == {"state": "complete", "done": 4, "of": 4}
 
 
-def test_a_run_that_is_cancelled_before_its_first_case_says_so_and_can_be_begun_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from leakmeter.backends.toy import Toy
-
-    serving = serving_of(tmp_path)
-    asked_for, may_go = threading.Event(), threading.Event()
-    score = Toy.score
-
-    def slow(self: Toy, chunk: Any) -> Any:
-        if list((tmp_path / "runs").glob("*/begun.json")) and not may_go.is_set():
-            asked_for.set()
-            may_go.wait(20)
-            raise Cancelled  # as a local model does before its next layer
-        return score(self, chunk)
-
-    monkeypatch.setattr(Toy, "score", slow)
-    with client(serving) as made:
-        thread = threading.Thread(target=lambda: begin(made, lines(CASES), unit="sentence"))
-        thread.start()
-        assert asked_for.wait(20)
-        (path,) = (tmp_path / "runs").glob("influence-*")
-        assert made.post(f"/runs/{path.name}/cancel", json={}, headers=HEADERS).status_code == 200
-        may_go.set()
-        thread.join(20)
-        assert made.get(f"/runs/{path.name}/progress").json() == {"state": "dropped", "done": 0, "of": None}
-        again = events(made.post(f"/runs/{path.name}/continue", json={}, headers=HEADERS))
-        assert again[-1] == ("done", {"run": path.name})
-        assert made.get(f"/runs/{path.name}/progress").json() == {"state": "complete", "done": 4, "of": 4}
-
-
-def test_an_empty_directory_says_what_to_do(tmp_path: Path) -> None:
+def test_no_run_a_damaged_one_and_one_of_a_measure_that_is_not_installed(tmp_path: Path) -> None:
     with client(serving_of(tmp_path)) as made:
         assert "There is no run yet." in made.get("/runs").text
-
-
-def test_a_damaged_run_is_told_as_such(tmp_path: Path) -> None:
-    run = leakmeter.influence("toy", CASES[:1], out=tmp_path / "runs")
-    (run.path / "spec.json").write_text("{")
-    with client(serving_of(tmp_path)) as made:
+        path = written(tmp_path / "runs", replace(SPEC, measure="of_another_package"))
+        answer = made.get(f"/runs/{path.name}")
+        assert (answer.status_code, "select * from results" in answer.text) == (200, True)
+        (path / "spec.json").write_text("{")
         assert "damaged" in made.get("/runs").text
-        assert "The run is damaged" in made.get(f"/runs/{run.path.name}").text
+        assert "The run is damaged" in made.get(f"/runs/{path.name}").text
 
 
 def test_a_long_list_has_pages(tmp_path: Path) -> None:
