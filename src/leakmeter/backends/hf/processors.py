@@ -101,7 +101,7 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
         """Arguments for `model.generate` under which the processor has the last word, itself among them.
 
         Args:
-            **given: others that you need, such as max_new_tokens, min_new_tokens, return_dict_in_generate.
+            **others: those that you need besides, such as max_new_tokens, min_new_tokens, return_dict_in_generate.
 
         Raises:
             UsageError: one of them, or of the model's generation_config, would change the distribution; names it.
