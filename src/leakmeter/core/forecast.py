@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -32,6 +32,8 @@ Shape = tuple[int, tuple[int, ...]]
 _SHAPES: Final[dict[tuple[type, str, int], Shape]] = {}
 """By reduction and vocabulary: to see one takes 10 ms, as long as a short case of a small model."""
 _MOST_SHAPES: Final = 4096
+_RANDOMNESS: Final = ("uniform", "random")
+"""Fields of reductions that draw, on which no shape depends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class PlanningBackend:
         self.to_be_sent = to_be_sent
         self.sharing = sharing
         self._kept: dict[bytes, Run] = {}
-        self._shapes_drawn: dict[type, Shape] = {}
+        self._shapes_drawn: dict[tuple[type, object], Shape] = {}
         self._free = self._free_tokens()
         self.draws_responses = False
         self.hides_pieces = False
@@ -226,14 +228,20 @@ class PlanningBackend:
         return Scores(np.full(shape, float(token) if draws else 0.0))
 
     def _shape_drawn(self, request: Request) -> Shape:
-        # Draws of one kind differ in their randomness alone, and most name no token beside those that stop.
-        kind = type(request.reduction)
-        if kind not in self._shapes_drawn:
+        # Draws differ in their randomness at each step, and most name no token beside those that stop.
+        reduction: Any = request.reduction
+        kind = tuple(
+            (field.name, repr(getattr(reduction, field.name)))
+            for field in fields(reduction)
+            if field.name not in _RANDOMNESS
+        )
+        key = (type(reduction), kind)
+        if key not in self._shapes_drawn:
             try:
-                self._shapes_drawn[kind] = _shape_of(request, max(self.tokenizer.stop_ids, default=0) + 2)
+                self._shapes_drawn[key] = _shape_of(request, max(self.tokenizer.stop_ids, default=0) + 2)
             except IndexError:
-                self._shapes_drawn[kind] = _shape_of(request, self._n_vocab())
-        return self._shapes_drawn[kind]
+                self._shapes_drawn[key] = _shape_of(request, self._n_vocab())
+        return self._shapes_drawn[key]
 
     def _shape(self, request: Request) -> Shape:
         n_vocab = self._n_vocab()

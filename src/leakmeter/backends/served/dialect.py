@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, Self, runtime_checkable
 
 from leakmeter.core.request import FloatArray
 
@@ -28,6 +28,15 @@ class Capabilities:
     """Prompts as token ids; without them nothing but text can be sent."""
     fresh_rows: bool = False
     """Whole rows that nothing has a part in which the server has read before."""
+
+    @classmethod
+    def everything(cls) -> Self:
+        return cls(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True)
+
+    @classmethod
+    def of_targets(cls, most_top: int | None) -> Self:
+        """Log-probabilities of given tokens, so many of the likeliest, and drawn responses."""
+        return cls(targets=True, most_top=most_top, whole_rows=False, samples=True, token_ids=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,7 @@ _FIELDS: Final = ("completion_probabilities", "model", "timings", "tokens", "tok
 _ALWAYS: Final = {"response_fields": _FIELDS, "return_tokens": True, "n_cache_reuse": 0, "mirostat": 0}
 _DRAWING: Final = {"samplers": ["penalties", "temperature"], "dynatemp_range": 0.0, "frequency_penalty": 0.0}
 _SCORING, _UNCACHED = Setting(temperature=0.0), Setting(temperature=0.0, reads_cache=False)
-SERVERS: Final = {
-    "llamacpp": Capabilities(
-        targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True
-    )
-}
-"""What such a server gives, by how it is set up; for advice."""
+SERVERS: Final = {"llamacpp": Capabilities.everything()}
 
 
 class LlamaCpp:
@@ -69,7 +64,7 @@ class LlamaCpp:
         return Served(name, answered.word(revision), answered.word(props.get("build_info")), window, self._n_vocab)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True)
+        return Capabilities.everything()
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         """One request, and one for each token that no grammar can force."""

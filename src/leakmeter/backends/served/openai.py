@@ -22,10 +22,9 @@ _CHAT: Final = "v1/chat/completions"
 _TOPS: Final = (20, 5)  # most of the likeliest tokens that chat gives, of OpenAI itself and of others
 _PROBE: Final = "One two three."
 SERVERS: Final = {
-    "openai with echo": Capabilities(targets=True, most_top=0, whole_rows=False, samples=True, token_ids=True),
+    "openai with echo": Capabilities.of_targets(0),
     "openai by chat": Capabilities(targets=False, most_top=20, whole_rows=False, samples=True, token_ids=False),
 }
-"""What such a server gives, by how it is set up; for advice."""
 
 
 class OpenAi:

@@ -23,8 +23,7 @@ _UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penal
 _SCORING: Final = Setting(temperature=0.0)
 _RAW_AT: Final = (0.0, 1.0)
 """Temperatures at which rows of drawn tokens are raw: the greedy one counts as 1."""
-SERVERS: Final = {"sglang": Capabilities(targets=True, most_top=100, whole_rows=False, samples=True, token_ids=True)}
-"""What such a server gives, by how it is set up; for advice."""
+SERVERS: Final = {"sglang": Capabilities.of_targets(_MOST_TOP)}
 
 
 class SGLang:
@@ -64,7 +63,7 @@ class SGLang:
 
     def capabilities(self) -> Capabilities:
         """No whole rows: the server does not tell the size of its vocabulary."""
-        return Capabilities(targets=True, most_top=_MOST_TOP, whole_rows=False, samples=True, token_ids=True)
+        return SERVERS["sglang"]
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         return self.probed_log_probs(scored, _SCORING).log_probs

@@ -23,12 +23,9 @@ _DEFAULT_TOP: Final = 20
 _UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
 _SCORING: Final = Setting(temperature=0.0)
 SERVERS: Final = {
-    "vllm": Capabilities(targets=True, most_top=20, whole_rows=False, samples=True, token_ids=True),
-    "vllm with --max-logprobs -1": Capabilities(
-        targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True
-    ),
+    "vllm": Capabilities.of_targets(_DEFAULT_TOP),
+    "vllm with --max-logprobs -1": Capabilities.everything(),
 }
-"""What such a server gives, by how it is set up; for advice."""
 
 
 class Vllm:
@@ -69,10 +66,7 @@ class Vllm:
 
     def capabilities(self) -> Capabilities:
         """Whole rows where the server was started with `--max-logprobs -1`; asked for by `describe`."""
-        whole = self._most_top is None
-        return Capabilities(
-            targets=True, most_top=self._most_top, whole_rows=whole, samples=True, token_ids=True, fresh_rows=whole
-        )
+        return Capabilities.everything() if self._most_top is None else Capabilities.of_targets(self._most_top)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         """One request, `prompt_logprobs` 0."""
