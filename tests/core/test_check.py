@@ -13,8 +13,3 @@ def test_a_claim_that_does_not_hold_is_broken_unless_too_little_is_known() -> No
     assert CLAIM.verdict == "holds"
     assert replace(CLAIM, holds=False).verdict == "broken"
     assert replace(CLAIM, holds=False, undecided=True).verdict == "undecided"
-
-
-def test_numbers_are_taken_for_what_they_are_where_nothing_else_is_said() -> None:
-    assert not CLAIM.found.is_lower_bound
-    assert (CLAIM.n_lower_bounds, CLAIM.undecided, CLAIM.worst) == (0, False, ())

@@ -15,11 +15,9 @@ from leakmeter.errors import UsageError
     [
         ("s3://bucket/a/b", "s3://bucket/a/b"),
         ("s3://bucket", "s3://bucket"),
-        ("s3://bucket/a/", "s3://bucket/a"),
         ("gs://my.bucket_1/x", "gs://my.bucket_1/x"),
         ("az://container/x=1/y", "az://container/x=1/y"),
         ("runs", None),
-        ("./s3-runs", None),
         ("/tmp/s3:/bucket", None),
         ("s3:bucket", None),
         ("C:/runs", None),

@@ -91,13 +91,13 @@ def test_an_error_of_ours_is_final_and_another_is_tried_again() -> None:
     assert "ValueError" in str(rebuilt(found[14]))
 
 
-@pytest.mark.parametrize("kind", [one for one in vars(errors).values() if isinstance(one, type)])
-def test_errors_travel(kind: type) -> None:
-    if issubclass(kind, LeakmeterError):
-        given = {UnknownNameError: ("unit", "x", ["y"]), errors.DamagedError: ("run", "file", "field", "is wrong")}
-        error = kind(*given.get(kind, ("of a kind",)))
-        assert type(rebuilt(failure_of(error))) is kind
-        assert str(rebuilt(failure_of(error))) == str(error)
+def test_errors_travel() -> None:
+    given = {UnknownNameError: ("unit", "x", ["y"]), errors.DamagedError: ("run", "file", "field", "is wrong")}
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, LeakmeterError):
+            error = kind(*given.get(kind, ("of a kind",)))
+            assert type(rebuilt(failure_of(error))) is kind
+            assert str(rebuilt(failure_of(error))) == str(error)
 
 
 def test_a_worker_that_cannot_load_the_model_says_why() -> None:

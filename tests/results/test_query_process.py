@@ -44,7 +44,6 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.mark.parametrize(
     "sql",
     [
-        "select len(list(range(400000000)))",
         "select list(range(100000000))",
         "select repeat('x', 900000000) from range(3)",
         "select count(*) from (select range, random() as r from range(100000000) order by r)",
