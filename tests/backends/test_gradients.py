@@ -96,33 +96,19 @@ def neutral_of(made: HfBackend) -> int:
     return made._differentiator.neutral
 
 
-@pytest.mark.parametrize("kind", [*few(ATTENTION, 4), *few(RECURRENT)])
-def test_the_trace_is_that_of_the_full_hessian(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        *((kind, "query") for kind in (*few(ATTENTION, 4), *few(RECURRENT))),
+        *(("gpt2", place) for place in ("slot", "layer:0", "layer:2")),
+    ],
+)
+def test_the_trace_is_that_of_the_full_hessian(kind: str, place: str) -> None:
     model = fresh_model(kind, dtype=torch.float64)
-    request = GradientRequest(query(), Place("query"), ALL, ("identity",))
-    hessian = information(model, request)
-    np.testing.assert_allclose(exact(model, request), [[hessian.trace().item(), 0.0]], rtol=1e-6)
-
-
-@pytest.mark.parametrize("place", ["query", "slot", "layer:0", "layer:2"])
-def test_the_trace_is_that_of_divergences_at_finite_distances(place: str) -> None:
-    # Others take their norms in float32, whatever they are given, which is too coarse for small distances.
-    model = fresh_model("gpt2", dtype=torch.float64)
-    at = Place.of(place)
     prompt = with_slot(query(), 4) if place == "slot" else query()
-    request = GradientRequest(prompt, at, ALL, ("identity",))
-    n = len(request.varied) * width(model, at)
-    trace = exact(model, request)[0, 0]
-    step = (1e-10 * n / trace) ** 0.5
-    steps = step * torch.eye(n, dtype=torch.float64).view(n, len(request.varied), -1)
-    neutral = neutral_of(backend_of(model))
-    with torch.no_grad():
-        there = log_probs(model, request, torch.cat([steps, -steps, torch.zeros_like(steps[:1])]), neutral)
-    lost = there[-1] - there[:-1]
-    # Σ p (log p − log q) cancels; as p and q both add up to 1, it is Σ p (q / p − 1 − log q / p), which does not.
-    divergences = (there[:-1].exp() * (lost.expm1() - lost)).sum(dim=-1)
-    # ½ Δᵀ I Δ forward and backward: odd terms cancel.
-    np.testing.assert_allclose(divergences.sum().item() / step**2, trace, rtol=1e-4)
+    request = GradientRequest(prompt, Place.of(place), ALL, ("identity",))
+    hessian = information(model, request, neutral_of(backend_of(model)))
+    np.testing.assert_allclose(exact(model, request), [[hessian.trace().item(), 0.0]], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3"])
@@ -152,8 +138,7 @@ WEIGHTS = (0.5, 0.3, 0.2)
 CONTEXTS = ((5, 6), (7, 8, 9, 10), (11, 12))
 
 
-@pytest.mark.parametrize("layer", [0, 1, 2])
-@pytest.mark.parametrize("kind", ["llama", "mistral"])
+@pytest.mark.parametrize(("kind", "layer"), [("llama", 0), ("llama", 2), ("mistral", 1)])
 def test_what_contexts_do_to_residual_states(kind: str, layer: int) -> None:
     model = fresh_model(kind, dtype=torch.float64)
     prompt = query()
@@ -216,7 +201,7 @@ def test_what_contexts_do_to_a_slot() -> None:
     np.testing.assert_allclose(exact(model, request)[0], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("n_range", [0, 1, 5, 500])
+@pytest.mark.parametrize("n_range", [0, 5, 500])
 def test_random_directions_have_the_exact_trace_for_their_mean(n_range: int) -> None:
     """Also where the subspace is larger than the place, and everything is exact."""
     model = fresh_model("llama", dtype=torch.float64)
@@ -254,7 +239,7 @@ def test_intervals_cover_the_exact_trace_as_often_as_they_say(n_range: int) -> N
 
 
 @pytest.mark.parametrize("kind", few(["llama", "mamba", "gpt2", "gemma2"]))
-@pytest.mark.parametrize("directions", [TopTokens(5), Probes(6, 0, "a"), Probes(6, 0, "a", n_range=4)])
+@pytest.mark.parametrize("directions", [TopTokens(5), Probes(6, 0, "a", n_range=4)])
 def test_together_and_alone_the_numbers_are_the_same(kind: str, directions: TopTokens | Probes) -> None:
     requests = [
         GradientRequest(query(seed, n), Place("query"), directions, ("identity", "embedding"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples, few
 from helpers.naive import random_prompt
-from helpers.tiny_models import N_VOCAB, backend_of, fresh_model, tiny_backend
+from helpers.tiny_models import N_VOCAB, tiny_backend
 from leakmeter.backends.hf import HfBackend
 from leakmeter.backends.hf.schedule import Done, Limits, Padding, Window, batches, together, windows
 from leakmeter.backends.hf.states import Segment, Start
@@ -160,17 +160,17 @@ def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
     assert backend.n_halvings == last >= again
 
 
-def test_what_does_not_fit_alone_is_said_and_loses_nothing() -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), (ScoreError, "out of memory on a single sequence")),
+        (RuntimeError("shapes differ"), (RuntimeError, "shapes differ")),  # is not taken for memory
+    ],
+)
+def test_what_does_not_fit_alone_and_other_errors_come_out(error: Exception, said: tuple[type[Exception], str]) -> None:
     backend = tiny_backend("llama", "sdpa")
-    Short(backend, 0, 10**9, torch.OutOfMemoryError("CUDA out of memory"))
-    with pytest.raises(ScoreError, match="out of memory on a single sequence"):
-        backend.score(plan(cuts(1)))
-
-
-def test_other_errors_of_the_model_are_not_taken_for_memory() -> None:
-    backend = tiny_backend("llama", "sdpa")
-    Short(backend, 0, 10**9, RuntimeError("shapes differ"))
-    with pytest.raises(RuntimeError, match="shapes differ"):
+    Short(backend, 0, 10**9, error)
+    with pytest.raises(said[0], match=said[1]):
         backend.score(plan(cuts(1)))
 
 
@@ -224,22 +224,3 @@ def test_states_grow_in_place_while_a_batch_stays_whole(monkeypatch: pytest.Monk
     drive(backend, [decode(p, i, 30) for i, p in enumerate(prompts)])
     # When the prompts were run, keys and values of three layers; then never, for 29 rounds.
     assert len(filled) == 2 * 3
-
-
-def test_the_model_is_left_as_it_was() -> None:
-    model = fresh_model("llama", "sdpa")
-    model.train()
-    model.lm_head.eval()
-    backend = backend_of(model)
-    assert backend.forward.joins_segments
-    backend.score(plan(cuts(1)))
-    assert model.config._attn_implementation == "sdpa"
-    assert model.training
-    assert not model.lm_head.training
-    assert all(parameter.requires_grad for parameter in model.parameters())
-    assert torch.is_grad_enabled()
-    model.eval()
-    ids = torch.arange(3, 12)[None]
-    loss = model(input_ids=ids, labels=ids).loss
-    loss.backward()
-    assert model.lm_head.weight.grad is not None

@@ -73,22 +73,9 @@ def test_a_node_goes_and_another_comes(cluster: Any, tmp_path: Path) -> None:
         run = running.result()
     assert any("worker was lost" in line for line in told)
     backend.close()
-    words = [
-        "-m",
-        "leakmeter",
-        "influence",
-        "--data",
-        "-",
-        "--model",
-        "smollm2-135m",
-        "--threads",
-        "1",
-        "--no-cache",
-        "--json",
-        "--out",
-    ]
+    words = "-m leakmeter influence --data - --model smollm2-135m --threads 1 --no-cache --json --out"
     alone = subprocess.run(
-        [sys.executable, *words, str(tmp_path / "alone")],
+        [sys.executable, *words.split(), str(tmp_path / "alone")],
         input="\n".join(map(json.dumps, CASES)),
         capture_output=True,
         text=True,

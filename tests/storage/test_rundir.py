@@ -199,7 +199,7 @@ def test_what_is_something_else_is_refused(finished: Path) -> None:
         (finished / "cases-00001.json").write_bytes(content)
         with pytest.raises(StoreError, match=f"run '{finished}' is damaged: cases-00001.json, all of it: "):
             RunDirectory(finished).read_part(1)
-    (finished / "cases-00001.json").write_text("[{}]", encoding="utf-8")
+    (finished / "cases-00001.json").write_text('[{"id": "2"}]', encoding="utf-8")
     pq.write_table(pa.table({"a": [1]}), finished / "measurements-00001.parquet")
     with pytest.raises(StoreError, match=f"run '{finished}' is damaged: measurements-00001.parquet, item: is missing"):
         RunDirectory(finished).read_part(1)
