@@ -37,10 +37,7 @@ def cuts(n_prompts: int = 4) -> list[Request]:
     return requests
 
 
-@given(
-    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12),
-    st.integers(0, 60),
-)
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12), st.integers(0, 60))
 @settings(max_examples=examples(200))
 @seed(1)
 def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: list[list[int]], limit: int) -> None:
@@ -167,7 +164,7 @@ def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
         (RuntimeError("shapes differ"), (RuntimeError, "shapes differ")),  # is not taken for memory
     ],
 )
-def test_what_does_not_fit_alone_and_other_errors_come_out(error: Exception, said: tuple[type[Exception], str]) -> None:
+def test_what_does_not_fit_alone_is_said_and_loses_nothing(error: Exception, said: tuple[type[Exception], str]) -> None:
     backend = tiny_backend("llama", "sdpa")
     Short(backend, 0, 10**9, error)
     with pytest.raises(said[0], match=said[1]):

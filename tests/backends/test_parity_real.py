@@ -155,12 +155,6 @@ def test_what_decoding_told_is_what_scoring_measures_within_the_noise_floor(
 
 
 @pytest.mark.long
-def test_retokenised_cuts_equal_the_naive_calculation_on_the_new_ids(real_backend: Any, naive: Naive) -> None:
-    # Worst measured: 2.5e-5.
-    check(real_backend, naive, "clinic", ["sentence"], ["retokenize"], (1.5,), 6e-5)
-
-
-@pytest.mark.long
 def test_small_units_equal_the_naive_calculation(real_backend: Any, naive: Naive) -> None:
     check(real_backend, naive, "numbers", MANY, ["drop", "retokenize"], WEIGHTS, 1e-4)  # worst measured: 3.9e-5
 

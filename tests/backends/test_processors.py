@@ -14,7 +14,6 @@ from transformers.generation.logits_process import (
     MinNewTokensLengthLogitsProcessor,
     SuppressTokensLogitsProcessor,
     TopKLogitsWarper,
-    UnbatchedClassifierFreeGuidanceLogitsProcessor,
 )
 
 from helpers.examples import few
@@ -47,22 +46,6 @@ def logits_of(model: Any, ids: Tensor, response: Tensor) -> np.ndarray:
 def log_softmax(z: np.ndarray) -> np.ndarray:
     top = z.max(axis=-1, keepdims=True)
     return z - top - np.log(np.exp(z - top).sum(axis=-1, keepdims=True))
-
-
-@pytest.mark.parametrize("weight", [0.0, 1.0, 3.0])
-def test_scores_are_those_of_classifier_free_guidance(weight: float) -> None:
-    """transformers gives log-softmaxes of both branches mixed, unnormalised, and nothing mixed at scale 1."""
-    model = tiny_model("llama")
-    ours = ContextInfluenceProcessor(model, BARE, cid_lambda=weight)
-    theirs = UnbatchedClassifierFreeGuidanceLogitsProcessor(weight, model, unconditional_ids=BARE)
-    ids = PROMPT
-    with torch.no_grad():
-        for token in (5, 40, 7, 7, 90):
-            scores = model(ids).logits[:, -1]
-            expected = log_softmax(theirs(ids, scores).double().numpy())
-            # Worst measured: 5.7e-6, of float32 log-probabilities mixed with weights of 3 and −2.
-            np.testing.assert_allclose(ours(ids, scores).numpy(), expected, rtol=0, atol=3e-5)
-            ids = torch.cat([ids, torch.tensor([[token]])], dim=1)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma3", "mamba"])

@@ -20,7 +20,7 @@ from helpers.examples import examples, few
 from helpers.naive import random_prompt
 from helpers.tiny_models import backend_of, fresh_model, item_of, tiny_backend
 from leakmeter.backends.hf.backend import HfBackend
-from leakmeter.backends.hf.reuse import Reuse, chunk_key, leaves_states, reuse_for, to_array, to_tensor
+from leakmeter.backends.hf.reuse import Reuse, chunk_key, leaves_states, reuse_for
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import Chunk, Run, plan
 from leakmeter.core.prompt import Piece, Prompt
@@ -117,27 +117,6 @@ def test_nothing_depends_on_what_the_cache_holds(trials: list[tuple[list[tuple[i
         assert reusing.n_run == n_run
 
 
-def test_what_was_cut_otherwise_on_the_way_is_not_kept() -> None:
-    cache, limits = Memory(), {"tokens": 8}
-    one = reuse(cache, limits=lambda: limits)
-    drawn, target = a_chunk(0, DRAW), a_chunk(1, TARGET, 2)
-    assert one.features(drawn) is None
-    limits = {"tokens": 4}  # memory ran out
-    one.keep(drawn, torch.zeros(drawn.n_slots, 2))
-    # The next round starts from states of that one, which no key describes.
-    following = a_chunk(2, DRAW, 1)
-    assert one.features(following) is None
-    one.keep(following, torch.zeros(following.n_slots, 2))
-    assert one.features(target) is None
-    one.keep(target, torch.zeros(target.n_slots, 2))
-    assert cache.n_put == 0
-    # A chunk that leaves no states ends that.
-    assert one.features(replace(target, round=3)) is None
-    one.keep(replace(target, round=3), torch.zeros(target.n_slots, 2))
-    assert one.features(replace(drawn)) is None
-    assert cache.n_put == 0
-
-
 def test_what_is_no_number_is_not_kept() -> None:
     cache, chunk = Memory(), a_chunk(0, TARGET)
     one = reuse(cache)
@@ -156,17 +135,6 @@ def test_an_entry_of_another_shape_is_a_miss() -> None:
     ):
         cache.held[chunk_key(b"[{}, {}]", chunk)] = array
         assert (reuse(cache).features(chunk) is not None) == is_hit
-
-
-def test_features_come_back_as_they_were() -> None:
-    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
-        for inference in (False, True):
-            with torch.inference_mode(inference):
-                features = torch.randn(6, 5).to(dtype)[::2]
-            back = to_tensor(to_array(features))
-            assert back.dtype == dtype
-            assert torch.equal(back, features)
-            back[0] = 0  # its own memory
 
 
 INTS = st.lists(st.integers(0, 2**31), min_size=2, max_size=6, unique=True)

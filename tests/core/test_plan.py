@@ -142,9 +142,13 @@ def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request],
     assert shape(one) == shape(other)
 
 
-def test_an_empty_prompt_is_refused() -> None:
-    with pytest.raises(UsageError, match="empty prompt predicts nothing"):
-        plan([Request((Prompt(()),), (1,), TargetLogProbs())])
+def test_empty_prompts_and_responses_are_refused() -> None:
+    for prompt, response, words in (
+        (Prompt(()), (1,), "empty prompt predicts nothing"),
+        (Prompt((Piece("f", "frame", (1,)),)), (), "without tokens"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            plan([Request((prompt,), response, TargetLogProbs())])
 
 
 def test_many_nested_prefixes_do_not_recurse() -> None:

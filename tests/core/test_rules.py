@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from helpers.examples import examples
 from leakmeter.core import reductions
-from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
+from leakmeter.core.reductions import FullDistribution, Labels, MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.stats import logspace
 
 
@@ -24,6 +24,15 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 def logits() -> np.ndarray:
     """Bare prompt, whole prompt, one cut: (3, 5 rows, 31 tokens)."""
     return np.random.default_rng(4).normal(size=(3, 5, 31)) * 2.5
+
+
+@pytest.mark.parametrize("strength", [0.5, 3.0])
+def test_one_plus_beta_is_context_aware_decoding(logits: np.ndarray, strength: float) -> None:
+    bare, full = logits[0], logits[1]
+    # Shi et al. 2023: softmax[(1 + α) logit(y | c, x) − α logit(y | x)] = softmax(z + β (z − z₀)).
+    expected = softmax(full + strength * (full - bare))
+    got = np.exp(logspace.log_softmax(reductions.mix_with_first(logits, 1.0 + strength)))[1]
+    np.testing.assert_allclose(got, expected, rtol=2e-14, atol=0)  # measured: 8.8e-15
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0, 1.5])
@@ -140,6 +149,10 @@ def test_wants_say_which_rows_they_need() -> None:
 
 
 def test_a_mixed_draw_is_a_draw_from_the_mixture(logits: np.ndarray) -> None:
+    labels = np.log(softmax(logits / 0.8))[..., [4, 0, 30]]
+    for rows in (logits, torch.from_numpy(logits)):
+        got = np.asarray(Labels((4, 0, 30), 0.8).reduce(rows, None))
+        np.testing.assert_allclose(got, labels, rtol=0, atol=1e-13)
     one_row = logits[:2, :1]
     out = NextTokenSample(0.37, 1.5, 0.8).reduce(one_row, np.array([0]))
     expected = reductions.draw((1.5 * one_row[1:] - 0.5 * one_row[:1]), 0.37, 0.8)

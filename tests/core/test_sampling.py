@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.measure_items import ByHand, make_item, readings_of
+from helpers.measure_items import ByHand, make_item
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.sampling import bits_of, sample
-from leakmeter.instruments.influence.measure import Influence
 
 N_VOCAB = 5
 PROMPT = Prompt(
@@ -89,22 +88,6 @@ def test_nothing_is_run_that_is_not_used() -> None:
     # No round for responses that have ended, nor a bare branch that is not mixed in.
     assert [len(chunk.requests) for chunk in chunks] == [4, 4]
     assert [len(chunk.requests[0].prompts) for chunk in chunks] == [1, 2]
-
-
-@pytest.mark.parametrize("weight", [1.0, 1.5])
-def test_influence_of_sampled_responses_is_influence_of_the_same_responses_given(weight: float) -> None:
-    measure = Influence(samples=3, max_new_tokens=4, seed=2, cid_lambda=weight, temperature=0.8)
-    series = readings_of(Toy(N_VOCAB), measure, OPEN)
-    assert {sample_ for sample_, _, _ in series} == {0, 1, 2}
-    for i in range(3):
-        response = tuple(series[i, "token", ""].astype(int).tolist())
-        alone = readings_of(Toy(N_VOCAB), measure, make_item(PROMPT, response))
-        mine = {key[1:]: values for key, values in series.items() if key[0] == i}
-        # Beyond the first response: no "only this", no placebo, no noise.
-        left_out = {key[1:] for key in alone} - mine.keys()
-        assert {statistic for statistic, _ in left_out} == ({"only_this", "noise"} if i else set())
-        for key, values in mine.items():
-            np.testing.assert_array_equal(values, alone[0, *key])
 
 
 class Rule:

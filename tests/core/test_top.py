@@ -11,11 +11,7 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from helpers.examples import few
-from leakmeter.backends.toy import Toy
-from leakmeter.core.drive import drive
-from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import MixtureLogProbs, Top
-from leakmeter.core.request import Request
+from leakmeter.core.reductions import Top
 from leakmeter.stats.logspace import log_softmax
 
 MAKERS: dict[str, Any] = {"numpy": np.asarray, "torch": torch.from_numpy}
@@ -73,26 +69,3 @@ def test_what_is_not_a_number_stays_so(make: Any) -> None:
     logits = np.zeros((1, 1, 300), dtype=np.float32)
     logits[0, 0, 7] = np.nan
     assert np.isnan(np.asarray(Top(3).reduce(make(logits), None))[..., 1]).all()
-
-
-def test_it_reads_the_row_after_the_response() -> None:
-    toy = Toy(29, seed=4)
-    prompt = Prompt((Piece("all", "frame", (3, 1, 4)),))
-    reduction = Top(4)
-
-    def trial() -> Any:
-        return (yield [Request((prompt, prompt), (5, 9), reduction)])
-
-    ((scores,),), _ = drive(toy, [trial()])
-    logits = toy.logits(np.asarray([3, 1, 4, 5, 9]), np.arange(5))
-    assert scores.values.shape == (2, 1, 4, 2)
-    np.testing.assert_array_equal(scores.values, np.broadcast_to(slow(logits[None, None], 4), (2, 1, 4, 2)))
-
-
-@pytest.mark.parametrize(
-    ("weight", "temperature", "expected"), [(0.0, 1.0, True), (1.0, 1.0, True), (1.5, 1.0, False), (1.0, 2.0, False)]
-)
-def test_a_mixture_is_bounded_by_the_top_for_weights_up_to_one(
-    weight: float, temperature: float, expected: bool
-) -> None:
-    assert MixtureLogProbs(weight, temperature).bounded_by_top is expected

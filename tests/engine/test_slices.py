@@ -143,10 +143,7 @@ def test_who_writes_what(measure: Call, cli: Call, tmp_path: Path, monkeypatch: 
     spec, n_parts, of = RunDirectory(only_run(tmp_path / "runs"))._read_sliced()
     root = tmp_path / "runs"
     run = root / spec.id
-    with (
-        RunDirectory(run).opened_slice(spec, 1, of, n_parts),
-        RunDirectory(run).opened_slice(spec, 2, of, n_parts),
-    ):
+    with RunDirectory(run).opened_slice(spec, 1, of, n_parts), RunDirectory(run).opened_slice(spec, 2, of, n_parts):
         same = measure("runs", "--part", "2/3")
         assert same.code == 2
         assert "part 2/3 of run" in same.err

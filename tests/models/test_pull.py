@@ -158,7 +158,7 @@ def test_a_killed_conversion_leaves_nothing_that_counts(
         (OSError(errno.ENOSPC, "full"), (ModelError, r"^the disk of .* is full; free some space, .*LEAKMETER_CACHE")),
     ],
 )
-def test_an_interrupt_and_a_full_disk_leave_no_temporary_files(
+def test_a_full_disk_is_one_line_and_leaves_no_temporary_files(
     tiny_model: KnownModel,
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -51,8 +51,10 @@ def test_everything_is_there_to_the_last_digit(tmp_path: Path) -> None:
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
 
 
-def test_how_a_run_was_made_does_not_show(tmp_path: Path) -> None:
+def test_how_a_run_was_made_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut into other parts, timed otherwise, on other versions, by another command: the same bytes."""
+    # Groups of rows do not follow parts.
+    monkeypatch.setattr(export, "_ROWS_A_GROUP", 5)
     explained = replace(SPEC, environment={}, command=None, problems=())
     runs = [
         written(tmp_path / "a"),
@@ -63,20 +65,10 @@ def test_how_a_run_was_made_does_not_show(tmp_path: Path) -> None:
         write(run, run.parent / "out", Whole())
         write(run, run.parent / "out.csv", Whole())
     first, *others = (contents(run.parent / "out") for run in runs)
+    file = pq.ParquetFile(tmp_path / "a" / "out" / "measurements.parquet")
+    assert {file.metadata.row_group(i).num_rows for i in range(file.num_row_groups - 1)} == {5}
     assert others == [first, first]
     assert len({(run.parent / "out.csv").read_bytes() for run in runs}) == 1
-
-
-@pytest.mark.parametrize("n_rows", [1, 5])
-def test_groups_of_rows_do_not_follow_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
-    monkeypatch.setattr(export, "_ROWS_A_GROUP", n_rows)
-    a, b = written(tmp_path / "a"), written(tmp_path / "b", together=True)
-    for run in (a, b):
-        write(run, run.parent / "out", Whole())
-    assert contents(tmp_path / "a" / "out") == contents(tmp_path / "b" / "out")
-    file = pq.ParquetFile(tmp_path / "a" / "out" / "measurements.parquet")
-    assert {file.metadata.row_group(i).num_rows for i in range(file.num_row_groups - 1)} <= {n_rows}
-    assert len(as_rows(tmp_path / "a" / "out" / "measurements.parquet")) == len(rows_of(a))
 
 
 def test_a_redacted_export_has_no_texts(tmp_path: Path) -> None:

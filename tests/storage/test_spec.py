@@ -87,11 +87,7 @@ def test_every_parameter_changes_the_id(kind: Callable[..., Any]) -> None:
 
 def test_every_part_of_a_case_and_their_number_and_order_change_the_id() -> None:
     one = replace(CASE, id="2")
-    others = [
-        (one,),
-        *((replace(CASE, **part),) for part in PARTS),
-        *((CASE, one), (one, CASE)),
-    ]
+    others = [(one,), *((replace(CASE, **part),) for part in PARTS), *((CASE, one), (one, CASE))]
     assert len({spec(cases=cases).id for cases in [(CASE,), *others]}) == 1 + len(others)
 
 

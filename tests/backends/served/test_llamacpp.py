@@ -15,10 +15,7 @@ from leakmeter.backends.served.dialect import Scored, Setting
 from leakmeter.backends.toy import Toy
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import (
-    FullDistribution,
-    TargetLogProbs,
-)
+from leakmeter.core.reductions import FullDistribution, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request
 from leakmeter.errors import ScoreError, UsageError
 
