@@ -218,20 +218,21 @@ def test_what_would_follow_is_refused_by_name(name: str) -> None:
             model.generate(PROMPT, attention_mask=torch.ones_like(PROMPT), pad_token_id=0, **settings)
 
 
-def test_generates_own_defaults_are_refused_by_name() -> None:
+def test_generates_own_defaults_and_assisted_decoding_are_refused_by_name() -> None:
     model = tiny_model("llama")
     processor = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5)
+    mask = torch.ones_like(PROMPT)
+    around = LogitsProcessorList([processor])
     with pytest.raises(UsageError, match=r"top_k = 50.*no max_new_tokens"):
         model.generate(
-            PROMPT,
-            attention_mask=torch.ones_like(PROMPT),
-            do_sample=True,
-            max_length=40,
-            pad_token_id=0,
-            logits_processor=LogitsProcessorList([processor]),
+            PROMPT, attention_mask=mask, do_sample=True, max_length=40, logits_processor=around, pad_token_id=0
         )
     with pytest.raises(UsageError, match="no max_new_tokens"):
-        BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5).arguments()
+        processor.arguments()
+    settings = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5).arguments(max_new_tokens=6)
+    other = copy.deepcopy(model)
+    with pytest.raises(UsageError, match="assisted decoding"):
+        model.generate(PROMPT, attention_mask=mask, assistant_model=other, pad_token_id=0, **settings)
 
 
 def test_a_models_own_penalty_is_refused_and_its_own_samplers_are_turned_off() -> None:
@@ -256,13 +257,6 @@ def test_other_processors_beside_it_are_refused_by_name() -> None:
     for around in (LogitsProcessorList([beside, processor]), LogitsProcessorList([processor, beside])):
         with pytest.raises(UsageError, match="TopKLogitsWarper"):
             around(PROMPT, torch.zeros((1, N_VOCAB)))
-
-
-def test_assisted_decoding_is_refused() -> None:
-    model = tiny_model("llama")
-    settings = BoundedContextInfluenceProcessor(model, BARE, epsilon=0.5).arguments(max_new_tokens=6, pad_token_id=0)
-    with pytest.raises(UsageError, match="assisted decoding"):
-        model.generate(PROMPT, attention_mask=torch.ones_like(PROMPT), assistant_model=copy.deepcopy(model), **settings)
 
 
 def test_a_processor_is_good_for_one_generation_in_order() -> None:

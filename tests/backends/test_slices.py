@@ -101,19 +101,6 @@ def test_no_more_rows_are_reduced_at_a_time_than_the_limit_says(name: str, monke
     assert max(n_prompts * n_rows for n_prompts, n_rows in seen) <= most
 
 
-def test_equal_wants_of_several_requests_are_reduced_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    reduce = Top.reduce
-
-    def counted(self: Top, rows: Any, targets: Any) -> Any:
-        calls.append(rows.shape[1])
-        return reduce(self, rows, targets)
-
-    monkeypatch.setattr(Top, "reduce", counted)
-    tiny_backend("llama", "sdpa").score(plan(asked(Top(3), 6)))
-    assert calls == [6 * N_PROMPTS]
-
-
 def test_a_budget_is_shared_out() -> None:
     """What may be there at a time is within the budget, while passes are made and while rows are reduced."""
     model = tiny_model("llama")

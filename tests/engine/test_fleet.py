@@ -112,16 +112,6 @@ def test_cases_that_cannot_be_measured_are_told_when_all_others_are(tmp_path: Pa
     assert len(engine.done) == 7
 
 
-def test_in_memory_nothing_is_written() -> None:
-    backend = fleet()
-    found = list(measure_cases(backend, MEASURE, prepared(backend), None, Callbacks(), group_size=2))
-    alone = list(measure_cases(Toy(), MEASURE, prepared(Toy()), None, Callbacks(), group_size=2))
-    assert [repr(one) for _, measured in found for one in measured] == [
-        repr(one) for _, measured in alone for one in measured
-    ]
-    assert backend.n_tokens_run > 0
-
-
 def test_progress_and_a_run_say_what_each_worker_did(tmp_path: Path) -> None:
     told: list[int] = []
     finished(fleet(), tmp_path, 2, Callbacks(on_case=lambda number, case_id: told.append(number)))

@@ -142,9 +142,8 @@ def test_a_killed_conversion_leaves_nothing_that_counts(
     final = gguf.folder_of(tiny_model.gguf_sha256, tiny_model.name)
     scratch = final.parent / f".{final.name}.abc.tmp" / "converted"
     scratch.mkdir(parents=True)
-    (scratch / "config.json").write_text("{}")
-    (scratch / "model.safetensors").write_bytes(b"half")
-    (scratch / "leakmeter.json").write_text('{"format": 1, ')
+    for name, content in (("config.json", "{}"), ("model.safetensors", "half"), ("leakmeter.json", '{"format": 1, ')):
+        (scratch / name).write_text(content)
     assert cached_model(tiny_model) is None
     folder = pull_model(tiny_model, notify=lambda line: None)
     assert len(stub_converter) == 1

@@ -19,7 +19,6 @@ from helpers.places import DOCS, any_name
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.results.query import VIEWS, all_views, ask
-from leakmeter.storage.catalogue import complete_runs
 from leakmeter.storage.rundir import RunDirectory
 
 PAGE = DOCS / "runs.md"
@@ -89,17 +88,13 @@ def test_the_page_describes_them_too() -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("selec 1", r"Parser Error: syntax error at or near \"selec\"$"),
         ("", r"the query is empty; give one SELECT, over results, pieces, quantities, measurements, cases, runs$"),
         ("select 1; select 2", "the query is SELECT and SELECT; give one SELECT"),
-        ("drop view measurements", "the query is DROP; give one SELECT"),
         ("set threads = 1", "the query is SET; give one SELECT"),
         ("install httpfs", "the query is LOAD; give one SELECT"),
         ("attach 'x.db'", "the query is ATTACH; give one SELECT"),
-        ("copy (select 1) to 'x.csv'", "the query is COPY; give one SELECT"),
         ("explain analyze copy (select 1) to 'x.csv'", "the query is EXPLAIN; give one SELECT"),
         ("select itm from measurements", r"Referenced column \"itm\" not found .* \"item\""),
-        ("select * from nothing", "Table with name nothing does not exist"),
         ("select * from runs_made_up", "runs_made_up does not exist"),
         # A variable of this function is no table.
         ("select * from runs_here", "Table with name runs_here does not exist"),
@@ -163,27 +158,6 @@ def test_a_damaged_part_is_one_line(runs: list[Path]) -> None:
     cases.write_text("[]", encoding="utf-8")
     with pytest.raises(StoreError, match="was changed after the run was complete"):
         rows("select * from cases", runs[1:])
-
-
-def test_finished_runs_are_found_and_others_told(runs: list[Path], tmp_path: Path) -> None:
-    root = tmp_path / "runs"
-    written(root, other("unfinished"), parts=1)
-    (root / "study-figure_8-laptop-0123456789abcdef").mkdir()
-    (root / "note.txt").write_text("x", encoding="utf-8")
-    assert complete_runs(root) == (sorted(runs), [])
-    assert complete_runs(runs[0]) == ([runs[0]], [])
-    renamed = written(tmp_path / "elsewhere", other("renamed")).rename(root / "renamed")
-    damaged = written(root, other("damaged"))
-    (damaged / "spec.json").write_text("{", encoding="utf-8")
-    lacking = written(root, other("lacking"))
-    (lacking / "measurements-00001.parquet").unlink()
-    found, problems = complete_runs(root)
-    assert found == sorted(runs)
-    assert len(problems) == 3
-    for path in (renamed, damaged, lacking):
-        assert any(str(path) in problem for problem in problems)
-    with pytest.raises(StoreError, match=r"no directory of runs '.*nowhere'"):
-        complete_runs(tmp_path / "nowhere")
 
 
 def test_a_million_numbers_are_written_and_asked_for_fast(tmp_path: Path) -> None:

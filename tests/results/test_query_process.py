@@ -74,18 +74,6 @@ def test_the_time_in_which_rows_are_looked_at_does_not_count(monkeypatch: pytest
     assert n_rows == 3000
 
 
-@pytest.mark.parametrize(("memory", "max_seconds"), [("4", 1.0), ("1MiB", 1.0), ("1GiB", 0.0), ("1GiB", float("nan"))])
-def test_limits_without_meaning_are_refused(memory: str, max_seconds: float) -> None:
-    with pytest.raises(UsageError):
-        Limits(memory=memory, max_seconds=max_seconds)
-
-
-def test_a_query_that_is_no_unicode_is_refused(processes: list[Any]) -> None:
-    with pytest.raises(UsageError, match=r"the query is no valid Unicode .* at character 8"):
-        ask("select '\udcff'", [])
-    assert processes == []
-
-
 VALUES = (
     "null", "true", "1", "-9223372036854775808", "170141183460469231731687303715884105727", "1.5::double",
     "'nan'::double", "'-inf'::double", "1.25", "'a'", "''", "chr(8232) || chr(0) || chr(10)", "'x\\x00'::blob",

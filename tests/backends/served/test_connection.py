@@ -8,7 +8,6 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +19,7 @@ from helpers.served_requests import SECRET, asked
 from leakmeter.backends.served import ServedBackend, connection
 from leakmeter.backends.served.connection import Connection, StatusError, is_loopback, key_for, split
 from leakmeter.backends.served.in_order import waited
-from leakmeter.errors import LeakmeterError, ModelError, ScoreError, UsageError
+from leakmeter.errors import LeakmeterError, ModelError, UsageError
 
 Load = Callable[..., ServedBackend]
 KEY = "sk-91c2-not-a-key"
@@ -227,25 +226,6 @@ def test_a_server_that_has_answered_may_start_again() -> None:
         later.start()
         assert asks.post("ask", {}) == {"a": "b"}
         later.join()
-
-
-def test_no_json() -> None:
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(f"<html>{SECRET}".encode())
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    with pytest.raises(ScoreError, match="answers /page with something that is no JSON") as caught:
-        Connection(f"http://127.0.0.1:{server.server_address[1]}").get("/page")
-    assert SECRET not in str(caught.value)
-    server.shutdown()
-    server.server_close()
 
 
 def test_certificates_are_checked(tmp_path: Path) -> None:

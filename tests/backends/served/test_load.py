@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 import transformers
 
 import leakmeter
-from helpers.command_line import Ended
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from helpers.tiny_models import tiny_tokenizer
 from leakmeter.backends.hf.local_tokenizer import load_tokenizer
@@ -100,15 +98,6 @@ def test_a_back_end_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
         own = leakmeter.influence("toy", **case)
     assert found.whole_nats == own.whole_nats
     assert found.pieces == own.pieces
-
-
-def test_on_the_command_line(cli: Callable[..., Ended], tmp_path: Path) -> None:
-    with ModelServer(VLLM) as server:
-        given = ["--context-file", str(tmp_path / "note.txt"), "--query", "Age?", "--response", "41"]
-        (tmp_path / "note.txt").write_text("Ana is 41.")
-        options = ["--tokenizer", "toy", "--concurrency", "2", "--json", "--out", str(tmp_path / "runs")]
-        done = cli("influence", "--model", server.model, *options, *given)
-    assert json.loads(done.out)["model"] == "vllm:toy"
 
 
 def test_a_directory_with_nothing_but_a_tokenizer(tmp_path: Path) -> None:
