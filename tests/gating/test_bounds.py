@@ -24,37 +24,24 @@ def checks(text: str, runs: Sequence[Measured], *, confident: bool = False) -> l
     return check_bounds(runs, [parse_bound(text, "max" if "<" in text else "min")], confident=confident)
 
 
-@pytest.mark.parametrize(
-    ("text", "option", "bound"),
-    [
+def test_bounds_are_read_and_others_refused() -> None:
+    for text, option, bound in (
         ("influence.p95 <= 5", "max", Bound("influence.p95", "<=", 5.0)),
         ("influence.p95<5.5", "max", Bound("influence.p95", "<", 5.5)),
         (" icl.accuracy >= 0.8 ", "min", Bound("icl.accuracy", ">=", 0.8)),
         ("pii.mean > -1e-3", "min", Bound("pii.mean", ">", -0.001)),
-    ],
-)
-def test_bounds_are_read(text: str, option: str, bound: Bound) -> None:
-    assert parse_bound(text, option) == bound
-    assert parse_bound(str(bound), option) == bound
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    ):
+        assert parse_bound(text, option) == parse_bound(str(bound), option) == bound
+    for text in (
         *("", "5", "influence", "influence.p95", "<= 5", "influence <= ", "influence <= five", "influence = 5"),
         *("influence <= nan", "influence <= inf", "influence <= 1e999", "influence <= 5 nats", "a b <= 5"),
         *("a <= <= 5", "a.max <= 5; a.max <= 6", "a.max <= 5 <= 6", "5 >= a.max"),
-    ],
-)
-def test_what_is_no_bound(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is no bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"):
-        parse_bound(text, "max")
-
-
-@pytest.mark.parametrize(("text", "option"), [("a.max >= 5", "max"), ("a.max > 5", "max"), ("a.max <= 5", "min")])
-def test_what_points_the_wrong_way(text: str, option: str) -> None:
-    with pytest.raises(UsageError, match=f"points the wrong way; --{option} takes .*, --m(ax|in) is for the other"):
-        parse_bound(text, option)
+    ):
+        with pytest.raises(UsageError, match=r"is no bound; --max takes QUANTITY\.AGGREGATE <= or < NUMBER, such as"):
+            parse_bound(text, "max")
+    for text, option in (("a.max >= 5", "max"), ("a.max > 5", "max"), ("a.max <= 5", "min")):
+        with pytest.raises(UsageError, match=f"points the wrong way; --{option} takes .*, --m(ax|in) is for the other"):
+            parse_bound(text, option)
 
 
 def test_a_bound_that_holds() -> None:
@@ -124,10 +111,12 @@ def test_a_run_as_a_whole_has_no_aggregate_and_no_interval() -> None:
         check("leak.whole.mean <= 1", run([1.0]))
 
 
-@pytest.mark.parametrize("name", ["lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."])
-def test_an_unknown_quantity_names_those_there_are(name: str) -> None:
-    with pytest.raises(UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and behind each of them .mean"):
-        check(f"{name} <= 5", run([1.0]))
+def test_an_unknown_quantity_names_those_there_are() -> None:
+    for name in ("lake.max", "leak.average", "leak.p100", "leak.right.avg", "max", "."):
+        with pytest.raises(
+            UsageError, match=r"known: 'leak', 'leak.right', 'leak.whole', and behind each of them .mean"
+        ):
+            check(f"{name} <= 5", run([1.0]))
 
 
 def test_confident_asks_for_the_whole_interval() -> None:

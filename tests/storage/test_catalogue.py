@@ -80,13 +80,8 @@ def test_a_run_is_found_by_path_name_and_beginning(root: Path) -> None:
         assert find_run(given, root) == path
     for given, reason in (
         ("handmade-", "'handmade-' may be any of 3 runs under "),
-        ("nothing", "no run 'nothing', neither as a directory nor under "),
         ("study-figure", "no run 'study-figure'"),
-        ("notes", "is no run"),
-        (str(root), "is no run"),
         ("a\x00b", "no run 'a\x00b'"),
     ):
         with pytest.raises(StoreError, match=re.escape(reason)):
             find_run(given, root)
-    with pytest.raises(StoreError, match="no directory of runs"):
-        find_run("x", root / "nowhere")
