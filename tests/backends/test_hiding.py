@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.masked_prompts import masking
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, RECURRENT, WINDOW, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import backend as backend_module
 from leakmeter.backends.hf.schedule import check_states
-from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend
 from leakmeter.core.plan import plan
@@ -117,14 +115,6 @@ def test_a_context_at_the_end_and_short_responses(response: tuple[int, ...]) -> 
     expected = [slow(tiny_model("llama"), one, response, {"full_attention": None}) for one in prompts]
     np.testing.assert_allclose(got, np.stack(expected), rtol=0, atol=2e-5)
     assert np.ptp(got[:, 0]) < 1e-5
-
-
-def test_a_toy_without_layers_feels_hiding_as_masking() -> None:
-    toy = Toy(N_VOCAB)
-    pairs = [(PROMPT.hiding("c1"), masking(PROMPT, "c1")), (PROMPT.hiding("c0", "c2"), masking(PROMPT, "c0", "c2"))]
-    for hidden, masked in pairs:
-        one, other = (toy.score(plan([Request((p,), RESPONSE, TargetLogProbs())]))[0].values for p in (hidden, masked))
-        np.testing.assert_array_equal(one, other)
 
 
 def test_models_without_states_to_fork_refuse_and_a_trial_is_told_at_once() -> None:

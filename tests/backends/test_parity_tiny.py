@@ -123,17 +123,6 @@ def test_eager_and_sdpa_attention_agree(kind: str) -> None:
     np.testing.assert_allclose(sdpa, eager, rtol=0, atol=2.5e-5)  # worst measured: 1.2e-5, at −12.7
 
 
-@pytest.mark.parametrize("kind", ["llama", "gemma3"])
-def test_fewer_tokens_are_run_and_each_only_once(kind: str) -> None:
-    request = Request((BLANK, *CUTS.values()), RESPONSE, TargetLogProbs())
-    chunk = plan([request])
-    shared, full = tiny_backend(kind), tiny_backend(kind, share_prefixes=False)
-    shared.score(chunk)
-    full.score(chunk)
-    assert shared.n_tokens_run == chunk.n_tree_tokens
-    assert full.n_tokens_run == sum(len(run.ids) for run in chunk.runs)
-
-
 def test_several_requests_in_one_chunk_are_answered_in_order() -> None:
     model = tiny_model("llama")
     backend = backend_of(model)

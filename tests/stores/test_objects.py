@@ -42,15 +42,6 @@ def test_objects_are_written_once_or_over_the_version_that_was_seen(objects: Obj
         objects.create("large", b"y" * 6_000_000)
 
 
-def test_objects_are_listed_by_name(objects: Objects) -> None:
-    for name in ("b/2", "a", "b/1", "c/d/3"):
-        objects.put(name, b"")
-    assert [one.name for one in objects.under()] == ["a"]
-    assert [one.name for one in objects.under("b")] == ["b/1", "b/2"]
-    assert objects.top()[1] == ["b", "c"]
-    assert objects.top("c") == ([], ["c/d"])
-
-
 def test_many_are_read_in_order_without_those_that_are_gone(objects: Objects) -> None:
     names = [f"{number:02}" for number in range(40)]
     for name in names:
