@@ -188,9 +188,10 @@ def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     process = start([python, flag, program, *options], tmp_path)
     process.wait(timeout=60)
     assert process.returncode == 130
-    assert (tmp_path / "stderr").read_text() == (
-        "leakmeter: interrupted; finished cases are kept, the same command goes on from there\n"
-    )
+    *progress, last = (tmp_path / "stderr").read_text().splitlines()
+    assert last == "leakmeter: interrupted; finished cases are kept, the same command goes on from there"
+    # Lines that a slow machine prints after ten seconds.
+    assert all(line.startswith("case ") for line in progress)
     assert not list(out.glob("*/*.partial"))
     assert len(list(out.glob("*/measurements-*"))) == 1
 

