@@ -88,6 +88,8 @@ def spans(cases: Cases) -> Any:
     ("measure", "change", "field"),
     [
         ("influence", lambda cases: cases[0].update(context=SECRET[:3]), "0.documents.0"),
+        ("influence", lambda cases: cases[0].update(id=7), "0.id"),
+        ("influence", lambda cases: spans(cases).update(ranges=[[0, 10**6]]), "0.spans.0.ranges"),
         ("influence", lambda cases: cases[0].pop("context"), "0.context"),
         ("influence", lambda cases: cases[0]["documents"][0].update(end=10**400), "0.documents.0.end"),
         ("influence", lambda cases: cases[0]["responses"][0].update(tokens=[SECRET, None]), "0.responses.0.tokens.1"),
@@ -132,6 +134,11 @@ def without(statistic: str) -> Callable[[Rows], object]:
     ("measure", "change", "field"),
     [
         ("influence", lambda rows: rows[0].update(item=None), "item"),
+        ("influence", lambda rows: rows[1].update(piece=SECRET), "piece"),
+        ("influence", of_series("whole", item=SECRET), "item"),
+        ("influence", of_series("whole", sample=-1), "sample"),
+        ("influence", of_series("whole", unit=SECRET), "unit of whole"),
+        ("influence", of_series("whole", statistic=SECRET), "statistic whole"),
         ("influence", lambda rows: rows[1].update(position=7), "position"),
         ("influence", of_series("whole", sample=9), "sample of whole"),
         ("influence", of_series("whole", value=1e200), "value"),
