@@ -74,7 +74,7 @@ def rows(data: Path, out: Path, *, model: str = "smollm2-135m", sizes: day.Sizes
 
 
 class _Program:
-    """The command line, with one log and one model."""
+    """The command line, with the log and the model of the day."""
 
     def __init__(self, log: Path, model: str) -> None:
         self.log, self.model = log, model
@@ -95,9 +95,12 @@ class _Program:
     def ended(self, name: str, ledger: Path, *more: str) -> int:
         return subprocess.run(self.command(name, ledger, *more), capture_output=True, check=False).returncode
 
-    def told(self, name: str, ledger: Path, *more: str) -> list[Row]:
+    def printed(self, name: str, ledger: Path, *more: str) -> list[Row]:
+        return self.exit_and_printed(name, ledger, *more)[1]
+
+    def exit_and_printed(self, name: str, ledger: Path, *more: str) -> tuple[int, list[Row]]:
         ended = subprocess.run(self.command(name, ledger, *more, "--json"), capture_output=True, text=True, check=False)
-        return [json.loads(line) for line in ended.stdout.splitlines()]
+        return ended.returncode, [json.loads(line) for line in ended.stdout.splitlines()]
 
 
 def _logged(data: Path, log: Path, model: str, sizes: day.Sizes) -> Row:
@@ -191,9 +194,9 @@ def _counts(path: Path) -> Row:
 def _on_top(run: _Program, ledger: Path) -> Iterator[Row]:
     """At which places the planted documents, and the people in them, stand."""
     book = Book(Ledger.of_user(ledger))
-    told = [one["document"] for one in run.told("show", ledger, "--by", "document")]
+    told = [one["document"] for one in run.printed("show", ledger, "--by", "document")]
     yield {"step": "on top", "by": "document", "places": {n: told.index(n) + 1 for n in day.NOTES if n in told}}
-    names = [book.names.get(one["subject"], "") for one in run.told("show", ledger, "--by", "subject")]
+    names = [book.names.get(one["subject"], "") for one in run.printed("show", ledger, "--by", "subject")]
     private = {note: _first(names, value.private) for note, value in day.NOTES.items()}
     yield {"step": "on top", "by": "subject", "places": private}
 
@@ -205,9 +208,9 @@ def _first(names: list[str], private: tuple[str, ...]) -> int | None:
 
 def largest_sums(run: _Program, ledger: Path, *, by_recipient: bool) -> list[float]:
     """The largest sizes of running sums, by arithmetic of this module's own over the rows of `query`, largest first."""
-    events = run.told("query", ledger, "select * from events order by time")
-    looks = run.told("query", ledger, "select * from looks where present")
-    scores = run.told("query", ledger, "select * from scores where unit = 'document'")
+    events = run.printed("query", ledger, "select * from events order by time")
+    looks = run.printed("query", ledger, "select * from looks where present")
+    scores = run.printed("query", ledger, "select * from scores where unit = 'document'")
     nats = {(row["score"], row["target"]): row["signed_nats"] for row in scores}
     of_event = defaultdict(list)
     for look in looks:
@@ -229,14 +232,14 @@ def _budgets(run: _Program, ledger: Path) -> Iterator[Row]:
         for place in (0, 1, 2):
             for factor in (1 + 1e-9, 1 - 1e-9):
                 budget = sums[place] * factor
-                (told,) = run.told("check", ledger, "--budget", repr(budget), "--per", per)
+                code, (checked,) = run.exit_and_printed("check", ledger, "--budget", repr(budget), "--per", per)
                 yield {
                     "step": "budget",
                     "per": per,
                     "budget": budget,
                     "expected_over": sum(one > budget for one in sums),
-                    "over": len(told["over"]),
-                    "exit": run.ended("check", ledger, "--budget", repr(budget), "--per", per),
+                    "over": len(checked["over"]),
+                    "exit": code,
                 }
 
 
@@ -251,7 +254,7 @@ def _write_totals(run: _Program, ledger: Path, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(("document", "planted", "recipient", *names, "low", "high"))
-        for one in run.told("show", ledger, "--by", "document"):
+        for one in run.printed("show", ledger, "--by", "document"):
             own = (one["document"], int(one["document"] in day.NOTES), who[one["recipient"]])
             table.writerow((*own, *(one[name] for name in names), *one["interval_nats"]))
 

@@ -170,6 +170,8 @@ class Sizes:
     recipients: int = 12
     new_tokens: int = 26
     """Most tokens that are drawn."""
+    leaks: tuple[Leak, ...] = LEAKS
+    """The planted answers, in their order."""
 
 
 WHOLE: Final = Sizes()
@@ -194,7 +196,7 @@ def planned(data: Path, sizes: Sizes = WHOLE) -> Day:
     found = _documents(data, sizes.documents - len(NOTES))
     queries = {name: query for name, (_, query) in found.items()} | {name: note.query for name, note in NOTES.items()}
     texts = {name: text for name, (text, _) in found.items()} | {name: note.text for name, note in NOTES.items()}
-    leaks = [_leaked(leak, texts, rng, sizes) for leak in LEAKS]
+    leaks = [_leaked(leak, texts, rng, sizes) for leak in sizes.leaks]
     rest = []
     for number in range(sizes.answers - len(leaks)):
         names = _picked(list(texts), rng, first=number)

@@ -134,14 +134,14 @@ def gate(
         raise UsageError("no run is given; give one, or its directory")
     if not bounds and against is None:
         raise UsageError("nothing to hold the run against; give max, min or against")
-    measured = [_measured(one, runs) for one in run]
+    measured = [_measured(any_run, runs) for any_run in run]
     checks, held = check_bounds(measured, bounds, confident=confident), list[Any]()
     if against is not None:
         baseline, key = read_baseline(Path(against)), _key()
         if len(baseline.runs) > len(measured):
             raise UsageError(f"the baseline is of {len(baseline.runs)} runs, and {len(run)} given; give all of them")
-        held = [hold_against(one, number, baseline, key) for number, one in enumerate(measured, 1)]
-        checks += [check for one in held for check in one.checks]
+        held = [hold_against(measured_run, number, baseline, key) for number, measured_run in enumerate(measured, 1)]
+        checks += [check for held_run in held for check in held_run.checks]
     return GateResult(tuple(checks), tuple(held))
 
 
@@ -390,10 +390,10 @@ def schema(instrument: str) -> dict[str, Any]:
     return record.schema(kind, kind.schema)
 
 
-def _bounds(given: str | Sequence[str], option: str) -> list[Bound]:
+def _bounds(bounds: str | Sequence[str], option: str) -> list[Bound]:
     from leakmeter.gating.bounds import parse_bound
 
-    return [parse_bound(text, option) for text in ([given] if isinstance(given, str) else given)]
+    return [parse_bound(text, option) for text in ([bounds] if isinstance(bounds, str) else bounds)]
 
 
 def _path(run: AnyRun, runs: str | Path) -> Path:

@@ -18,7 +18,7 @@ from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint
 from leakmeter.backends.toy import Toy
 from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import Subject
-from leakmeter.cli.schema import made
+from leakmeter.cli.schema import schema_of
 from leakmeter.report import markdown
 
 Cli = Callable[..., Any]
@@ -46,7 +46,7 @@ def test_the_command_prints_what_its_schema_says(cli: Cli, tmp_path: Path) -> No
     page = tmp_path / "doctor.html"
     done = cli("doctor", "--model", "toy", "--json", "--report", str(page))
     told = json.loads(done.out)
-    Draft202012Validator(json.loads(made("doctor"))).validate(told)
+    Draft202012Validator(json.loads(schema_of("doctor"))).validate(told)
     assert told["is_sound"]
     assert "Noise floor" in page.read_text(encoding="utf-8")
     assert "Sound: log-probabilities are raw" in cli("doctor", "--model", "toy").out

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from leakmeter.cli.schema import made
+from leakmeter.cli.schema import schema_of
 from leakmeter.core import registry
 from leakmeter.core.record import Record
 
@@ -23,7 +23,7 @@ NAMES = [name for name in registry.all_printed() if issubclass(registry.printed(
 def test_the_shipped_schema_is_that_of_the_results(name: str, cli: Callable[..., Any]) -> None:
     shipped = Path(str(resources.files(registry.printed(name)[1]))) / "schema.json"
     if "LEAKMETER_SNAPSHOTS" in os.environ:
-        shipped.write_text(made(name), encoding="utf-8")
-    assert shipped.read_text(encoding="utf-8") == made(name)
-    assert cli("schema", name).out == made(name)
-    Draft202012Validator.check_schema(json.loads(made(name)))
+        shipped.write_text(schema_of(name), encoding="utf-8")
+    assert shipped.read_text(encoding="utf-8") == schema_of(name)
+    assert cli("schema", name).out == schema_of(name)
+    Draft202012Validator.check_schema(json.loads(schema_of(name)))

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from leakmeter.backends.toy import Toy
-from leakmeter.commands.given import LoadedCases, read_cases
+from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import RunOptions, Source
 from leakmeter.core.case import Case, Document
+from leakmeter.core.loaded import LoadedCases
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings

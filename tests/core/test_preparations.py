@@ -56,7 +56,7 @@ def test_few_stay_in_memory_and_none_that_cannot_be_prepared() -> None:
 
 def test_what_is_in_memory_already_is_taken_as_it_is() -> None:
     every = [one.prepare(Toy()) for one in ORIGINS[:2]]
-    cases = Preparations.of(every)
+    cases = Preparations.from_prepared(every)
     assert cases[1] is every[1]
     assert cases.origins == list(ORIGINS[:2])
-    assert Preparations.of(cases) is cases
+    assert Preparations.from_prepared(cases) is cases

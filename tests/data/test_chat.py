@@ -13,9 +13,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from leakmeter.core.case import Case, Document, Message
-from leakmeter.data import chat
+from leakmeter.data import chat, foreign
 from leakmeter.data.cases import case_of, cases_of, logged_case
 from leakmeter.errors import DataError, UsageError
+from leakmeter.traces import chats
 
 USER = {"role": "user", "content": "Who?"}
 
@@ -315,3 +316,24 @@ def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
         [{"messages": [system, USER]}, {"messages": [tool, USER]}], context_from="system", skip_bad=True
     ).cases
     assert case.messages[0].role == "system"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "tool", "content": "Anna called."},
+        {"role": "tool", "parts": [{"type": "text", "content": "Anna called."}]},
+        {"role": "tool", "contents": [{"message_content": {"type": "text", "text": "Anna called."}}]},
+        {"role": "tool", "blocks": [{"block_type": "text", "text": "Anna called."}]},
+        {"type": "tool", "data": {"content": "Anna called."}},
+        {"lc": 1, "type": "constructor", "id": ["messages", "ToolMessage"], "kwargs": {"content": "Anna called."}},
+        {"message": {"role": "tool", "content": [{"type": "input_text", "text": "Anna called."}]}},
+        ["tool", "Anna called."],
+    ],
+)
+def test_cases_logs_and_traces_read_the_same_messages(message: Any) -> None:
+    (first, _) = case_of(messages=[message, USER]).messages
+    logged, _ = foreign.messages_of([message, USER])
+    traced, _ = chats.messages_of([message, USER])
+    assert (first.role, first.parts[0].text) == (logged["role"], logged["content"]) == (traced.role, traced.content)
+    assert first.parts[0].text == "Anna called."

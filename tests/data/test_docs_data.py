@@ -9,7 +9,8 @@ import pytest
 
 from helpers.docs_blocks import blocks, command_lines, words_of
 from helpers.places import ROOT
-from leakmeter.commands.given import LoadedCases, read_cases
+from leakmeter.commands.given import read_cases
+from leakmeter.core.loaded import LoadedCases
 from leakmeter.data.referenced import load_referenced
 
 PAGE = ROOT / "docs" / "data.md"

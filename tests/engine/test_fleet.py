@@ -16,7 +16,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.engine.fleet import MIXED, Described, Fleet, PartWorker
-from leakmeter.engine.loading import KeptModel
+from leakmeter.engine.loading import KeptModel, load_backend
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
 from leakmeter.engine.workers import Workers
 from leakmeter.errors import CapabilityError, ModelError, UsageError, WindowError
@@ -220,4 +220,4 @@ def test_options_and_models_that_workers_can_do_nothing_with_are_refused() -> No
     models: list[tuple[Any, str]] = [(Toy(), "a Toy is in this process alone"), ("vllm:http://a:1#x", "a served model")]
     for model, said in models:
         with pytest.raises(UsageError, match=said):
-            Workers("ray", None, None, None, allow_mixed=False).load(model, {}, lambda line: None)
+            Workers("ray", None, None, None, allow_mixed=False).load(load_backend, model, {}, lambda line: None)

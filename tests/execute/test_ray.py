@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 import leakmeter
+from helpers.places import later
 from leakmeter.engine.loading import load_backend
 from leakmeter.errors import LeakmeterError, ModelError
 from leakmeter.storage import export
 
-ray = pytest.importorskip("ray", reason="not installed: pip install 'leakmeter[ray]'")
+ray = later("ray")
 pytestmark = pytest.mark.long
 
 CASES = [

@@ -16,12 +16,7 @@ from numpy._core import _multiarray_umath as numpy_features
 
 from helpers.places import ROOT
 
-GOLDENS = (
-    "influence-group",
-    "decode-epsilon",
-    "icl-own",
-    "susceptibility-T",
-)
+GOLDENS = ("influence-group", "decode-epsilon", "icl-own", "susceptibility-T")
 CHOSEN = [
     *(f"tests/golden/test_golden.py::test_a_command_says_what_it_said[{name}]" for name in GOLDENS),
     "tests/backends/test_parity_tiny.py::test_eager_and_sdpa_attention_agree[gemma3]",
@@ -36,15 +31,9 @@ def features_off() -> dict[str, str]:
     known = numpy_features.__cpu_features__
     environment = {
         "NPY_DISABLE_CPU_FEATURES": " ".join(name for name in numpy_features.__cpu_dispatch__ if known.get(name)),
-        "ATEN_CPU_CAPABILITY": "default",
-        "OMP_NUM_THREADS": "1",
-        "TZ": "Pacific/Chatham",
-        "LC_ALL": "C",
-        "PYTHONUTF8": "0",
-        "PYTHONCOERCECLOCALE": "0",
-        "COLUMNS": "57",
-        "TERM": "dumb",
-    }
+        "ATEN_CPU_CAPABILITY": "default", "OMP_NUM_THREADS": "1", "TZ": "Pacific/Chatham", "LC_ALL": "C",
+        "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "COLUMNS": "57", "TERM": "dumb",
+    }  # fmt: skip
     if platform.machine().lower() in ("x86_64", "amd64"):
         environment |= {
             "OPENBLAS_CORETYPE": "Prescott",
@@ -56,21 +45,10 @@ def features_off() -> dict[str, str]:
 
 def test_goldens_and_parity_hold_with_newer_instructions_switched_off() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        "-m",
-        "not long and not hub",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     ended = subprocess.run(
-        [*command, *CHOSEN], cwd=ROOT, env=environment | features_off(), capture_output=True, text=True, check=False,
-        encoding="utf-8", errors="replace",
+        [*command, "-m", "not long and not hub", *CHOSEN], cwd=ROOT, env=environment | features_off(),
+        capture_output=True, text=True, check=False, encoding="utf-8", errors="replace",
     )  # fmt: skip
     if ended.returncode:
         pytest.fail(ended.stdout[-4000:] + ended.stderr[-1000:])

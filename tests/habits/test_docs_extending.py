@@ -14,6 +14,7 @@ import pytest
 
 import leakmeter
 from helpers.docs_blocks import Block, blocks, command_lines, exit_code, words_of
+from helpers.naive import log_softmax
 from helpers.places import ROOT
 from leakmeter.core import registry
 
@@ -95,8 +96,7 @@ def test_a_run_of_it_that_was_killed_goes_on(shown: list[Block], monkeypatch: py
     from leakmeter.backends.toy import Toy
 
     words = ["order", "--data", "statements.jsonl", "--model", "toy", "--out", "killed"]
-    score = Toy.score
-    n_scored = [0]
+    score, n_scored = Toy.score, [0]
 
     def dying(self: Toy, chunk: Any) -> Any:
         n_scored[0] += 1
@@ -123,20 +123,19 @@ def by_hand() -> dict[str, float]:
     """log p(y | A, B) − log p(y | B, A) by the toy's own logits."""
     from leakmeter.backends.toy import Toy
 
-    toy, found = Toy(), {}
+    toy = Toy()
 
     def log_prob(texts: tuple[str, ...], response: str) -> float:
         ids, total = [*toy.tokenizer.start_ids, *"\n".join(texts).encode()], 0.0
         for token in response.encode():
-            logits = toy.logits(np.asarray(ids), np.arange(len(ids)))
-            total += float(logits[token] - np.logaddexp.reduce(logits))
+            total += log_softmax(toy.logits(np.asarray(ids), np.arange(len(ids))))[token]
             ids.append(token)
         return total
 
-    for number, line in enumerate(Path("statements.jsonl").read_text(encoding="utf-8").splitlines(), 1):
-        one = json.loads(line)
-        given, swapped = (one["first"], one["second"]), (one["second"], one["first"])
-        found[str(number)] = abs(
-            log_prob((*given, one["query"]), one["response"]) - log_prob((*swapped, one["query"]), one["response"])
-        )
-    return found
+    def moved(one: dict[str, str]) -> float:
+        orders = ((one["first"], one["second"]), (one["second"], one["first"]))
+        given, swapped = (log_prob((*order, one["query"]), one["response"]) for order in orders)
+        return abs(given - swapped)
+
+    lines = Path("statements.jsonl").read_text(encoding="utf-8").splitlines()
+    return {str(number): moved(json.loads(line)) for number, line in enumerate(lines, 1)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -17,10 +16,8 @@ import pytest
 import yaml
 
 from helpers.accessibility import AXE, violations
-from helpers.places import ROOT
+from helpers.places import DOCS, ROOT, script
 from helpers.report_browser import CHROMIUM, Browser
-
-DOCS = ROOT / "docs"
 
 
 def pages_in(navigation: Any) -> Iterator[str]:
@@ -34,12 +31,7 @@ def pages_in(navigation: Any) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
     """The hook that makes the reference."""
-    spec = importlib.util.spec_from_file_location("generate", DOCS / "reference" / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(DOCS / "reference" / "generate.py")
 
 
 def test_the_navigation_has_every_page_once(generate: ModuleType) -> None:
@@ -50,25 +42,19 @@ def test_the_navigation_has_every_page_once(generate: ModuleType) -> None:
     assert shown == sorted([*made, *(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))])
 
 
-def test_the_commands_are_those_there_are(generate: ModuleType) -> None:
+def test_the_reference_is_that_of_the_code(generate: ModuleType) -> None:
+    import leakmeter
     from leakmeter.cli import program
 
     page = generate.commands_page()
-    for name in program():
-        if not name.startswith("-"):
-            assert f"\n## {name}\n" in page
+    assert [name for name in program() if not name.startswith("-") and f"\n## {name}\n" not in page] == []
     assert "`--max-loss" in page
     assert "Table of Contents" not in page
-
-
-def test_the_names_are_those_there_are(generate: ModuleType) -> None:
-    import leakmeter
-
-    page = generate.names_page()
-    assert sorted(re.findall(r'heading: "leakmeter\.(\w+)"', page)) == sorted(
+    names = generate.names_page()
+    assert sorted(re.findall(r'heading: "leakmeter\.(\w+)"', names)) == sorted(
         name for name in leakmeter.__all__ if not name.startswith("__")
     )
-    assert "::: leakmeter.instruments.influence.api.influence\n" in page
+    assert "::: leakmeter.instruments.influence.api.influence\n" in names
 
 
 def test_no_code_in_a_table_has_an_escaped_bar() -> None:

@@ -28,17 +28,26 @@ def with_the_toy(words: list[str]) -> list[str]:
         # A token of the toy is a byte, and two of the sample's labels begin with the same one.
         more += ["--label-scoring", "whole-sequence"]
     if words[:2] == ["pii", "probe"]:
-        more += ["--decoys", "50", "--prompts", "1"]
+        more += ["--decoys", "50", "--prompts", "1", *(() if "--kinds" in words else ("--kinds", "twin"))]
     return [*words, *more]
 
 
 @pytest.fixture
-def chatting_toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logged chats need a chat template, which the toy model has not."""
+def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory for what is written; logged chats need a chat template, which the toy model has not."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
     load = loading.load_backend
     monkeypatch.setattr(
         loading, "load_backend", lambda model, **how: ToyChat() if model == "toy" else load(model, **how)
     )
+
+
+def write_files(page: Path) -> None:
+    """Those that a page shows."""
+    for block in blocks(page=page):
+        if block.title is not None:
+            Path(block.title).write_text(block.text, encoding="utf-8")
 
 
 def test_there_is_one_for_each_reader() -> None:
@@ -50,13 +59,9 @@ def test_there_is_one_for_each_reader() -> None:
     [pytest.param(page, marks=pytest.mark.long) if page.stem != "auditor" else page for page in TUTORIALS],
     ids=lambda page: page.stem,
 )
-@pytest.mark.usefixtures("chatting_toy")
-def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    for block in blocks(page=page):
-        if block.title is not None:
-            Path(block.title).write_text(block.text, encoding="utf-8")
+@pytest.mark.usefixtures("somewhere", "undrawn")
+def test_a_tutorial_can_be_followed(page: Path) -> None:
+    write_files(page)
     followed = 0
     for where, line in command_lines(page):
         words = words_of(line)
@@ -68,13 +73,9 @@ def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, monkeypatch: pyt
     assert followed > 2
 
 
-@pytest.mark.usefixtures("chatting_toy")
-def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    for block in blocks(page=ROOT / "README.md"):
-        if block.title is not None:
-            Path(block.title).write_text(block.text, encoding="utf-8")
+@pytest.mark.usefixtures("somewhere", "undrawn")
+def test_the_commands_of_the_readme_run() -> None:
+    write_files(ROOT / "README.md")
     role_files.few_shots(Path("shots.csv"))
     role_files.queries(Path("reviews.csv"))
     role_files.crm_export(Path("crm.csv"))

@@ -26,11 +26,6 @@ PODS: Final[dict[str, Any]] = {
 }
 
 
-def locked(name: str) -> str:
-    (version,) = re.findall(rf"^{name}==([\d.]+)", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    return str(version)
-
-
 def words() -> list[str]:
     *said, arrow, nowhere = shlex.split(JOB["spec"]["entrypoint"])
     assert (arrow, nowhere) == (">", "/dev/null")
@@ -42,7 +37,8 @@ def option(name: str) -> str:
 
 
 def test_the_image_has_the_ray_that_the_job_names() -> None:
-    assert CLUSTER["rayVersion"] == locked("ray")
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    assert re.findall(r"^ray==([\d.]+)", constraints, re.MULTILINE) == [CLUSTER["rayVersion"]]
     assert "sed -n 's/^ray==//p'" in DOCKERFILE
     assert "ray[default]" in DOCKERFILE
     assert re.search(r"^USER leakmeter$", DOCKERFILE, re.MULTILINE)

@@ -16,7 +16,7 @@ from benchmarks import long_contexts_peers as peers
 from benchmarks.long_contexts_memory import Remembering
 from benchmarks.random_models import random_backend
 
-from helpers.places import DOCS
+from helpers.places import DOCS, script
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import ContextItem
@@ -99,12 +99,9 @@ def test_forty_contexts_of_four_lengths_and_five_kinds(data: Path) -> None:
         of_length = [one for one in made if one.length == length]
         assert sorted(one.kind for one in of_length) == sorted([*contexts.NEEDLES] * 2)
         sizes = [sum(n_words(document["text"]) for document in one.case["context"]) for one in of_length]
-        assert min(sizes) > 0.8 * length
-        assert max(sizes) <= length
-
-
-def test_a_needle_is_a_sentence_of_one_document(data: Path) -> None:
-    for one in contexts.build(data, n_words):
+        assert 0.8 * length < min(sizes) <= max(sizes) <= length
+    # A needle is a sentence of one document.
+    for one in made:
         told = [contexts.sentences_of(document["text"]) for document in one.case["context"]]
         where = [[i for i, sentences in enumerate(told) if needle in sentences] for needle in one.needles]
         assert [len(found) for found in where] == [1] * len(one.needles)
@@ -112,30 +109,24 @@ def test_a_needle_is_a_sentence_of_one_document(data: Path) -> None:
         assert "{" not in json.dumps([one.case["query"], one.case["response"], one.needles])
 
 
-def test_what_was_scored_is_not_scored_again(tiny: HfBackend, item: ContextItem, memory: Remembering) -> None:
+def test_what_was_scored_is_kept_and_not_scored_again(
+    tiny: HfBackend, item: ContextItem, memory: Remembering, tmp_path: Path
+) -> None:
     chunk = plan([everything(item)])
     (expected,), n_before = tiny.score(chunk), tiny.n_tokens_run
     (first,) = memory.score(chunk)
     n_once, cost = tiny.n_tokens_run - n_before, (memory.n_tokens_run, memory.operations)
     memory.forget_cost()
-    (again,) = memory.score(chunk)
+    (again,), (later,) = memory.score(chunk), Remembering(tiny, tmp_path / "scored.npz").score(chunk)
     np.testing.assert_allclose(first.values, expected.values, atol=1e-6)
     np.testing.assert_array_equal(first.values, again.values)
+    np.testing.assert_array_equal(first.values, later.values)
     assert tiny.n_tokens_run - n_before == n_once > 0
     assert (memory.n_tokens_run, memory.operations) == cost
     assert cost[0] == chunk.n_tree_tokens
 
 
-def test_what_was_scored_is_kept(tiny: HfBackend, item: ContextItem, memory: Remembering, tmp_path: Path) -> None:
-    chunk = plan([everything(item)])
-    (first,) = memory.score(chunk)
-    n_before = tiny.n_tokens_run
-    (again,) = Remembering(tiny, tmp_path / "scored.npz").score(chunk)
-    assert tiny.n_tokens_run == n_before
-    np.testing.assert_array_equal(first.values, again.values)
-
-
-def test_a_hierarchy_that_opens_everything_finds_every_value(
+def test_a_hierarchy_opens_everything_or_the_strongest_document(
     tiny: HfBackend, item: ContextItem, memory: Remembering
 ) -> None:
     found = peers.hierarchical(memory, item, 100)
@@ -143,18 +134,13 @@ def test_a_hierarchy_that_opens_everything_finds_every_value(
     assert found.order.tolist() == np.argsort(-nats, kind="stable").tolist()
     np.testing.assert_allclose([found.exact[i] for i in range(len(nats))], nats, atol=1e-5)
 
-
-def test_a_narrow_hierarchy_opens_the_strongest_document(
-    tiny: HfBackend, item: ContextItem, memory: Remembering
-) -> None:
     found = peers.hierarchical(memory, item, 1)
     opened = {item.spans[i].document for i in found.exact}
-    whole = {
-        name: item.without([span.name for span in item.spans if span.document == name]) for name in ("d0", "d1", "d2")
-    }
-    (scores,) = tiny.score(plan([Request((item.prompt, *whole.values()), item.response or (), TargetLogProbs())]))
+    names = ("d0", "d1", "d2")
+    whole = [item.without([span.name for span in item.spans if span.document == name]) for name in names]
+    (scores,) = tiny.score(plan([Request((item.prompt, *whole), item.response or (), TargetLogProbs())]))
     moved = np.abs(scores.values[0] - scores.values[1:]).sum(axis=-1)
-    assert opened == {list(whole)[int(moved.argmax())]}
+    assert opened == {names[int(moved.argmax())]}
     assert len(found.exact) <= peers.GROUP
     assert sorted(found.order.tolist()) == list(range(len(item.spans)))
     assert set(found.order[: len(found.exact)].tolist()) == set(found.exact)
@@ -201,12 +187,7 @@ def test_context_cite_weighs_every_piece(tiny: HfBackend, item: ContextItem, cas
 
 @pytest.fixture(scope="module")
 def study() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("long_contexts_study", DOCS / "results" / "long_contexts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script(DOCS / "results" / "long_contexts.py")
 
 
 def made_record(rng: np.random.Generator, n: int = 60) -> dict[str, Any]:
@@ -215,37 +196,23 @@ def made_record(rng: np.random.Generator, n: int = 60) -> dict[str, Any]:
     searched = {"order": order, "exact": {str(i): values[i] for i in order[:6]}, "tokens": 10, "operations": 10.0}
     every = {"order": order, "exact": {str(i): values[i] for i in order}, "tokens": 50, "operations": 50.0}
     return {
-        "id": "made",
-        "kind": "once",
-        "length": 1000,
-        "context_tokens": 990,
-        "needles": order[:1],
-        "exact": values.tolist(),
-        "screened": (values * rng.uniform(0.5, 1.0, n)).tolist(),
-        "noise": 1e-4,
-        "placebo": 0.5,
-        "largest error": 2e-5,
-        "signed": [3.0],
-        "together": (4.0, 3.5),
+        "id": "made", "kind": "once", "length": 1000, "context_tokens": 990, "needles": order[:1],
+        "exact": values.tolist(), "screened": (values * rng.uniform(0.5, 1.0, n)).tolist(), "noise": 1e-4,
+        "placebo": 0.5, "largest error": 2e-5, "signed": [3.0], "together": (4.0, 3.5),
         "methods": {"exact": every, "search": searched},
-    }
+    }  # fmt: skip
 
 
 def test_a_search_that_finds_all_has_full_marks(study: ModuleType) -> None:
-    rows = list(study.rows_of(made_record(np.random.default_rng(1))))
+    record = made_record(np.random.default_rng(1))
+    rows = list(study.rows_of(record))
     assert [row["method"] for row in rows] == ["exact", "search"]
     assert all(row[f"recall at {k}"] == 1 for row in rows for k in study.KS)
     assert all(row["average precision"] == 1 for row in rows)
     assert [row["largest error"] for row in rows] == ["", 2e-5]
     assert rows[1]["exact over operations"] == 5
-
-
-def test_a_row_for_each_needle(study: ModuleType) -> None:
-    (row,) = study.needles_of(made_record(np.random.default_rng(1)))
-    assert (row["rank"], row["signed"], row["needles together"]) == (1, 3.0, 4.0)
-
-
-def test_average_precision_by_hand(study: ModuleType) -> None:
+    (needle,) = study.needles_of(record)
+    assert (needle["rank"], needle["signed"], needle["needles together"]) == (1, 3.0, 4.0)
     assert study.average_precision([4, 7, 2, 9], {4, 2}) == pytest.approx((1 + 2 / 3) / 2)
 
 

@@ -14,39 +14,15 @@ from leakmeter.cli import program
 from leakmeter.errors import LeakmeterError
 
 LIBRARY = {
-    "audit calibrate": "calibrate",
-    "audit run": "audit",
-    "decode": "decode",
-    "frontier": "frontier",
-    "doctor": "doctor",
-    "gate": "gate",
-    "icl": "icl",
-    "icl-responses": "icl_responses",
-    "icl-select": "icl_select",
-    "influence": "influence",
-    "models": "list_models",
-    "models pull": "pull_model",
-    "pii check": "pii_check",
-    "pii extract": "pii_extract",
-    "pii insert": "pii_insert",
-    "pii probe": "pii",
-    "pii tune": "pii_tune",
-    "query": "query",
-    "redact-plan": "redaction",
-    "report": "save_report",
-    "runs compare": "compare_runs",
-    "runs export": "export_run",
-    "runs list": "list_runs",
-    "runs rename": "rename_run",
-    "runs show": "load_run",
-    "runs verify": "verify_run",
-    "schema": "schema",
-    "study": "study",
-    "study list": "list_studies",
-    "study run": "study",
-    "susceptibility": "susceptibility",
-    "tokens": "tokens",
-}
+    "audit calibrate": "calibrate", "audit run": "audit", "decode": "decode", "frontier": "frontier",
+    "doctor": "doctor", "gate": "gate", "icl": "icl", "icl-responses": "icl_responses", "icl-select": "icl_select",
+    "influence": "influence", "models": "list_models", "models pull": "pull_model", "pii check": "pii_check",
+    "pii extract": "pii_extract", "pii insert": "pii_insert", "pii probe": "pii", "pii tune": "pii_tune",
+    "query": "query", "redact-plan": "redaction", "report": "save_report", "runs compare": "compare_runs",
+    "runs export": "export_run", "runs list": "list_runs", "runs rename": "rename_run", "runs show": "load_run",
+    "runs verify": "verify_run", "schema": "schema", "study": "study", "study list": "list_studies",
+    "study run": "study", "susceptibility": "susceptibility", "tokens": "tokens",
+}  # fmt: skip
 COMMAND_LINE_ONLY = {
     "cache": "the cache of the user, which a program sets with cache= and LEAKMETER_SCORES",
     "cache clear": "likewise",
@@ -67,13 +43,11 @@ def commands() -> set[str]:
     """Every command, with its group's name in front."""
     found: set[str] = set()
     for name in program():
-        if name.startswith("-"):
-            continue
-        within = [one for one in program(name)[name] if not one.startswith("-")]
-        shown = [one for one in within if program(name)[name][one].show]
-        found |= {f"{name} {one}" for one in shown}
-        if not shown or program(name)[name].default_command is not None:
-            found.add(name)
+        if not name.startswith("-"):
+            app = program(name)[name]
+            shown = [one for one in app if not one.startswith("-") and app[one].show]
+            found |= {f"{name} {one}" for one in shown}
+            found |= {name} if not shown or app.default_command is not None else set()
     return found
 
 

@@ -7,7 +7,8 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from typing import Any
@@ -25,27 +26,21 @@ from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import plan, plan_contexts
-from leakmeter.core.request import Asked, Request, Responses, Scores, Trial
+from leakmeter.core.request import Asked, Request, Responses, Scores
 from leakmeter.errors import UnknownNameError
 from leakmeter.results.result import Result
 
 MEASURES = registry.instruments()
 BACKENDS = registry.backends()
 UNITS = {
-    units.NATS,
-    units.NATS_PER_SQUARE,
-    units.TOKEN_ID,
-    units.WEIGHT,
-    units.LABEL,
-    units.COUNT,
-    "hit",
-    "edits",
-    "edits per character",
+    *(units.NATS, units.NATS_PER_SQUARE, units.TOKEN_ID, units.WEIGHT, units.LABEL, units.COUNT),
+    *("hit", "edits", "edits per character"),
 }
 measures = pytest.mark.parametrize("name", MEASURES)
-backends = pytest.mark.parametrize("name", BACKENDS)
+responses = pytest.mark.parametrize("response", ["the clinic.", None])
 
 
+@cache
 def item(name: str, id_: str = "one", response: str | None = None) -> Any:
     """An instrument's example, tokenised for the toy model."""
     example = registry.instrument(name).example(id_, response)
@@ -61,8 +56,11 @@ def quick(name: str, **parameters: Any) -> Measure:
     return made
 
 
-def run(*trials: Trial[list[Measurement]]) -> list[list[Measurement]]:
-    return drive(DifferentiableToy(), list(trials))[0]
+@cache
+def alone(name: str, id_: str, response: str | None) -> list[Measurement]:
+    """What a measure says of its example by itself."""
+    (measurements,), _ = drive(DifferentiableToy(), [quick(name, samples=2, seed=3).trial(item(name, id_, response))])
+    return measurements
 
 
 def answered(toy: DifferentiableToy, asked: Sequence[Asked]) -> list[Scores]:
@@ -88,15 +86,6 @@ def test_there_are_plugins_and_an_unknown_one_is_guessed() -> None:
         registry.backend("toi")
 
 
-@pytest.fixture
-def others_anew() -> Iterator[None]:
-    """Entry points are looked up again, before and after."""
-    registry._others.cache_clear()
-    yield
-    registry._others.cache_clear()
-
-
-@pytest.mark.usefixtures("others_anew")
 def test_other_packages_add_theirs_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint(name="mine", value="leakmeter.backends.toy:Toy", group="leakmeter.backends")
     monkeypatch.setattr(registry, "_others", lambda group: (point,) if group == point.group else ())
@@ -115,13 +104,9 @@ def test_a_measure_is_a_frozen_dataclass_of_documented_parameters(name: str) -> 
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(tree, ast.ClassDef)
     said = {
-        before.target.id
-        for before, after in zip(tree.body, tree.body[1:], strict=False)
-        if isinstance(before, ast.AnnAssign)
-        and isinstance(before.target, ast.Name)
-        and isinstance(after, ast.Expr)
-        and isinstance(after.value, ast.Constant)
-        and isinstance(after.value.value, str)
+        ast.unparse(before.target)
+        for before, after in pairwise(tree.body)
+        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
     }
     assert said == {field.name for field in dataclasses.fields(kind)}
 
@@ -134,48 +119,37 @@ def test_a_measure_stands_on_its_defaults(name: str) -> None:
     assert measure.max_new_tokens >= 0
     assert inspect.isgenerator(measure.trial(item(name)))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(measure, dataclasses.fields(registry.instrument(name).measure)[0].name, None)
+        setattr(measure, dataclasses.fields(measure)[0].name, None)  # type: ignore[arg-type]
 
 
 @measures
-@pytest.mark.parametrize("response", ["the clinic.", None])
+@responses
 def test_readings_are_finite_and_have_known_units(name: str, response: str | None) -> None:
-    (measurements,) = run(quick(name).trial(item(name, response=response)))
+    measurements = alone(name, "one", response)
     assert measurements
     for measurement in measurements:
         assert isinstance(measurement, Measurement)
         assert measurement.item == item(name).id
         assert measurement.unit in UNITS
-        assert measurement.values.dtype == np.float64
-        assert measurement.values.ndim == 1
+        assert (measurement.values.dtype, measurement.values.ndim) == (np.float64, 1)
         assert len(measurement.values) > 0
         assert np.isfinite(measurement.values).all()
-    keys = [(r.sample, r.statistic, r.piece) for r in measurements]
-    assert len(set(keys)) == len(keys)
+    assert len({(r.sample, r.statistic, r.piece) for r in measurements}) == len(measurements)
 
 
 @measures
-@pytest.mark.parametrize("response", ["the clinic.", None])
-def test_the_same_seed_gives_the_same_bytes(name: str, response: str | None) -> None:
-    one, two = (plain(run(quick(name, seed=3).trial(item(name, response=response)))[0]) for _ in range(2))
-    assert one == two
-
-
-@measures
-@pytest.mark.parametrize("response", ["the clinic.", None])
+@responses
 def test_interleaved_trials_do_not_disturb_each_other(name: str, response: str | None) -> None:
-    measure = quick(name, samples=2)
-    items = [item(name, id_, response) for id_ in ("one", "two")]
-    together = run(*(measure.trial(one) for one in items))
-    apart = [run(measure.trial(one))[0] for one in items]
-    assert [plain(measurements) for measurements in together] == [plain(measurements) for measurements in apart]
+    trials = [quick(name, samples=2, seed=3).trial(item(name, id_, response)) for id_ in ("one", "two")]
+    together, _ = drive(DifferentiableToy(), trials)
+    assert [*map(plain, together)] == [plain(alone(name, id_, response)) for id_ in ("one", "two")]
 
 
 @measures
-@pytest.mark.parametrize("response", ["the clinic.", None])
-def test_replaying_the_scores_gives_the_same_readings(name: str, response: str | None) -> None:
+@responses
+def test_the_same_seed_and_the_same_scores_give_the_same_bytes(name: str, response: str | None) -> None:
     toy, heard = DifferentiableToy(), []
-    trial = quick(name, samples=2).trial(item(name, response=response))
+    trial = quick(name, samples=2, seed=3).trial(item(name, response=response))
     requests = next(trial)
     try:
         while True:
@@ -184,13 +158,13 @@ def test_replaying_the_scores_gives_the_same_readings(name: str, response: str |
     except StopIteration as end:
         first = end.value
     # Without a model: a trial's state is the answers it has received.
-    trial = quick(name, samples=2).trial(item(name, response=response))
+    trial = quick(name, samples=2, seed=3).trial(item(name, response=response))
     assert next(trial) == heard[0][0]
     for (_, answers), (asked, _) in pairwise(heard):
         assert trial.send(answers) == asked
-    with pytest.raises(StopIteration) as ended:
+    with pytest.raises(StopIteration) as again:
         trial.send(heard[-1][1])
-    assert plain(ended.value.value) == plain(first)
+    assert plain(first) == plain(again.value.value) == plain(alone(name, "one", response))
 
 
 @measures
@@ -208,7 +182,7 @@ def test_a_measure_reaches_the_command_line_by_its_fields(name: str, capsys: pyt
         assert f"--{field.name.replace('_', '-')}" in said
 
 
-@pytest.mark.parametrize("name", registry.instruments())
+@measures
 def test_a_result_is_the_only_class_of_its_module_that_is_made_of_a_run(name: str) -> None:
     kind = registry.instrument(name).result
     assert issubclass(kind, Result)
@@ -219,7 +193,7 @@ def test_a_result_is_the_only_class_of_its_module_that_is_made_of_a_run(name: st
     assert re.fullmatch(r"[a-z_]+-\d+", kind.schema)
 
 
-@backends
+@pytest.mark.parametrize("name", BACKENDS)
 def test_a_back_end_has_what_the_protocol_lists(name: str) -> None:
     kind = registry.backend(name)
     source = textwrap.dedent(inspect.getsource(kind))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
 import subprocess
 import sys
@@ -19,42 +18,33 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from helpers.places import ROOT
+from helpers.places import ROOT, script
 
 LOCKS: Final = ROOT / "locks"
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: Final = ("accounting", "dev", "docs", "integrations", "llamacpp", "quality", "ray", "serve", "stores", "test")
 LESSER_GPL: Final[frozenset[str]] = frozenset()
 """Packages under the LGPL: each would have to be named here, with a reason."""
+STRONG: Final = r"(?<!L)\bA?GPL|(?<!Lesser )General Public"
 UNTOLD: Final = {"axe-playwright-python": "MIT by its file LICENSE; of it only axe-core's script is used (MPL-2.0)"}
 """Packages whose metadata has no licence."""
 
 
 def tool(name: str) -> ModuleType:
     """A script of tools/."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return script(ROOT / "tools" / f"{name}.py")
 
 
-def test_everything_that_is_needed_is_locked() -> None:
+def test_everything_that_is_needed_is_locked_with_hashes() -> None:
     assert tool("lock").unlocked() == []
-
-
-@pytest.mark.parametrize("path", sorted(LOCKS.glob("*.txt")), ids=lambda path: path.stem)
-def test_every_locked_version_has_hashes(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    entries = re.findall(r"^[^#\s\\][^\\\n]*(?:\\\n[^\\\n]*)*", text, re.MULTILINE)
-    assert entries
-    for entry in entries:
-        first, *hashes = re.split(r" \\\n +", entry)
-        assert re.fullmatch(r"[a-z0-9][\w.-]*==[\w.+!]+( ; .+)?", first), first
-        assert hashes, first
-        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes), first
+    for path in LOCKS.glob("*.txt"):
+        entries = re.findall(r"^[^#\s\\][^\\\n]*(?:\\\n[^\\\n]*)*", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert entries, path
+        for entry in entries:
+            first, *hashes = re.split(r" \\\n +", entry)
+            assert re.fullmatch(r"[a-z0-9][\w.-]*==[\w.+!]+( ; .+)?", first), first
+            assert hashes, first
+            assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", one) for one in hashes), first
 
 
 def test_torch_for_cpus_is_locked_for_every_python() -> None:
@@ -73,10 +63,7 @@ def test_a_lock_that_lacks_something_is_noticed(tmp_path: Path, monkeypatch: pyt
     changed = tmp_path / "constraints.txt"
     changed.write_text(re.sub(r"^(rich==).*$", r"\g<1>1.0", found, flags=re.MULTILINE), encoding="utf-8")
     monkeypatch.setattr(lock, "CONSTRAINTS", changed)
-    assert lock.unlocked() == [
-        "rich: constraints.txt and locks/ differ",
-        "rich>=14: locked is 1.0; run tools/lock.py",
-    ]
+    assert lock.unlocked() == ["rich: constraints.txt and locks/ differ", "rich>=14: locked is 1.0; run tools/lock.py"]
 
 
 def test_forks_and_platforms_stay_in_the_lock() -> None:
@@ -127,7 +114,7 @@ def test_no_dependency_is_under_the_gpl() -> None:
     assert {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]} <= of.keys()
     assert len(of) > 70
     # Some packages offer a choice of licences; an exception lets those be used that are compiled with a GPL'd compiler.
-    strong = {name: said for name, said in of.items() if _is_under(said, r"(?<!L)\bA?GPL|(?<!Lesser )General Public")}
+    strong = {name: said for name, said in of.items() if _is_under(said, STRONG)}
     assert strong == {}
     lesser = {name for name, said in of.items() if _is_under(said, r"LGPL|Lesser General Public")}
     assert lesser == LESSER_GPL
@@ -141,20 +128,17 @@ def _is_under(said: str, pattern: str) -> bool:
     return any(re.search(pattern, part, re.IGNORECASE) for part in parts)
 
 
-@pytest.mark.parametrize(
-    ("said", "strong"),
-    [
-        ("GPL-3.0-or-later", True),
-        ("MIT AND AGPL-3.0-only", True),
-        ("License :: OSI Approved :: GNU General Public License v3 (GPLv3)", True),
-        ("GPL-2.0-only OR MIT", False),
-        ("BSD-3-Clause AND GPL-3.0-or-later WITH GCC-exception-3.1", False),
-        ("LGPL-2.1", False),
-        ("GNU Lesser General Public License v2", False),
-    ],
-)
-def test_the_licence_test_sees_what_it_should(said: str, strong: bool) -> None:
-    assert _is_under(said, r"(?<!L)\bA?GPL|(?<!Lesser )General Public") == strong
+def test_the_licence_test_sees_what_it_should() -> None:
+    told = {
+        "GPL-3.0-or-later": True,
+        "MIT AND AGPL-3.0-only": True,
+        "License :: OSI Approved :: GNU General Public License v3 (GPLv3)": True,
+        "GPL-2.0-only OR MIT": False,
+        "BSD-3-Clause AND GPL-3.0-or-later WITH GCC-exception-3.1": False,
+        "LGPL-2.1": False,
+        "GNU Lesser General Public License v2": False,
+    }
+    assert {said: _is_under(said, STRONG) for said in told} == told
 
 
 @pytest.mark.long
@@ -187,16 +171,10 @@ def test_the_version_is_one() -> None:
     assert "the tag is v9, and pyproject.toml says" in release.wrong_versions("v9")[0]
 
 
-def test_the_checklist_is_the_documented_one(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    release = tool("release")
+def test_the_checklist_is_the_documented_one() -> None:
     page = (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \|$", page, re.MULTILINE)
-    assert rows == [(step.name, step.about) for step in release.STEPS]
-    monkeypatch.setattr(sys, "argv", ["release.py", "--list"])
-    release.main()
-    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == [step.name for step in release.STEPS]
+    assert rows == [(step.name, step.about) for step in tool("release").STEPS]
 
 
 def test_the_checklist_stops_at_what_fails(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,6 +185,9 @@ def test_the_checklist_stops_at_what_fails(capsys: pytest.CaptureFixture[str], m
         release.Step("third", "Is not reached.", ("false",)),
     )
     monkeypatch.setattr(release, "STEPS", steps)
+    monkeypatch.setattr(sys, "argv", ["release.py", "--list"])
+    release.main()
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["first", "second", "third"]
     monkeypatch.setattr(sys, "argv", ["release.py"])
     with pytest.raises(SystemExit) as ended:
         release.main()
@@ -215,13 +196,11 @@ def test_the_checklist_stops_at_what_fails(capsys: pytest.CaptureFixture[str], m
     assert "third" not in said.out
     assert said.err == "failed: false\nmend it, then go on: python tools/release.py --from second\n"
     asked = release.Step("look", "A person looks.", look="Look at {version}.")
-    for answer, code in (("y", None), ("", 1)):
-        monkeypatch.setattr("builtins.input", lambda prompt, answer=answer: answer)
-        if code is None:
-            release.walk(asked, asks=True)
-        else:
-            with pytest.raises(SystemExit):
-                release.walk(asked, asks=True)
+    monkeypatch.setattr("builtins.input", lambda prompt: "y")
+    release.walk(asked, asks=True)
+    monkeypatch.setattr("builtins.input", lambda prompt: "")
+    with pytest.raises(SystemExit):
+        release.walk(asked, asks=True)
     assert f"Look at {PROJECT['version']}." in capsys.readouterr().out
 
 
@@ -234,37 +213,30 @@ def test_the_citation_is_one() -> None:
     )
 
 
-def workflows() -> list[Path]:
-    return sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-
-
-@pytest.mark.parametrize("path", workflows(), ids=lambda path: path.stem)
-def test_workflows_have_no_more_rights_than_they_need(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    workflow: dict[Any, Any] = yaml.safe_load(text)
-    assert workflow["permissions"] == {}
-    for name, job in workflow["jobs"].items():
-        allowed = {("contents", "read")}
-        allowed |= {("contents", "write")} if path.stem == "docs" else set()
-        allowed |= {("id-token", "write")} if name == "publish" else set()
-        assert job["permissions"].items() <= allowed
-        assert job["timeout-minutes"] <= 90
-        for step in job["steps"]:
-            if "uses" in step:
-                assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", step["uses"])
-            else:
-                # What stands in a script by an expression would be code; the environment is data.
-                assert "${{" not in step["run"]
-    assert "secrets." not in text
-    # A commit says nothing to a reader; the version behind it does.
-    assert all(re.search(r"# v\d+\.\d+\.\d+", line) for line in text.splitlines() if "uses:" in line)
-
-
-def test_an_action_has_one_commit_everywhere() -> None:
+def test_workflows_have_no_more_rights_than_they_need() -> None:
     commits: dict[str, set[str]] = {}
-    for path in (*workflows(), ROOT / "action.yml"):
-        for action, commit in re.findall(r"uses: ([\w./-]+)@(\w+)", path.read_text(encoding="utf-8")):
+    for path in (ROOT / "action.yml", *(ROOT / ".github" / "workflows").glob("*.yml")):
+        text = path.read_text(encoding="utf-8")
+        for action, commit in re.findall(r"uses: ([\w./-]+)@(\w+)", text):
             commits.setdefault(action, set()).add(commit)
+        if path.name == "action.yml":
+            continue
+        workflow: dict[Any, Any] = yaml.safe_load(text)
+        assert workflow["permissions"] == {}
+        for name, job in workflow["jobs"].items():
+            allowed = {("contents", "read")}
+            allowed |= {("contents", "write")} if path.stem == "docs" else set()
+            allowed |= {("id-token", "write")} if name == "publish" else set()
+            assert job["permissions"].items() <= allowed
+            assert job["timeout-minutes"] <= 90
+            uses = [step["uses"] for step in job["steps"] if "uses" in step]
+            assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one) for one in uses)
+            # What stands in a script by an expression would be code; the environment is data.
+            assert not any("${{" in step["run"] for step in job["steps"] if "uses" not in step)
+        assert "secrets." not in text
+        # A commit says nothing to a reader; the version behind it does.
+        assert all(re.search(r"# v\d+\.\d+\.\d+", line) for line in text.splitlines() if "uses:" in line)
+    # An action has the same commit everywhere.
     assert {action: found for action, found in commits.items() if len(found) > 1} == {}
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import leakmeter
 from helpers.places import ROOT
 from helpers.typed_surface import functions, stub
 from leakmeter.engine.loading import LOAD_OPTIONS
@@ -37,13 +36,9 @@ assert_leakage({"context": "Ana is 41."}, max_nats=3.0, meter=meter)
 meter.influence(context="Ana is 41.", unti="word")
 meter.influence(context="Ana is 41.", samples="two")
 """
+RESULT = "leakmeter.instruments.influence.result.InfluenceResult"
 REVEALED = [
-    "leakmeter.instruments.influence.result.InfluenceResult",
-    "float",
-    "leakmeter.results.results.Results[leakmeter.instruments.influence.result.InfluenceResult]",
-    "leakmeter.instruments.influence.result.InfluenceResult",
-    "float",
-    "float",
+    *(RESULT, "float", f"leakmeter.results.results.Results[{RESULT}]", RESULT, "float", "float"),
     "leakmeter.instruments.decoding.result.DecodeResult",
     "leakmeter.results.results.Results[leakmeter.instruments.generation.result.PrivateGenerationResult]",
 ]
@@ -78,21 +73,18 @@ def test_the_stub_is_made_of_the_signatures() -> None:
     assert STUB.read_text(encoding="utf-8") == stub(), "run this test with LEAKMETER_SNAPSHOTS=1"
 
 
-@pytest.mark.parametrize("name", sorted(functions()))
-def test_every_option_is_that_of_its_dataclass(name: str) -> None:
-    function = functions()[name]
-    shown = inspect.signature(function).parameters
-    own = {"model", "data", *inspect.signature(leakmeter.load_backend).parameters}
-    for part in function.parts.values():
-        defaults = {field.name: field for field in fields(part.kind)}
-        for option in part.names:
-            assert shown[option].annotation == defaults[option].type
-            if shown[option].default not in (..., inspect.Parameter.empty):
-                assert shown[option].default == defaults[option].default
-            own.add(option)
-    if not hasattr(function, "on"):
-        return
-    assert list(inspect.signature(function.on).parameters) == [one for one in shown if one not in LOAD_OPTIONS]
+def test_every_option_is_that_of_its_dataclass() -> None:
+    for function in functions().values():
+        shown = inspect.signature(function).parameters
+        for part in function.parts.values():
+            defaults = {field.name: field for field in fields(part.kind)}
+            for option in part.names:
+                assert shown[option].annotation == defaults[option].type
+                if shown[option].default not in (..., inspect.Parameter.empty):
+                    assert shown[option].default == defaults[option].default
+        if hasattr(function, "on"):
+            own = [one for one in shown if one not in LOAD_OPTIONS]
+            assert list(inspect.signature(function.on).parameters) == own
 
 
 def checked(program: str, directory: Path, *words: str) -> list[str]:

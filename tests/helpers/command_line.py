@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,12 +31,24 @@ class Ended:
     err: str
 
 
+def run_command(words: Sequence[object]) -> Ended:
+    """`leakmeter WORDS` within this process."""
+    from leakmeter.cli import main
+
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main([str(word) for word in words])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return Ended(code, out.getvalue(), err.getvalue())
+
+
 @pytest.fixture
 def note(tmp_path: Path) -> Path:
     """A context file, in a directory of its own."""
-    folder = tmp_path / "texts"
-    folder.mkdir()
-    path = folder / "note.txt"
+    path = tmp_path / "texts" / "note.txt"
+    path.parent.mkdir()
     path.write_text(NOTE, encoding="utf-8")
     return path
 
@@ -130,14 +144,9 @@ def byte_model() -> tuple[Any, Any]:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     config = LlamaConfig(
-        vocab_size=len(vocab),
-        hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=300,
-    )
+        vocab_size=len(vocab), hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=300,
+    )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = LlamaForCausalLM(config)
@@ -149,11 +158,7 @@ def command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """`leakmeter ARGUMENTS` in a process of its own."""
 
     def call(*arguments: object, environment: dict[str, str] | None = None, **how: Any) -> Any:
-        words: Sequence[str] = [str(argument) for argument in arguments]
-        return subprocess.run(
-            [*PROGRAM, *words],
-            **{"capture_output": True, "text": True, "cwd": tmp_path, "check": False, **how},
-            env={**os.environ, **(environment or {})},
-        )
+        how = {"capture_output": True, "text": True, "cwd": tmp_path, "check": False, **how}
+        return subprocess.run([*PROGRAM, *map(str, arguments)], env={**os.environ, **(environment or {})}, **how)
 
     return call

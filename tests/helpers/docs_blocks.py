@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from helpers.places import ROOT
@@ -32,14 +33,19 @@ class Block:
         return f"{self.page.relative_to(ROOT)}-{self.number}"
 
 
+@cache
+def _of(page: Path) -> tuple[Block, ...]:
+    found = []
+    for number, match in enumerate(_FENCE.finditer(page.read_text(encoding="utf-8")), 1):
+        title = re.search(r'title="([^"]+)"', match.group(2))
+        found.append(Block(page, number, match.group(1), title and title.group(1), match.group(3)))
+    return tuple(found)
+
+
 def blocks(*languages: str, page: Path | None = None) -> list[Block]:
     """Blocks of these languages, or of any; of all pages, or of one."""
-    found = []
-    for path in PAGES if page is None else [page]:
-        for number, match in enumerate(_FENCE.finditer(path.read_text(encoding="utf-8")), 1):
-            title = re.search(r'title="([^"]+)"', match.group(2))
-            found.append(Block(path, number, match.group(1), title and title.group(1), match.group(3)))
-    return [block for block in found if not languages or block.language in languages]
+    pages = PAGES if page is None else [page]
+    return [block for path in pages for block in _of(path) if not languages or block.language in languages]
 
 
 def shell_lines(page: Path | None = None) -> Iterator[tuple[str, str]]:

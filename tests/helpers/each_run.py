@@ -89,14 +89,7 @@ def _measured(out: Path) -> dict[str, Any]:
         ),
         "pii": leakmeter.pii("toy", PEOPLE, decoys=50, prompts=2, **told),
         "private_generation": leakmeter.audit(
-            "toy",
-            [row["said"] for row in ROWS],
-            instruction="Write a notice.",
-            subset_size=3,
-            epsilon=8.0,
-            samples=4,
-            max_new_tokens=5,
-            seed=5,
-            **told,
+            "toy", [row["said"] for row in ROWS], instruction="Write a notice.", subset_size=3, epsilon=8.0, samples=4,
+            max_new_tokens=5, seed=5, **told,
         ),
-    }
+    }  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from helpers.naive import log_softmax
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Span
@@ -112,9 +113,7 @@ class ByHand:
         votes = [self.votes(name, written) for name in self.names if name != without]
         tokens = self.votes(self.names[0], written)
         mean = {v: math.fsum(vote[v] for vote in votes) / len(self.names) / self.temperature for v in tokens}
-        top = max(mean.values())
-        total = math.log(math.fsum(math.exp(z - top) for z in mean.values()))
-        return {v: z - top - total for v, z in mean.items()}
+        return dict(zip(mean, log_softmax(mean.values()), strict=True))
 
     def divergence(self, written: Sequence[int], name: str, order: float) -> float:
         """D_α↔ between the distribution with all exemplars and without one."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from helpers.naive import log_softmax
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Span
 from leakmeter.core.prompt import Piece, Prompt
@@ -94,14 +95,8 @@ class ByHand:
         """log softmax(z / T) of what comes next, entry by entry."""
         key = tuple(ids)
         if key not in self._known:
-            self._known[key] = self._next_token(ids)
+            self._known[key] = log_softmax(z / self.measure.temperature for z in self.logits(ids))
         return self._known[key]
-
-    def _next_token(self, ids: Sequence[int]) -> list[float]:
-        scaled = [float(z) / self.measure.temperature for z in self.logits(ids)]
-        top = max(scaled)
-        total = math.fsum(math.exp(z - top) for z in scaled)
-        return [z - top - math.log(total) for z in scaled]
 
     def label(self, ids: Sequence[int], label: tuple[int, ...]) -> float:
         """log p of a label behind a prompt."""

@@ -6,20 +6,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from leakmeter.core.cost import ResultCost
+from helpers.susceptibility_cases import COST
 from leakmeter.instruments.icl.result import Exemplar, IclResult, MovedToken, Vocabulary
 from leakmeter.stats.posterior import posterior_of
-
-COST = ResultCost(
-    requests=4,
-    tree_tokens=60,
-    naive_tokens=120,
-    seconds=0.5,
-    predicted_tree_tokens=60,
-    predicted_seconds=0.25,
-    out_of_memory_retries=0,
-    scored_together=8,
-)
 
 
 def exemplar(position: int, *signed: float, **more: Any) -> Exemplar:
@@ -27,69 +16,29 @@ def exemplar(position: int, *signed: float, **more: Any) -> Exemplar:
     loss = max(map(abs, signed))
     at_answer, at_worst = (posterior_of(s, noise_nats=1e-5) for s in (signed[0], max(signed, key=abs)))
     made = Exemplar(
-        id=f"x{position}",
-        position=position,
-        text=f"Text: exemplar {position}\nAnswer: {('cat', 'dog')[position % 2]}",
-        label=("cat", "dog")[position % 2],
-        n_tokens=9,
-        answer_nats=abs(signed[0]),
-        answer_signed_nats=signed[0],
-        answer_posterior=at_answer.probability,
-        answer_posterior_note=at_answer.note,
-        answer_below_noise_floor=abs(signed[0]) <= 1e-5,
-        loss_nats=loss,
-        rank=1,
-        worst_posterior=at_worst.probability,
-        worst_posterior_note=at_worst.note,
-        below_noise_floor=loss <= 1e-5,
-        worst_label=("cat", "dog")[[abs(x) for x in signed].index(loss)],
-        worst_label_nats=loss,
-        signed_nats=signed,
-        vocabulary=None,
-        repeats=(),
-    )
+        id=f"x{position}", position=position, text=f"Text: exemplar {position}\nAnswer: {('cat', 'dog')[position % 2]}",
+        label=("cat", "dog")[position % 2], n_tokens=9, answer_nats=abs(signed[0]), answer_signed_nats=signed[0],
+        answer_posterior=at_answer.probability, answer_posterior_note=at_answer.note,
+        answer_below_noise_floor=abs(signed[0]) <= 1e-5, loss_nats=loss, rank=1, worst_posterior=at_worst.probability,
+        worst_posterior_note=at_worst.note, below_noise_floor=loss <= 1e-5,
+        worst_label=("cat", "dog")[[abs(x) for x in signed].index(loss)], worst_label_nats=loss, signed_nats=signed,
+        vocabulary=None, repeats=(),
+    )  # fmt: skip
     return replace(made, **more)
 
 
 def asked(id_: str = "q1", **more: Any) -> IclResult:
     """A query whose second exemplar moves 'dog' from 10 % to 20 %, and 'cat' from 90 % to 80 %."""
+    exemplars = (exemplar(1, 0.1, -0.3), exemplar(2, math.log(0.8 / 0.9), math.log(2)), exemplar(3, 0.05, 0.1))
     made = IclResult(
-        id=id_,
-        model="toy",
-        weights_sha256=None,
-        dtype="float32",
-        cost=COST,
-        warnings=(),
-        template="plain",
-        query=f"Query {id_} meows.",
-        context="…",
-        space="labels",
-        label_scoring="first-token",
-        calibration=None,
-        calibration_baseline="own",
-        calibration_epsilon=1e-4,
-        temperature=1.0,
-        labels=("cat", "dog"),
-        label_probabilities=(0.8, 0.2),
-        label_mass=0.5,
-        prediction="cat",
-        gold="cat",
-        is_right=True,
-        answer="cat",
-        answer_given=False,
-        exemplars=(
-            exemplar(1, 0.1, -0.3),
-            exemplar(2, math.log(0.8 / 0.9), math.log(2)),
-            exemplar(3, 0.05, 0.1),
-        ),
-        answer_nats=math.log(0.9 / 0.8),
-        answer_exemplar="x2",
-        loss_nats=math.log(2),
-        worst_exemplar="x2",
-        noise_floor_nats=1e-5,
-        answer_noise_floor_nats=1e-5,
-    )
-    return replace(behind(made, *more.get("exemplars", made.exemplars)), **more)
+        id=id_, model="toy", weights_sha256=None, dtype="float32", cost=COST, warnings=(), template="plain",
+        query=f"Query {id_} meows.", context="…", space="labels", label_scoring="first-token", calibration=None,
+        calibration_baseline="own", calibration_epsilon=1e-4, temperature=1.0, labels=("cat", "dog"),
+        label_probabilities=(0.8, 0.2), label_mass=0.5, prediction="cat", gold="cat", is_right=True, answer="cat",
+        answer_given=False, exemplars=exemplars, answer_nats=math.log(0.9 / 0.8), answer_exemplar="x2",
+        loss_nats=math.log(2), worst_exemplar="x2", noise_floor_nats=1e-5, answer_noise_floor_nats=1e-5,
+    )  # fmt: skip
+    return replace(behind(made, *more.get("exemplars", exemplars)), **more)
 
 
 def behind(case: IclResult, *exemplars: Exemplar) -> IclResult:
@@ -97,12 +46,9 @@ def behind(case: IclResult, *exemplars: Exemplar) -> IclResult:
     revealed = max(exemplars, key=lambda one: one.answer_nats)
     worst = max(exemplars, key=lambda one: one.loss_nats)
     return replace(
-        case,
-        exemplars=exemplars,
-        answer_nats=revealed.answer_nats,
-        answer_exemplar=revealed.id,
+        case, exemplars=exemplars, answer_nats=revealed.answer_nats, answer_exemplar=revealed.id,
         worst_exemplar=worst.id,
-    )
+    )  # fmt: skip
 
 
 def over_vocabulary(id_: str = "q1", **more: Any) -> IclResult:

@@ -40,17 +40,15 @@ def write_llama(folder: Path, path: Path, *, split: str) -> None:
     config = json.loads((folder / "config.json").read_text("utf-8"))
     heads = {"q": config["num_attention_heads"], "k": config["num_key_value_heads"]}
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(heads["q"])
-    writer.add_head_count_kv(heads["k"])
-    writer.add_rope_dimension_count(config["head_dim"])
-    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
-    writer.add_vocab_size(config["vocab_size"])
+    told = {
+        "context_length": config["max_position_embeddings"], "embedding_length": config["hidden_size"],
+        "block_count": config["num_hidden_layers"], "feed_forward_length": config["intermediate_size"],
+        "head_count": heads["q"], "head_count_kv": heads["k"], "rope_dimension_count": config["head_dim"],
+        "rope_freq_base": config["rope_parameters"]["rope_theta"], "layer_norm_rms_eps": config["rms_norm_eps"],
+        "file_type": gguf.LlamaFileType.ALL_F32, "vocab_size": config["vocab_size"],
+    }  # fmt: skip
+    for name, value in told.items():
+        getattr(writer, f"add_{name}")(value)
     _add_tokenizer(writer, folder, config, split)
     for name, tensor in load_file(folder / "model.safetensors").items():
         if name.endswith(("q_proj.weight", "k_proj.weight")):
@@ -113,18 +111,12 @@ def write_tiny_llama(folder: Path) -> None:
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>"
     ).save_pretrained(str(folder))
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
     config = transformers.LlamaConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        intermediate_size=48,
-        max_position_embeddings=4096,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=0,
+        vocab_size=tokenizer.get_vocab_size(), hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=48, max_position_embeddings=4096, bos_token_id=1, eos_token_id=2,
         # Large enough that every token of the context is felt.
-        initializer_range=0.35,
-        **sizes,
-    )
+        pad_token_id=0, initializer_range=0.35,
+    )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(20)
         transformers.LlamaForCausalLM(config).save_pretrained(str(folder))

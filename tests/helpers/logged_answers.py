@@ -9,29 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from helpers.mortal_toy import Mortal
 from helpers.toy_chat import ChatByteTokenizer
-from leakmeter.backends.toy import Toy
 from leakmeter.traces import LoggedAnswer
 from leakmeter.traces.answer import LoggedDocument, LoggedMessage, Place, Sampling
 
 MORNING = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
 
 
-class ChatToy(Toy):
+class ChatToy(Mortal):
     """The toy model with a chat template; it dies after so many rounds of scores."""
 
     def __init__(self, n_rounds: int | None = None, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(n_rounds, **options)
         self.tokenizer = ChatByteTokenizer()
-        self.n_left = n_rounds
-        self.n_rounds = 0
-
-    def score(self, chunk: Any) -> Any:
-        """Answer, or die."""
-        if self.n_left is not None and self.n_rounds >= self.n_left:
-            raise KeyboardInterrupt
-        self.n_rounds += 1
-        return super().score(chunk)
 
 
 class Echo(ChatToy):
@@ -63,16 +54,10 @@ def logged(
         digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
         found.append(LoggedDocument(id_, digest, text, (Place(1, start, start + len(text)),)))
     told: dict[str, Any] = {
-        "trace_id": f"trace-{number:03}",
-        "span_id": "1",
-        "response_id": None,
-        "time": MORNING + timedelta(minutes=number),
-        "recipient": recipient,
-        "model": "toy",
+        "trace_id": f"trace-{number:03}", "span_id": "1", "response_id": None,
+        "time": MORNING + timedelta(minutes=number), "recipient": recipient, "model": "toy",
         "sampling": sampling or Sampling(temperature=1.0, said="sampling"),
         "messages": (LoggedMessage("system", "Be brief."), LoggedMessage("user", f"{content}{query}")),
-        "answer": answer,
-        "documents": tuple(found),
-        "where": f"log.jsonl, line {number + 1}",
-    }
+        "answer": answer, "documents": tuple(found), "where": f"log.jsonl, line {number + 1}",
+    }  # fmt: skip
     return LoggedAnswer(**{**told, **fields})

@@ -29,17 +29,9 @@ SPEC = RunSpec(
     problems=("line 3 is no JSON",),
 )
 TEXTS: dict[str, Any] = {
-    "model": "toy of Anna",
-    "weights_sha256": None,
-    "dtype": "float64",
-    "unit": "sentence",
-    "removal": "drop",
-    "template": "plain",
-    "documents": [],
-    "truncated_tokens": 0,
-    "sampled": True,
-    "spans": [],
-}
+    "model": "toy of Anna", "weights_sha256": None, "dtype": "float64", "unit": "sentence", "removal": "drop",
+    "template": "plain", "documents": [], "truncated_tokens": 0, "sampled": True, "spans": [],
+}  # fmt: skip
 COST = {"seconds": 0.25, "requests": 3, "tree_tokens": 40, "naive_tokens": 90, "out_of_memory_retries": 1}
 
 

@@ -11,6 +11,7 @@ imported does not count. 'pii from Python' has the C library's own settings inst
 import ctypes
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,39 +20,32 @@ from pathlib import Path
 from leakmeter.cli import main, process
 
 SENTENCE = "The ferry to Aland sails at {0}, and nurse {0} waits. "
-TASK = """
-name = "mood"
-label_column = "mood"
-labels = ["Up", "Low"]
-[fields]
-said = "Said"
-"""
-NOTE = ["--context-file", "note.txt", "--query", "When?"]
-LONG = ["--context-file", "long.txt", "--query", "When?"]
-TASKS = ["--task", "task.toml", "--data", "rows.jsonl", "--label-scoring", "whole-sequence", "--max-queries", "4"]
-PII = ["pii", "probe", "--subjects", "people.jsonl", "--kinds", "twin", "--decoys", "50", "--control-names", "1"]
+TASK = 'name = "mood"\nlabel_column = "mood"\nlabels = ["Up", "Low"]\n[fields]\nsaid = "Said"\n'
+NOTE = "--context-file note.txt --query When?"
+SAID = "--response 'It sails at nine.'"
+CASES = "--data cases.jsonl --max-new-tokens 6"
+TASKS = "--task task.toml --data rows.jsonl --label-scoring whole-sequence --max-queries 4"
+PII = "pii probe --subjects people.jsonl --kinds twin --decoys 50 --control-names 1 --prompts 2"
+ASKED = "susceptibility --queries asked.jsonl --contexts contexts.jsonl"
 INSTRUMENTS = {
-    "influence": ["influence", *NOTE, "--response", "It sails at nine."],
+    "influence": f"influence {NOTE} {SAID}",
     # The states of a context as long as the smaller budget allows.
-    "influence, search": ["influence", *LONG, "--response", "It sails at nine.", "--search", "top:2:2"],
-    "influence, λ = 1.5": ["influence", *NOTE, "--response", "It sails at nine.", "--cid-lambda", "1.5"],
-    "decode": ["decode", "--data", "cases.jsonl", "--samples", "4", "--max-new-tokens", "6"],
-    "redact-plan": ["redact-plan", *NOTE, "--response", "At nine", "--max-loss", "3", "--max-new-tokens", "4"],
-    "icl": ["icl", *TASKS, "--pool", "rows.jsonl", "--shots", "4"],
-    "icl, vocabulary": ["icl", *TASKS, "--pool", "rows.jsonl", "--shots", "4", "--space", "vocabulary"],
-    "icl-select": ["icl-select", *TASKS, "--exemplars", "exemplars.jsonl", "--max-steps", "1", "--moves", "drop"],
-    "audit": [
-        *("audit", "run", "--exemplars", "rows.jsonl", "--column", "said", "--temperature", "2", "--seed", "0"),
-        *("--subset-size", "6", "--batches", "1", "--samples", "6", "--max-new-tokens", "4"),
-    ],
-    "susceptibility": ["susceptibility", "--queries", "asked.jsonl", "--contexts", "contexts.jsonl"],
-    "fisher": [
-        *("susceptibility", "--estimator", "fisher", "--queries", "asked.jsonl", "--contexts", "contexts.jsonl"),
-        *("--sigma", "identity", "--sigma", "embedding", "--sigma", "empirical", "--place", "slot"),
-    ],
-    "pii": [*PII, "--prompts", "2"],
-    "pii from Python": [*PII, "--prompts", "2"],
-    "frontier": ["frontier", "--data", "cases.jsonl", "--lambda", "0.5", "1.5", "--max-new-tokens", "6"],
+    "influence, search": f"influence --context-file long.txt --query When? {SAID} --search top:2:2",
+    "influence, λ = 1.5": f"influence {NOTE} {SAID} --cid-lambda 1.5",
+    "decode": f"decode {CASES} --samples 4",
+    "redact-plan": f"redact-plan {NOTE} --response 'At nine' --max-loss 3 --max-new-tokens 4",
+    "icl": f"icl {TASKS} --pool rows.jsonl --shots 4",
+    "icl, vocabulary": f"icl {TASKS} --pool rows.jsonl --shots 4 --space vocabulary",
+    "icl-select": f"icl-select {TASKS} --exemplars exemplars.jsonl --max-steps 1 --moves drop",
+    "audit": (
+        "audit run --exemplars rows.jsonl --column said --temperature 2 --seed 0 --subset-size 6 --batches 1 "
+        "--samples 6 --max-new-tokens 4"
+    ),
+    "susceptibility": ASKED,
+    "fisher": f"{ASKED} --estimator fisher --sigma identity --sigma embedding --sigma empirical --place slot",
+    "pii": PII,
+    "pii from Python": PII,
+    "frontier": f"frontier {CASES} --lambda 0.5 1.5",
 }
 WITHOUT_TOY = ("fisher",)  # it has no gradients
 KEEP = process.keep_freed_memory
@@ -70,19 +64,10 @@ def write_model(folder: Path) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     config = LlamaConfig(
-        vocab_size=n_vocab,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=4,
-        num_attention_heads=8,
-        num_key_value_heads=8,
-        head_dim=64,
-        max_position_embeddings=4096,
-        tie_word_embeddings=True,
-        initializer_range=0.2,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
+        vocab_size=n_vocab, hidden_size=32, intermediate_size=64, num_hidden_layers=4, num_attention_heads=8,
+        num_key_value_heads=8, head_dim=64, max_position_embeddings=4096, tie_word_embeddings=True,
+        initializer_range=0.2, bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
     torch.manual_seed(0)
     LlamaForCausalLM(config).save_pretrained(folder)
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>").save_pretrained(folder)
@@ -137,7 +122,7 @@ def measured(name: str, model: str, budget: str, told: int) -> None:
     """Run an instrument, and tell what it took."""
     forget_peak()
     before, files = resident("VmRSS"), resident("RssFile")
-    code = run([*INSTRUMENTS[name], "--model", model, "--memory", budget, "--out", f"{name}-{budget}"])
+    code = run([*shlex.split(INSTRUMENTS[name]), "--model", model, "--memory", budget, "--out", f"{name}-{budget}"])
     # A fork does not hand on which pages of libraries are resident: those that were found anew are nobody's memory.
     peak = resident("VmHWM") - max(0, resident("RssFile") - files)
     found = {"instrument": name, "budget": budget, "code": code, "before": before, "peak": peak}
@@ -148,7 +133,8 @@ def instrument(name: str, model: str, budgets: list[str], told: int) -> None:
     """Measure one at each budget."""
     if not name.endswith("from Python"):
         process.keep_freed_memory = KEEP
-    if name not in WITHOUT_TOY and run([*INSTRUMENTS[name], "--model", "toy", "--out", f"{name}-toy"]):
+    words = [*shlex.split(INSTRUMENTS[name]), "--model", "toy", "--out", f"{name}-toy"]
+    if name not in WITHOUT_TOY and run(words):
         return
     for budget in budgets:
         measured(name, model, budget, told)

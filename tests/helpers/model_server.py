@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -292,55 +293,46 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         owner = self.server.owner
-        self._answer(lambda call: owner.routes.get[self.path](owner), {}, known=self.path in owner.routes.get)
+        self._answer({path: lambda _, made=made: made(owner) for path, made in owner.routes.get.items()}, {})
 
     def do_POST(self) -> None:
         owner = self.server.owner
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         routes = {**owner.routes.plain_post, **owner.routes.post}
-        self._answer(
-            lambda call: routes[self.path](owner, call),
-            body,
-            known=self.path in routes,
-            counts=self.path in owner.routes.post,
-        )
+        counts = self.path in owner.routes.post
+        self._answer({path: partial(route, owner) for path, route in routes.items()}, body, counts=counts)
 
-    def _answer(self, made: Callable[[Call], Any], body: dict[str, Any], *, known: bool, counts: bool = False) -> None:
-        owner = self.server.owner
+    def _answer(self, routes: Mapping[str, Callable[[Call], Any]], body: Any, *, counts: bool = False) -> None:
+        owner, status, headers = self.server.owner, 200, {}
         call = owner.take(self.path, body, dict(self.headers), counts=counts)
         try:
             if owner.key is not None and self.headers["Authorization"] != f"Bearer {owner.key}":
                 raise RefusedError(401, "no such key")
-            if not known:
+            if self.path not in routes:
                 raise RefusedError(404, "no such path")
             if counts and owner.has("busy", call):
                 raise RefusedError(429, "busy", {"Retry-After": "0.05"})
-            status, answer, headers = 200, made(call), {}
+            answer = routes[self.path](call)
         except RefusedError as refusal:
             status, headers = refusal.status, refusal.headers
             answer = {"error": {"message": refusal.message, "sent": body, "headers": dict(self.headers)}}
         content = json.dumps(answer).encode()
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", "Content-Length": len(content), **headers}.items():
+            self.send_header(name, str(value))
+        self.end_headers()
         if counts and owner.has("cut", call):
-            self._start(status, headers, len(content))
             self.wfile.write(content[: len(content) // 2])
             self.wfile.flush()
             self.connection.shutdown(socket.SHUT_RDWR)
             self.close_connection = True
-            return
-        self._start(status, headers, len(content))
-        if counts and owner.has("slow", call):
-            for i in range(len(content)):
-                self.wfile.write(content[i : i + 1])
+        elif counts and owner.has("slow", call):
+            for byte in content:
+                self.wfile.write(bytes((byte,)))
                 self.wfile.flush()
                 time.sleep(0.02)
-            return
-        self.wfile.write(content)
-
-    def _start(self, status: int, headers: Mapping[str, str], n_bytes: int) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(n_bytes), **headers}.items():
-            self.send_header(name, value)
-        self.end_headers()
+        else:
+            self.wfile.write(content)
 
 
 def finite(value: float) -> float:
@@ -354,14 +346,12 @@ def _models(server: ModelServer) -> Any:
 
 
 def _vllm_completion(server: ModelServer, call: Call) -> Any:
-    body = call.body
-    k, prompts = body.get("prompt_logprobs"), body["prompt"]
-    for asked in (k, body.get("logprobs")):
-        if asked is not None:
-            server.check_top(asked)
-    if body.get("logprobs", 0) < 0:
+    for k in (call.body.get("prompt_logprobs"), call.body.get("logprobs")):
+        if k is not None:
+            server.check_top(k)
+    if call.body.get("logprobs", 0) < 0:
         raise RefusedError(400, "`logprobs` must be a positive value.")
-    choices = [_vllm_choice(server, call, i, prompt) for i, prompt in enumerate(prompts)]
+    choices = [_vllm_choice(server, call, i, prompt) for i, prompt in enumerate(call.body["prompt"])]
     if server.has("wrong_order", call):
         choices = choices[::-1]
     return {"object": "text_completion", "model": server.name_now(call), "choices": choices}
@@ -372,33 +362,28 @@ def _vllm_choice(server: ModelServer, call: Call, index: int, prompt: list[int])
     n, temperature = body["max_tokens"], body.get("temperature", 1.0)
     if len(prompt) + n > (server.window or 10**9):
         raise RefusedError(400, "the prompt is too long")
-    k, after = body.get("prompt_logprobs"), body.get("logprobs")
-    drawn = server.drawn(
-        ids, call, n=n, temperature=temperature, seed=body.get("seed", 0), stop_ids=body.get("stop_token_ids", ())
-    )
-    text = server.toy.tokenizer.decode([token for token, _ in drawn])
-    choice: dict[str, Any] = {"index": index, "text": text, "finish_reason": "length", "logprobs": None}
+    how = {"temperature": temperature, "seed": body.get("seed", 0), "stop_ids": body.get("stop_token_ids", ())}
+    drawn = server.drawn(ids, call, n=n, **how)
+    tokens = [token for token, _ in drawn]
+    choice: dict[str, Any] = {"index": index, "text": server.toy.tokenizer.decode(tokens), "finish_reason": "length"}
     if body.get("return_token_ids"):
-        told = None if server.has("no_ids", call) else ids
-        choice.update(token_ids=[token for token, _ in drawn], prompt_token_ids=told)
-    if k is not None:
-        rows = server.scored_rows(ids, call, temperature=temperature)
+        choice |= {"token_ids": tokens, "prompt_token_ids": None if server.has("no_ids", call) else ids}
+
+    def top(token: int, row: FloatArray, k: int) -> list[int]:
+        return [*server.top(row, k, call), token]
+
+    if (k := body.get("prompt_logprobs")) is not None:
         entries = [
-            {
-                str(t): {"logprob": finite(row[t]), "rank": int((row >= row[t]).sum())}
-                for t in [*server.top(row, k, call), token]
-            }
-            for token, row in rows
+            {str(t): {"logprob": finite(row[t]), "rank": int((row >= row[t]).sum())} for t in top(token, row, k)}
+            for token, row in server.scored_rows(ids, call, temperature=temperature)
         ]
         choice["prompt_logprobs"] = None if server.has("echo_ignored", call) else [None, *entries]
-    if after is not None:
+    choice["logprobs"] = None
+    if (k := body.get("logprobs")) is not None:
         choice["logprobs"] = {
-            "tokens": [f"token_id:{token}" for token, _ in drawn],
+            "tokens": [f"token_id:{token}" for token in tokens],
             "token_logprobs": [finite(row[token]) for token, row in drawn],
-            "top_logprobs": [
-                {f"token_id:{t}": finite(row[t]) for t in [*server.top(row, after, call), token]}
-                for token, row in drawn
-            ],
+            "top_logprobs": [{f"token_id:{t}": finite(row[t]) for t in top(token, row, k)} for token, row in drawn],
         }
     return choice
 
@@ -436,27 +421,20 @@ def _openai_completion(server: ModelServer, call: Call) -> Any:
 
 
 def _openai_chat(server: ModelServer, call: Call) -> Any:
-    body = call.body
+    body, decode = call.body, server.toy.tokenizer.decode
     (message,) = body["messages"]
     ids = server.fed(server.tokenized(message["content"]), call)
     drawn = server.drawn(ids, call, n=body["max_tokens"], temperature=body["temperature"], seed=body.get("seed", 0))
-    decode = server.toy.tokenizer.decode
     choice: dict[str, Any] = {"index": 0, "message": {"role": "assistant", "content": decode([t for t, _ in drawn])}}
+
+    def entry(token: int, row: FloatArray) -> dict[str, Any]:
+        return {"token": decode([token]), "logprob": finite(row[token])}
+
     if body.get("logprobs"):
-        server.check_top(body["top_logprobs"])
-        choice["logprobs"] = {
-            "content": [
-                {
-                    "token": decode([token]),
-                    "logprob": finite(row[token]),
-                    "top_logprobs": [
-                        {"token": decode([t]), "logprob": finite(row[t])}
-                        for t in server.top(row, body["top_logprobs"], call)
-                    ],
-                }
-                for token, row in drawn
-            ]
-        }
+        server.check_top(k := body["top_logprobs"])
+        top = [[entry(t, row) for t in server.top(row, k, call)] for _, row in drawn]
+        content = [{**entry(*one), "top_logprobs": few} for one, few in zip(drawn, top, strict=True)]
+        choice["logprobs"] = {"content": content}
     return {"object": "chat.completion", "model": server.name_now(call), "choices": [choice]}
 
 

@@ -30,14 +30,8 @@ def _generate(server: ModelServer, call: Call) -> Any:
     n, temperature = sampling["max_new_tokens"], sampling["temperature"]
     if len(ids) + n > (server.window or 10**9):
         raise RefusedError(400, "the input is longer than the model's context length")
-    drawn = server.drawn(
-        ids,
-        call,
-        n=n,
-        temperature=temperature,
-        seed=sampling.get("sampling_seed", 0),
-        stop_ids=sampling.get("stop_token_ids", ()),
-    )
+    how = {"temperature": temperature, "seed": sampling.get("sampling_seed", 0)}
+    drawn = server.drawn(ids, call, n=n, stop_ids=sampling.get("stop_token_ids", ()), **how)
     told: dict[str, Any] = {
         "prompt_tokens": len(ids),
         "cached_tokens": 0,

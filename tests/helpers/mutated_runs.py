@@ -9,8 +9,8 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from helpers.command_line import Ended, run_command
 from helpers.differentiable_toy import DifferentiableToy
 from leakmeter.core import registry
 
@@ -65,44 +66,34 @@ class Whole:
 
 def made_runs(folder: Path) -> dict[str, Whole]:
     """A run of each instrument, and of each way of it that keeps other numbers, by its name."""
-    import leakmeter
+    import leakmeter as lm
 
     short = {"max_new_tokens": 4}
     icl = {"task": TASK, "exemplars": MOODS[2:5], "label_scoring": "whole-sequence"}
-    asked: dict[str, tuple[str, Any, dict[str, Any]]] = {
-        "influence": ("influence", CASES, short),
-        "influence, samples": ("influence", CASES, {"samples": 2, "group": True, **short}),
-        "influence, entities": ("influence", CASES, {"unit": "entity", "swap": True, **short}),
-        "influence, search": ("influence", LONG, {"search": "top:2", "audit": "0.9:2", **short}),
-        "icl": ("icl", MOODS[:2], icl),
-        "icl, vocabulary": ("icl", MOODS[:2], {"space": "vocabulary", **icl}),
-        "icl, responses": (
-            "icl_responses",
-            [{"input": "Who?"}, {"input": "When?"}],
-            {"exemplars": [{"input": f"{i}?", "output": f"{i}!"} for i in range(4)], **short},
-        ),
-        "pii": (
-            "pii",
-            PEOPLE,
-            {"kinds": ("twin",), "beams": (1, 2), "decoys": 50, "prompts": 2, "control_names": 1, "keep_values": True},
-        ),
-        "susceptibility": ("susceptibility", QUERIES, {"contexts": CONTEXTS, "answer_tokens": 3}),
-        "fisher": ("fisher_susceptibility", QUERIES, {"contexts": CONTEXTS, "probes": 4, "directions": 2}),
-        "audit": ("audit", SAID, {"subset_size": 3, "samples": 2, "seed": 3, "temperature": 2.0, **short}),
-        "audit, parts": ("audit", SAID, {"samples": 2, "seed": 3, "temperature": 2.0, "max_new_tokens": 101}),
-        "redaction": ("redaction", CASES, {"max_loss": 0.05, **short}),
-        "decode": ("decode", CASES, {"samples": 2, "cid_lambda": 0.5, **short}),
-        "decode, epsilon": ("decode", CASES, {"samples": 2, "epsilon": 1.0, "seed": 7, **short}),
+    pairs, asked = [{"input": f"{i}?", "output": f"{i}!"} for i in range(4)], [{"input": "Who?"}, {"input": "When?"}]
+    pii = {"kinds": ("twin",), "beams": (1, 2), "decoys": 50, "prompts": 2, "control_names": 1, "keep_values": True}
+    audit = {"samples": 2, "seed": 3, "temperature": 2.0}
+    behind = {"contexts": CONTEXTS}
+    told: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+        "influence": (lm.influence, CASES, short),
+        "influence, samples": (lm.influence, CASES, {"samples": 2, "group": True, **short}),
+        "influence, entities": (lm.influence, CASES, {"unit": "entity", "swap": True, **short}),
+        "influence, search": (lm.influence, LONG, {"search": "top:2", "audit": "0.9:2", **short}),
+        "icl": (lm.icl, MOODS[:2], icl),
+        "icl, vocabulary": (lm.icl, MOODS[:2], {"space": "vocabulary", **icl}),
+        "icl, responses": (lm.icl_responses, asked, {"exemplars": pairs, **short}),
+        "pii": (lm.pii, PEOPLE, pii),
+        "susceptibility": (lm.susceptibility, QUERIES, {**behind, "answer_tokens": 3}),
+        "fisher": (lm.fisher_susceptibility, QUERIES, {**behind, "probes": 4, "directions": 2}),
+        "audit": (lm.audit, SAID, {"subset_size": 3, **audit, **short}),
+        "audit, parts": (lm.audit, SAID, {**audit, "max_new_tokens": 101}),
+        "redaction": (lm.redaction, CASES, {"max_loss": 0.05, **short}),
+        "decode": (lm.decode, CASES, {"samples": 2, "cid_lambda": 0.5, **short}),
+        "decode, epsilon": (lm.decode, CASES, {"samples": 2, "epsilon": 1.0, "seed": 7, **short}),
     }
     found = {}
-    for name, (function, data, options) in asked.items():
-        if function == "fisher_susceptibility":
-            from leakmeter.instruments.susceptibility.api import fisher_susceptibility as called
-
-            model: Any = DifferentiableToy()
-        else:
-            called, model = getattr(leakmeter, function), "toy"
-        path = called(model, data, out=folder / "runs", **options).path
+    for name, (call, data, options) in told.items():
+        path = call(DifferentiableToy() if name == "fisher" else "toy", data, out=folder / "runs", **options).path
         found[name] = one = Whole(path, folder / f"{path.name}.json")
         ended = run_command(["gate", path, "--max", one.bound, "--write-baseline", one.baseline])
         assert ended.code == 0, ended.err
@@ -203,15 +194,15 @@ def _in_parquet(content: bytes, draw: random.Random) -> tuple[bytes, str]:
     what = draw.choice(("value", "value", "value", "series", "null", "row", "series gone", "type", "column", "order"))
     change = f"{column} of row {row}, {what}"
     schema = table.schema
-    if what == "value":
-        rows[row][column] = odd = _odd_cell(column, rows[row][column], draw)
-        change += f" {repr(odd)[:20]}"
-    elif what == "series":
-        # All rows that say the same, as if it had been written so.
-        keys = ("item", "sample", "piece", "statistic")
-        same = [one for one in rows if all(one[key] == rows[row][key] for key in keys)]
+
+    def is_of_series(one: dict[str, Any], of: dict[str, Any] = rows[row]) -> bool:
+        return all(one[key] == of[key] for key in ("item", "sample", "piece", "statistic"))
+
+    if what in ("value", "series"):
         odd = _odd_cell(column, rows[row][column], draw)
-        for one in same:
+        # Of a series all rows say the same, as if it had been written so.
+        of_series = [one for one in rows if is_of_series(one)]
+        for one in [rows[row]] if what == "value" else of_series:
             one[column] = odd
         change += f" {repr(odd)[:20]}"
     elif what == "null":
@@ -219,8 +210,7 @@ def _in_parquet(content: bytes, draw: random.Random) -> tuple[bytes, str]:
     elif what == "row":
         rows.insert(row, dict(rows[row])) if draw.random() < 0.5 else rows.pop(row)
     elif what == "series gone":
-        keys = ("item", "sample", "piece", "statistic")
-        rows = [one for one in rows if any(one[key] != rows[row][key] for key in keys)]
+        rows = [one for one in rows if not is_of_series(one)]
     elif what == "order":
         other = draw.randrange(len(rows))
         rows[row], rows[other] = rows[other], rows[row]
@@ -231,8 +221,7 @@ def _in_parquet(content: bytes, draw: random.Random) -> tuple[bytes, str]:
         type_ = draw.choice((pa.string(), pa.float64(), pa.int8(), pa.bool_(), pa.list_(pa.string())))
         schema = schema.set(schema.get_field_index(column), pa.field(column, type_))
         made = {pa.string(): "x", pa.float64(): 0.5, pa.int8(): 1, pa.bool_(): True}
-        for one in rows:
-            one[column] = made.get(type_, ["x"])
+        rows = [{**one, column: made.get(type_, ["x"])} for one in rows]
         change += f" {type_}"
     sink = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink)
@@ -245,30 +234,6 @@ def _odd_cell(column: str, old: Any, draw: random.Random) -> Any:
     if column in ("sample", "position"):
         return draw.choice((-1, old + 1, 2**31 - 1, 0, 5))
     return draw.choice(("", "x", "nobody knows", "token", "s1", "\x1b[31m", "x" * 100_000, "weight", "token id"))
-
-
-# ---- attacks ---------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Ended:
-    """What a command left."""
-
-    code: int
-    out: str
-    err: str
-
-
-def run_command(words: Sequence[object]) -> Ended:
-    """`leakmeter ARGUMENTS` within this process."""
-    from leakmeter.cli import main
-
-    out, err = io.StringIO(), io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        try:
-            main([str(word) for word in words])
-            code = 0
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-    return Ended(code, out.getvalue(), err.getvalue())
 
 
 def shown(run: Path) -> Ended:
@@ -343,6 +308,5 @@ def calls(run: Mutated, folder: Path) -> Iterator[tuple[str, Callable[[], Ended]
     }
     for view in ("measurements", "cases", "runs", "results", "pieces", "quantities", own):
         words[f"query {view}"] = ["query", f"select * from {view}", "--runs", run.path, "--json"]
-    for name, of_command in words.items():
-        yield name, partial(run_command, of_command)
+    yield from ((name, partial(run_command, of_command)) for name, of_command in words.items())
     yield "terminal", partial(shown, run.path)

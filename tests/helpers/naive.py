@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from leakmeter.core.prompt import Piece, Prompt
+
+
+def log_softmax(logits: Iterable[float]) -> list[float]:
+    """In plain floats, sum by sum."""
+    known = [float(z) for z in logits]
+    top = max(known)
+    total = math.log(math.fsum(math.exp(z - top) for z in known))
+    return [z - top - total for z in known]
 
 
 def random_prompt(

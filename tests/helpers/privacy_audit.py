@@ -24,15 +24,13 @@ def least_epsilon(one: Sequence[Hashable], other: Sequence[Hashable], confidence
     counts = [Counter(of) for of in (one, other)]
     outcomes = set(counts[0]) | set(counts[1])
     miss = (1.0 - confidence) / (4 * len(outcomes))
-    return max(
-        0.0,
-        *(
-            math.log(lower / _upper(down[outcome], len(other), miss))
-            for up, down in (counts, counts[::-1])
-            for outcome in outcomes
-            if (lower := _lower(up[outcome], len(one), miss)) > 0.0
-        ),
-    )
+    ratios = [
+        math.log(lower / _upper(down[outcome], len(other), miss))
+        for up, down in (counts, counts[::-1])
+        for outcome in outcomes
+        if (lower := _lower(up[outcome], len(one), miss)) > 0.0
+    ]
+    return max([0.0, *ratios])
 
 
 def _lower(n_hits: int, n: int, miss: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from helpers.naive import log_softmax
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
@@ -35,11 +36,8 @@ def query_item(
     def ids(n: int) -> tuple[int, ...]:
         return tuple(int(i) for i in rng.integers(0, n_vocab, size=n))
 
-    start, separator, query = (
-        Piece("start", "frame", (1,)),
-        Piece("separator", "frame", (2,)),
-        Piece("query", "query", ids(5)),
-    )
+    start, separator = Piece("start", "frame", (1,)), Piece("separator", "frame", (2,))
+    query = Piece("query", "query", ids(5))
     bare = Prompt((start, query))
     raw = [1.0] * len(lengths) if weights is None else list(weights)
     return QueryItem(
@@ -77,10 +75,7 @@ class ByHand:
 
     def next_token(self, ids: Sequence[int]) -> list[float]:
         """softmax(z / T) of what comes next."""
-        scaled = [float(z) / self.measure.temperature for z in self.logits(ids)]
-        top = max(scaled)
-        total = math.fsum(math.exp(z - top) for z in scaled)
-        return [math.exp(z - top) / total for z in scaled]
+        return [math.exp(p) for p in log_softmax(z / self.measure.temperature for z in self.logits(ids))]
 
     def outcomes(self, prompt: Prompt) -> list[float]:
         """Probability of each token, or of each answer and the rest."""
@@ -104,18 +99,20 @@ class ByHand:
         """Nats."""
         return -math.fsum(a * math.log(a) for a in p if a > 0)
 
-    def mixture(self, left_out: int | None = None) -> list[float]:
-        """p̂, of all contexts or of all but one."""
+    def kept(self, left_out: int | None) -> list[tuple[float, list[float]]]:
+        """Weights and outcomes of all contexts or of all but one."""
         kept = [(w, p) for i, (w, p) in enumerate(zip(self.weights, self.behind, strict=True)) if i != left_out]
         total = math.fsum(w for w, _ in kept)
-        return [math.fsum(w / total * p[v] for w, p in kept) for v in range(len(self.bare))]
+        return [(w / total, p) for w, p in kept]
+
+    def mixture(self, left_out: int | None = None) -> list[float]:
+        """p̂."""
+        return [math.fsum(w * p[v] for w, p in self.kept(left_out)) for v in range(len(self.bare))]
 
     def susceptibility(self, left_out: int | None = None) -> float:
-        """χ, of all contexts or of all but one."""
+        """χ."""
         mixture = self.mixture(left_out)
-        kept = [(w, p) for i, (w, p) in enumerate(zip(self.weights, self.behind, strict=True)) if i != left_out]
-        total = math.fsum(w for w, _ in kept)
-        return math.fsum(w / total * self.kl(p, mixture) for w, p in kept)
+        return math.fsum(w * self.kl(p, mixture) for w, p in self.kept(left_out))
 
     def series(self) -> Series:
         """Every statistic but the noise."""

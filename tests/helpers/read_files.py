@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 from leakmeter.instruments.pii.canaries import canaries_of, lines_of
@@ -33,7 +34,6 @@ FILES = {
     "exemplars.csv": ROWS.replace("n", "x"),
     "queries.jsonl": '{"id": "q", "query": "Who?"}\n',
     "contexts.jsonl": '{"id": "a", "context": "Anna."}\n{"id": "b", "context": "Bo."}\n',
-    "people.jsonl": lines_of(canaries_of(4, seed=11)),
     "probes.toml": 'twin = ["Call {name} at"]\n',
     "audit.toml": AUDIT,
     "texts.csv": ROWS,
@@ -46,9 +46,14 @@ NOTE = ("--context-file", "note.txt", "--query", "Who?", "--model", "toy")
 ICL = ("icl", "--task", "mood.toml", "--data", "data.csv", "--model", "toy", "--label-scoring", "whole-sequence")
 
 
+@cache
+def _people() -> str:
+    return lines_of(canaries_of(4, seed=11))
+
+
 def write_files() -> None:
     """All of them, into the current directory."""
-    for name, text in FILES.items():
+    for name, text in {**FILES, "people.jsonl": _people()}.items():
         Path(name).write_text(text, encoding="utf-8")
 
 

@@ -13,15 +13,9 @@ from leakmeter.stats.posterior import posterior_of
 
 Case = InfluenceResult
 COST = ResultCost(
-    requests=14,
-    tree_tokens=1310,
-    naive_tokens=4620,
-    seconds=3.2,
-    predicted_tree_tokens=None,
-    predicted_seconds=None,
-    out_of_memory_retries=0,
-    scored_together=None,
-)
+    requests=14, tree_tokens=1310, naive_tokens=4620, seconds=3.2, predicted_tree_tokens=None, predicted_seconds=None,
+    out_of_memory_retries=0, scored_together=None,
+)  # fmt: skip
 PLACEBO_SIGNED_NATS = 0.2
 
 HOSTILE = (
@@ -42,29 +36,14 @@ def piece(
     nats = sum(abs(x) for x in per_token_nats)
     posterior = posterior_of(sum(per_token_nats), noise_nats=0.004, placebo_nats=PLACEBO_SIGNED_NATS)
     made = Piece(
-        name=name,
-        kind=kind,
-        text=text,
-        start=spans[0][0],
-        end=spans[0][1],
-        spans=tuple(spans),
-        document=None,
-        n_tokens=max(1, len(text) // 4),
-        n_mentions=len(spans),
-        nats=nats,
-        per_token_nats=tuple(abs(x) for x in per_token_nats),
-        signed_nats=sum(per_token_nats),
-        signed_per_token_nats=tuple(per_token_nats),
-        alone_nats=0.8 * nats,
-        posterior=posterior.probability,
-        posterior_note=posterior.note,
-        below_noise_floor=nats <= 0.004,
-        rank=1,
-        repeats=(),
-        redundant=False,
+        name=name, kind=kind, text=text, start=spans[0][0], end=spans[0][1], spans=tuple(spans), document=None,
+        n_tokens=max(1, len(text) // 4), n_mentions=len(spans), nats=nats,
+        per_token_nats=tuple(abs(x) for x in per_token_nats), signed_nats=sum(per_token_nats),
+        signed_per_token_nats=tuple(per_token_nats), alone_nats=0.8 * nats, posterior=posterior.probability,
+        posterior_note=posterior.note, below_noise_floor=nats <= 0.004, rank=1, repeats=(), redundant=False,
         **dict.fromkeys(("mean_nats", "interval_nats", "worst_nats", "entity_type", "entity_value", "repeated")),
         **dict.fromkeys(("surrogate", "swapped_nats", "swapped_signed_nats", "swapped_signed_per_token_nats")),
-    )
+    )  # fmt: skip
     return replace(made, **more)
 
 
@@ -72,42 +51,18 @@ def case(id_: str, context: str, query: str, tokens: Sequence[str], whole: Seque
     """A case around its pieces, with everything a run says about itself."""
     posterior = posterior_of(sum(whole), noise_nats=0.004, placebo_nats=0.33)
     made = InfluenceResult(
-        id=id_,
-        model="hf:example/quill-360m",
-        weights_sha256="9f2c4b7e" * 8,
-        dtype="float32",
-        unit="sentence",
-        removal="drop",
-        temperature=1.0,
-        cid_lambda=1.0,
-        template="chat",
-        query=query,
-        context=context,
-        documents=(DocumentRange(name="note", start=0, end=len(context)),),
-        truncated_tokens=0,
-        response=Response(text="".join(tokens), tokens=tuple(tokens), sampled=True, seed=7),
-        pieces=(),
-        whole_nats=sum(abs(x) for x in whole),
-        whole_signed_nats=sum(whole),
-        whole_per_token_nats=tuple(abs(x) for x in whole),
-        whole_signed_per_token_nats=tuple(whole),
-        whole_posterior=posterior.probability,
-        whole_posterior_note=posterior.note,
-        noise_floor_nats=0.004,
-        noise_floor_per_token_nats=0.0002,
-        placebo_nats=0.41,
-        placebo_signed_nats=PLACEBO_SIGNED_NATS,
-        placebo_alone_nats=0.52,
-        placebo_per_token_nats=tuple(0.41 / len(tokens) for _ in tokens),
-        placebo_alone_per_token_nats=tuple(0.52 / len(tokens) for _ in tokens),
-        placebo_alone_signed_nats=0.33,
-        samples=(),
-        whole_mean_nats=None,
-        whole_interval_nats=None,
-        whole_worst_nats=None,
-        cost=COST,
-        warnings=(),
-    )
+        id=id_, model="hf:example/quill-360m", weights_sha256="9f2c4b7e" * 8, dtype="float32", unit="sentence",
+        removal="drop", temperature=1.0, cid_lambda=1.0, template="chat", query=query, context=context,
+        documents=(DocumentRange(name="note", start=0, end=len(context)),), truncated_tokens=0,
+        response=Response(text="".join(tokens), tokens=tuple(tokens), sampled=True, seed=7), pieces=(),
+        whole_nats=sum(abs(x) for x in whole), whole_signed_nats=sum(whole),
+        whole_per_token_nats=tuple(abs(x) for x in whole), whole_signed_per_token_nats=tuple(whole),
+        whole_posterior=posterior.probability, whole_posterior_note=posterior.note, noise_floor_nats=0.004,
+        noise_floor_per_token_nats=0.0002, placebo_nats=0.41, placebo_signed_nats=PLACEBO_SIGNED_NATS,
+        placebo_alone_nats=0.52, placebo_per_token_nats=tuple(0.41 / len(tokens) for _ in tokens),
+        placebo_alone_per_token_nats=tuple(0.52 / len(tokens) for _ in tokens), placebo_alone_signed_nats=0.33,
+        samples=(), whole_mean_nats=None, whole_interval_nats=None, whole_worst_nats=None, cost=COST, warnings=(),
+    )  # fmt: skip
     return replace(made, **{name: tuple(value) if isinstance(value, list) else value for name, value in more.items()})
 
 
@@ -249,8 +204,3 @@ def small(number: int) -> Case:
         piece(context, "It ships on Friday.", "s2", [0.0213, -0.117, 0.00514, 1.31] * 2),
     ]
     return case(f"parcel-{number}", context, "What about the parcel?", tokens, [0.4, 1.5, 4.9, 1.2] * 2, pieces=pieces)
-
-
-def as_line(one: Case) -> str:
-    """The case as the command line prints it."""
-    return one.to_json()

@@ -89,18 +89,8 @@ def crm_export(path: Path) -> Path:
 
 def cases(path: Path) -> Path:
     """Cases beside the code of a system, each with a response."""
-    case = {"context": {"rent": "Flat 3b pays 640 a month.", "other": "Flat 4a pays 710 a month."}}
-    return _lines(
-        path,
-        [
-            {
-                "id": "rent",
-                "context": list(case["context"].values()),
-                "query": "What does flat 3b pay?",
-                "response": "640",
-            }
-        ],
-    )
+    texts = ["Flat 3b pays 640 a month.", "Flat 4a pays 710 a month."]
+    return _lines(path, [{"id": "rent", "context": texts, "query": "What does flat 3b pay?", "response": "640"}])
 
 
 def _lines(path: Path, rows: Sequence[Any]) -> Path:

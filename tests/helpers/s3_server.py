@@ -81,10 +81,5 @@ def make_bucket(address: str, name: str) -> None:
 
 def environment(address: str) -> dict[str, str]:
     """Variables with which obstore reaches the server."""
-    return {
-        "AWS_ACCESS_KEY_ID": "invented",
-        "AWS_SECRET_ACCESS_KEY": "invented-secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": address,
-        "AWS_ALLOW_HTTP": "true",
-    }
+    keys = {"AWS_ACCESS_KEY_ID": "invented", "AWS_SECRET_ACCESS_KEY": "invented-secret", "AWS_REGION": "us-east-1"}
+    return {**keys, "AWS_ENDPOINT_URL": address, "AWS_ALLOW_HTTP": "true"}

@@ -31,13 +31,8 @@ CASE = {
 
 
 def serving_of(folder: Path, *, port: int = 8000, models: tuple[str, ...] = ("toy",), **access: Any) -> Serving:
-    return Serving(
-        Access(access.pop("host", "127.0.0.1"), port, **access),
-        Models(models, {"cache": False}),
-        Queue(),
-        folder / "runs",
-        folder / "ledger",
-    )
+    address = Access(access.pop("host", "127.0.0.1"), port, **access)
+    return Serving(address, Models(models, {"cache": False}), Queue(), folder / "runs", folder / "ledger")
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from copy import copy
 from functools import cache
 from typing import Any, Final
@@ -26,84 +25,39 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 N_VOCAB = 97
 WINDOW = 8
 
-_SIZES = {"vocab_size": N_VOCAB, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
-_MLP = {"intermediate_size": 48}
 # Weights large enough that every token of the context is felt: with the usual 0.02, a wrong mask moves nothing.
 _FELT = {"initializer_range": 0.35}
-_IDS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-_PLAIN = _SIZES | _MLP | _FELT | _IDS | {"max_position_embeddings": 256}
+_IDS = {"vocab_size": N_VOCAB, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+_SIZES = _IDS | {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 256}
+_PLAIN = _SIZES | _FELT | {"intermediate_size": 48}
 _GQA = _PLAIN | {"num_key_value_heads": 2}
 _GEMMA = _GQA | {"head_dim": 8, "sliding_window": WINDOW, "query_pre_attn_scalar": 8}
-_MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
-
-
-def _configs() -> dict[str, Callable[[], Any]]:
-    t = transformers
-    return {
-        "llama": lambda: t.LlamaConfig(**_GQA),
-        "gpt2": lambda: t.GPT2Config(
-            vocab_size=N_VOCAB, n_embd=32, n_layer=3, n_head=4, n_positions=256, initializer_range=0.35, **_IDS
-        ),
-        "gpt_neox": lambda: t.GPTNeoXConfig(**_PLAIN),
-        "opt": lambda: t.OPTConfig(
-            vocab_size=N_VOCAB,
-            hidden_size=32,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            ffn_dim=48,
-            word_embed_proj_dim=16,
-            init_std=0.35,
-            max_position_embeddings=256,
-            **_IDS,
-        ),
-        "gemma3": lambda: t.Gemma3TextConfig(**_GEMMA, layer_types=_MIXED),
-        "gemma2": lambda: t.Gemma2Config(**_GEMMA, layer_types=_MIXED, final_logit_softcapping=2.0),
-        "mistral": lambda: t.MistralConfig(**_GQA, sliding_window=WINDOW),
-        "qwen2": lambda: t.Qwen2Config(**_GQA),
-        "qwen2_sliding": lambda: t.Qwen2Config(
-            **_GQA, use_sliding_window=True, sliding_window=WINDOW, max_window_layers=1
-        ),
-        "granite": lambda: t.GraniteConfig(**_GQA, logits_scaling=3.0, residual_multiplier=0.7),
-        "cohere": lambda: t.CohereConfig(**_GQA, logit_scale=0.3),
-        "gpt_neo": lambda: t.GPTNeoConfig(
-            vocab_size=N_VOCAB,
-            hidden_size=32,
-            num_layers=2,
-            attention_types=[[["global", "local"], 1]],
-            num_heads=4,
-            window_size=20,
-            max_position_embeddings=256,
-            initializer_range=0.35,
-            **_IDS,
-        ),
-        "mamba": lambda: t.MambaConfig(
-            vocab_size=N_VOCAB, hidden_size=32, num_hidden_layers=2, state_size=8, initializer_range=0.35, **_IDS
-        ),
-        "bloom": lambda: t.BloomConfig(
-            vocab_size=N_VOCAB, hidden_size=32, n_layer=2, n_head=4, initializer_range=0.35, **_IDS
-        ),
-    }
-
-
-ATTENTION = (
-    "llama",
-    "gpt2",
-    "gpt_neox",
-    "opt",
-    "gemma3",
-    "gemma2",
-    "mistral",
-    "qwen2",
-    "qwen2_sliding",
-    "granite",
-    "cohere",
-)
-SLIDING = ("gemma3", "gemma2", "mistral", "qwen2_sliding")
-"""Models whose contexts here are several times their window."""
+_MIXED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+_LOCAL = {"attention_types": [[["global", "local"], 1]], "window_size": 20, "num_layers": 2, "num_heads": 4}
+_KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "llama": ("Llama", _GQA),
+    "gpt2": ("GPT2", _IDS | _FELT | {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256}),
+    "gpt_neox": ("GPTNeoX", _PLAIN),
+    "opt": ("OPT", _SIZES | {"ffn_dim": 48, "word_embed_proj_dim": 16, "init_std": 0.35}),
+    "gemma3": ("Gemma3Text", _GEMMA | _MIXED),
+    "gemma2": ("Gemma2", _GEMMA | _MIXED | {"final_logit_softcapping": 2.0}),
+    "mistral": ("Mistral", _GQA | {"sliding_window": WINDOW}),
+    "qwen2": ("Qwen2", _GQA),
+    "qwen2_sliding": (
+        "Qwen2", _GQA | {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}
+    ),
+    "granite": ("Granite", _GQA | {"logits_scaling": 3.0, "residual_multiplier": 0.7}),
+    "cohere": ("Cohere", _GQA | {"logit_scale": 0.3}),
+    "gpt_neo": ("GPTNeo", _IDS | _FELT | _LOCAL | {"hidden_size": 32, "max_position_embeddings": 256}),
+    "mamba": ("Mamba", _IDS | _FELT | {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8}),
+    "bloom": ("Bloom", _IDS | _FELT | {"hidden_size": 32, "n_layer": 2, "n_head": 4}),
+}  # fmt: skip
 
 # What cannot be forked: a recurrence; positions out of the attention mask; windows counted over padding.
 RECURRENT = ("mamba", "bloom", "gpt_neo")
-
+ATTENTION = tuple(kind for kind in _KINDS if kind not in RECURRENT)
+SLIDING = ("gemma3", "gemma2", "mistral", "qwen2_sliding")
+"""Models whose contexts here are several times their window."""
 
 _SHARED: Final[WeakSet[Any]] = WeakSet()
 
@@ -120,7 +74,8 @@ def fresh_model(kind: str, attention: str = "eager", dtype: torch.dtype = torch.
     """A model of that kind that the caller may change."""
     with torch.random.fork_rng():
         torch.manual_seed(20)
-        config = _configs()[kind]()
+        name, told = _KINDS[kind]
+        config = getattr(transformers, f"{name}Config")(**told)
         model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
         # Biases and norms start at 0 and 1, where mistakes about them hide.
         for name, weight in model.named_parameters():

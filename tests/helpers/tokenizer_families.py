@@ -6,6 +6,7 @@ done behind a special token, and what their chat templates do with the white spa
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from typing import Any, Final
 
@@ -81,25 +82,16 @@ def _sentencepiece(kind: str, *, prefix: str) -> Any:
     """BPE or Unigram over '▁', with bytes for what it does not know."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-    bytes_ = [f"<0x{i:02X}>" for i in range(256)]
     spaces = normalizers.Replace(" ", "▁")
-    specials = ["<unk>", "<s>", "</s>", *bytes_]
+    known: dict[str, Any] = {"special_tokens": ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256))]}
     if kind == "bpe":
         learner = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-        learner.normalizer = spaces
-        learner.train_from_iterator(
-            [_TEXT] * 4,
-            trainers.BpeTrainer(vocab_size=560, special_tokens=specials, show_progress=False),
-        )
+        trainer: Any = trainers.BpeTrainer(vocab_size=560, show_progress=False, **known)
     else:
         learner = Tokenizer(models.Unigram())
-        learner.normalizer = spaces
-        learner.train_from_iterator(
-            [_TEXT] * 4,
-            trainers.UnigramTrainer(vocab_size=420, special_tokens=specials, unk_token="<unk>", show_progress=False),
-        )
-    import json
-
+        trainer = trainers.UnigramTrainer(vocab_size=420, unk_token="<unk>", show_progress=False, **known)
+    learner.normalizer = spaces
+    learner.train_from_iterator([_TEXT] * 4, trainer)
     spec = json.loads(learner.to_str())
     # Bytes are no tokens that are looked for in a text.
     spec["added_tokens"] = [token for token in spec["added_tokens"] if not token["content"].startswith("<0x")]
@@ -109,16 +101,10 @@ def _sentencepiece(kind: str, *, prefix: str) -> Any:
     if prefix == "first":
         made.normalizer = None
         made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=kind != "bpe")
-        made.decoder = decoders.Sequence(
-            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-        )
     elif prefix == "every":
         made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), spaces])
-        made.decoder = decoders.Sequence(
-            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-        )
-    else:
-        made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    made.decoder = decoders.Sequence(steps if prefix == "none" else [*steps, decoders.Strip(" ", 1, 0)])
     return made
 
 

@@ -20,21 +20,12 @@ BOS = 1
 
 def fresh_llama(**changes: Any) -> Any:
     """A llama that the caller may change; always with the same random weights, large enough to be felt."""
-    sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-    config = transformers.LlamaConfig(
-        **{
-            "vocab_size": N_VOCAB,
-            **sizes,
-            "intermediate_size": 64,
-            "max_position_embeddings": 128,
-            "initializer_range": 0.2,
-            "bos_token_id": BOS,
-            "eos_token_id": 2,
-            "pad_token_id": 0,
-            "tie_word_embeddings": True,
-            **changes,
-        }
-    )
+    told = {
+        "vocab_size": N_VOCAB, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 64, "max_position_embeddings": 128, "initializer_range": 0.2,
+        "bos_token_id": BOS, "eos_token_id": 2, "pad_token_id": 0, "tie_word_embeddings": True,
+    }  # fmt: skip
+    config = transformers.LlamaConfig(**{**told, **changes})
     with torch.random.fork_rng():
         torch.manual_seed(7)
         return transformers.LlamaForCausalLM(config).eval()
@@ -59,13 +50,8 @@ def ids_of(text: str) -> tuple[int, ...]:
     return tuple(byte_tokenizer()(text, add_special_tokens=False)["input_ids"])
 
 
-EXAMPLES = [
-    (ids_of("Ida's number is"), ids_of(" 0417")),
-    (ids_of("Bo's number is"), ids_of(" 3382")),
-    (ids_of("Ulrich's number is"), ids_of(" 90")),
-    (ids_of("Mai's number is"), ids_of(" 5561")),
-    (ids_of("Tove's number is"), ids_of(" 728")),
-]
+_SAID = {"Ida": " 0417", "Bo": " 3382", "Ulrich": " 90", "Mai": " 5561", "Tove": " 728"}
+EXAMPLES = [(ids_of(f"{name}'s number is"), ids_of(value)) for name, value in _SAID.items()]
 """Of five people, of different lengths."""
 
 

@@ -11,7 +11,6 @@ import builtins
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,7 @@ def stub() -> str:
     methods, plain = [], []
     for name, function in functions().items():
         for self_ in (True, False) if hasattr(function, "on") and name not in BESIDE else (False,):
-            forms = [*_forms(name, function, imports, is_method=self_)]
+            forms = _forms(name, function, imports, is_method=self_)
             told = ["@overload\n" + form for form in forms] if len(forms) > 1 else forms
             (methods if self_ else plain).extend(told)
     lines = "".join(
@@ -49,51 +48,36 @@ def stub() -> str:
     return f"{ABOUT}\n{lines}\nclass MeterMethods:\n{inner}\n" + "\n".join(plain)
 
 
-def _forms(name: str, function: Any, imports: dict[str, str], *, is_method: bool) -> Iterator[str]:
+def _forms(name: str, function: Any, imports: dict[str, str], *, is_method: bool) -> list[str]:
     """The function as it is called with data, and with a single case where it can be."""
     signature = inspect.signature(function.on if is_method else function)
-    parameters = list(signature.parameters.values())
-    module = inspect.getmodule(function)
-    returned = str(signature.return_annotation)
-    one, _, many = returned.partition(" | ")
-    reading = {name for part in function.parts.values() if part.kind.__name__ == "CaseNames" for name in part.names}
-    if not function.case:
-        yield _form(name, function, parameters, returned, imports, module, is_method=is_method)
-        return
-    with_data = [one for one in parameters if one.name not in function.case]
-    alone = [one for one in parameters if one.name != "data" and one.name not in reading - {"context_from"}]
-    required = [one.replace(default=inspect.Parameter.empty) if one.name == "data" else one for one in with_data]
-    # A parameter without default cannot stand behind one that has one.
-    if not is_method:
-        required = [one.replace(default=inspect.Parameter.empty) if one.name == "model" else one for one in required]
-    yield _form(name, function, required, many, imports, module, is_method=is_method)
-    yield _form(name, function, alone, one, imports, module, is_method=is_method)
-
-
-def _form(
-    name: str,
-    function: Any,
-    parameters: list[Any],
-    returned: str,
-    imports: dict[str, str],
-    module: Any,
-    *,
-    is_method: bool,
-) -> str:
-    told, starred = ["self"] if is_method else [], False
-    for one in parameters:
-        if one.name == "model" and is_method:
-            continue
-        if one.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
-            told.append("*")
-            starred = True
-        text = _named(str(one.annotation), _defining(one.name, function, module), imports)
-        default = "" if one.default is inspect.Parameter.empty else f" = {_default(one.default)}"
-        told.append(f"{one.name}: {text}{default}")
-    returned = _named(returned, module, imports)
+    parameters = [one for one in signature.parameters.values() if not (is_method and one.name == "model")]
+    module, empty = inspect.getmodule(function), inspect.Parameter.empty
     summary = (inspect.getdoc(function) or "").splitlines()[0]
-    inside = "".join(f"    {one},\n" for one in told)
-    return f'def {name}(\n{inside}) -> {returned}:\n    """{summary}"""\n'
+
+    def form(given: list[inspect.Parameter], returned: str) -> str:
+        told, starred = ["self"] if is_method else [], False
+        for one in given:
+            if one.kind is inspect.Parameter.KEYWORD_ONLY and not starred:
+                told.append("*")
+                starred = True
+            text = _named(str(one.annotation), _defining(one.name, function, module), imports)
+            told.append(f"{one.name}: {text}" + ("" if one.default is empty else f" = {_default(one.default)}"))
+        inside = "".join(f"    {one},\n" for one in told)
+        return f'def {name}(\n{inside}) -> {_named(returned, module, imports)}:\n    """{summary}"""\n'
+
+    if not function.case:
+        return [form(parameters, str(signature.return_annotation))]
+    one, _, many = str(signature.return_annotation).partition(" | ")
+    reading = {name for part in function.parts.values() if part.kind.__name__ == "CaseNames" for name in part.names}
+    # A parameter without default cannot stand behind one that has one.
+    required = [
+        one.replace(default=empty) if one.name in ("data", "model") else one
+        for one in parameters
+        if one.name not in function.case
+    ]
+    alone = [one for one in parameters if one.name != "data" and one.name not in reading - {"context_from"}]
+    return [form(required, many), form(alone, one)]
 
 
 def _default(value: Any) -> str:

@@ -105,9 +105,9 @@ def test_no_answer_no_line(tmp_path: Path) -> None:
         ({"answer": "a", "messages": [{"content": "p"}]}, "message 1 has no role"),
         ({"answer": "a", "prompt": "p", "documents": "d"}, "'documents' is no list"),
         ({"answer": "a", "prompt": "p", "documents": {"d": 1}}, "'documents' holds something"),
-        ({"answer": "a", "prompt": "p", "time": "now"}, "'time' is no datetime"),
+        ({"answer": "a", "prompt": "p", "time": "now"}, "'time' is str, expected a datetime"),
         ({"answer": "a", "prompt": "p", "hidden_calls": -1}, "'hidden_calls' is no count"),
-        ({"answer": "a", "prompt": "p", "sampling": 1}, "'sampling' is no mapping"),
+        ({"answer": "a", "prompt": "p", "sampling": 1}, "'sampling' is int, expected a mapping"),
         ({"answer": "a", "prompt": "p", "documets": []}, "'documets' is no field"),
     ],
 )

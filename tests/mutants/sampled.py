@@ -46,53 +46,27 @@ from _pytest.assertion.rewrite import AssertionRewritingHook
 from hypothesis import Phase, settings
 
 HERE = Path(__file__).resolve().parent
-_spec = importlib.util.spec_from_file_location("breaks", HERE / "__main__.py")
-assert _spec is not None
-assert _spec.loader is not None
-breaks = importlib.util.module_from_spec(_spec)
+sys.path.insert(0, str(HERE.parent))
+breaks: Any = importlib.import_module("mutants.__main__")
 """The targeted breaks, whose copy of the tree is used here too."""
-sys.modules["breaks"] = breaks
-_spec.loader.exec_module(breaks)
 MUTATED: Final = ("core/*.py", "stats/*.py", "privacy/*.py", "text/**/*.py")
 MUTATED_OF_INSTRUMENTS: Final = ("instruments/**/measure.py", "instruments/**/math.py")
 FAR: Final = (
-    "tests/checkup/test_faults_of_servers.py",
-    "tests/execute/",
-    "tests/fuzz/",
-    "tests/habits/",
-    "tests/integrations/",
-    "tests/models/test_llama_cpp.py",
-    "tests/backends/served/test_llamacpp_real.py",
-    "tests/serve/",
-    "tests/stores/",
+    *(
+        "tests/checkup/test_faults_of_servers.py",
+        "tests/execute/",
+        "tests/fuzz/",
+        "tests/habits/",
+        "tests/integrations/",
+    ),
+    *("tests/models/test_llama_cpp.py", "tests/backends/served/test_llamacpp_real.py", "tests/serve/", "tests/stores/"),
 )
 """Tests that are left out: of other code, of the source as text, or of servers, for which every mutant would wait."""
-LIBRARIES: Final = (
-    "numpy",
-    "scipy.stats",
-    "scipy.optimize",
-    "torch",
-    "transformers",
-    "pandas",
-    "pyarrow.parquet",
-    "hypothesis.strategies",
-    "duckdb",
-    "jinja2",
-    "rich.console",
-    "altair",
-    "array_api_compat.numpy",
-    "array_api_compat.torch",
-    "faker",
-    "langsmith",
-    "opentelemetry.trace",
-    "requests",
-    "sentencex",
-    "xxhash",
-    "zstandard",
-    "psutil",
-    "platformdirs",
-    "pdb",
-)
+LIBRARIES: Final = """
+    numpy scipy.stats scipy.optimize torch transformers pandas pyarrow.parquet hypothesis.strategies duckdb jinja2
+    rich.console altair array_api_compat.numpy array_api_compat.torch faker opentelemetry.trace requests
+    sentencex xxhash zstandard psutil platformdirs pdb
+""".split()  # noqa: SIM905
 """Loaded once, before the forks; one that is missing is loaded by nobody."""
 FIRST_SECONDS: Final = 6.0
 """Of the fastest tests that a mutant meets first."""
@@ -104,36 +78,17 @@ MOST_BYTES: Final = 8 * 2**30
 """Of data a mutant may hold: one that allocates without end must not take the machine with it."""
 
 _ARITHMETIC: Final[dict[type[ast.operator], type[ast.operator]]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-    ast.LShift: ast.RShift,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult, ast.Pow: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd, ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
-}
+}  # fmt: skip
 _BOUNDARIES: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-}
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
+}  # fmt: skip
 _OPPOSITES: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
-    ast.Lt: ast.GtE,
-    ast.LtE: ast.Gt,
-    ast.Gt: ast.LtE,
-    ast.GtE: ast.Lt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
+    ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -454,8 +409,8 @@ def run_tests(tests: Sequence[str], plugin: object, scratch: Path) -> int:
     return int(pytest.main(command, plugins=[plugin]))
 
 
-def calls_of(package: Path, scratch: Path, seconds: float) -> dict[str, Called]:
-    """What each of the tests calls that are not far."""
+def calls_of(scratch: Path, package: Path, known: Path | None) -> dict[str, Called]:
+    """What each of the tests calls that are not far; read from a file or kept there."""
 
     def work() -> Any:
         plugin = Calls(package)
@@ -464,13 +419,14 @@ def calls_of(package: Path, scratch: Path, seconds: float) -> dict[str, Called]:
         run_tests([path for path in files if not path.startswith(FAR)], plugin, scratch)
         return {name: [one.seconds, sorted(one.functions)] for name, one in plugin.found.items()}
 
-    told = forked(work, seconds)
-    if not told:
-        raise SystemExit("the tests did not come to an end without a mutant")
-    return _read_calls(told)
-
-
-def _read_calls(told: Mapping[str, Any]) -> dict[str, Called]:
+    if known and known.exists():
+        told = json.loads(known.read_text("utf-8"))
+    else:
+        told = forked(work, 3600)
+        if not told:
+            raise SystemExit("the tests did not come to an end without a mutant")
+        if known:
+            known.write_text(json.dumps(told), encoding="utf-8")
     return {name: Called(taken, {(path, line) for path, line in held}) for name, (taken, held) in told.items()}
 
 
@@ -506,35 +462,25 @@ def _fastest(tests: Iterable[str], calls: Mapping[str, Called], seconds: float) 
 def tried(mutant: Mutant, package: Path, calls: Mapping[str, Called], scratch: Path) -> dict[str, Any]:
     """What became of a mutant."""
     started = time.monotonic()
-    outcome, by = "survived", None
-    groups = nearest(mutant, calls)
-    if not any(groups):
-        outcome = "not met"
-    for tests in filter(None, groups):
+    groups = [*filter(None, nearest(mutant, calls))]
+    outcome, by = "survived" if groups else "not met", None
+    for tests in groups:
 
         def work(tests: Sequence[str] = tests) -> Any:
             Finder(package, mutant).install()
             plugin = Chosen(tests)
-            files = list(dict.fromkeys(name.partition("::")[0] for name in tests))
-            code = run_tests(["-x", *files], plugin, scratch)
+            code = run_tests(["-x", *dict.fromkeys(name.partition("::")[0] for name in tests)], plugin, scratch)
             return [code, plugin.failed]
 
-        expected = sum(calls[name].seconds for name in tests)
-        told = forked(work, 30 + 5 * expected)
+        told = forked(work, 30 + 5 * sum(calls[name].seconds for name in tests))
         if told is None:
-            outcome, by = "no end", None
+            outcome = "no end"
+        elif told[0]:
+            outcome, by = "caught", told[1] or f"pytest ended with {told[0]}"
+        if outcome != "survived":
             break
-        code, failed = told
-        if code != 0:
-            outcome, by = "caught", failed or f"pytest ended with {code}"
-            break
-    return {
-        "mutant": mutant.name,
-        "outcome": outcome,
-        "by": by,
-        "tests": sum(map(len, groups)),
-        "seconds": round(time.monotonic() - started, 1),
-    }
+    seconds, n_tests = round(time.monotonic() - started, 1), sum(map(len, groups))
+    return {"mutant": mutant.name, "outcome": outcome, "by": by, "tests": n_tests, "seconds": seconds}
 
 
 def main() -> None:
@@ -567,26 +513,15 @@ def main() -> None:
         for name in LIBRARIES:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
-        if options.calls and options.calls.exists():
-            calls = _read_calls(json.loads(options.calls.read_text("utf-8")))
-        else:
-            calls = calls_of(package, scratch, 3600)
-            if options.calls:
-                held = {name: [one.seconds, sorted(one.functions)] for name, one in calls.items()}
-                options.calls.write_text(json.dumps(held), encoding="utf-8")
+        calls = calls_of(scratch, package, options.calls)
         outcomes: Counter[str] = Counter()
-        _tell({"mutants": len(known), "drawn": len(drawn), "seed": options.seed, "tests": len(calls)})
+        breaks._tell({"mutants": len(known), "drawn": len(drawn), "seed": options.seed, "tests": len(calls)})
         for mutant in drawn:
             told = tried(mutant, package, calls, scratch)
             outcomes[told["outcome"]] += 1
-            _tell(told)
+            breaks._tell(told)
         caught = outcomes["caught"] + outcomes["no end"]
-        _tell({"sampled": len(drawn), **outcomes, "share_caught": round(caught / max(1, len(drawn)), 3)})
-
-
-def _tell(line: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+        breaks._tell({"sampled": len(drawn), **outcomes, "share_caught": round(caught / max(1, len(drawn)), 3)})
 
 
 if __name__ == "__main__":

@@ -150,15 +150,21 @@ def remember(monkeypatch: pytest.MonkeyPatch) -> None:
         known: dict[Any, Any] = {}
 
         def ask(*given: Any) -> Any:
-            key = tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in given)
+            key = tuple((each.shape, each.tobytes()) if isinstance(each, np.ndarray) else each for each in given)
             if key not in known:
                 known[key] = function(*given)
             return known[key]
 
         return ask
 
-    monkeypatch.setattr(bounded, "bounded_mixture", remembered(bounded.bounded_mixture))
-    monkeypatch.setattr(vote, "measured", remembered(vote.measured))
+    for home, name in (
+        (bounded, "bounded_mixture"),
+        (vote, "measured"),
+        (exact_draw, "_banded"),
+        (exact_draw, "weights_of"),
+        (TOY, "logits"),
+    ):
+        monkeypatch.setattr(home, name, remembered(getattr(home, name)))
 
 
 @pytest.mark.parametrize("kind", few(ALL.values(), 3), ids=ALL)

@@ -24,8 +24,8 @@ from helpers.report_cases import HOSTILE, clinic, hostile, sampled, small
 from helpers.report_checks import CONTROLS, FIRST, PNG, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import printed
 from leakmeter.errors import UsageError
-from leakmeter.instruments.influence import report as influence
-from leakmeter.instruments.susceptibility.fisher import report as fisher
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown
 
@@ -246,12 +246,12 @@ def test_no_block_is_forgotten_by_the_report_that_has_each() -> None:
 
 
 def test_without_colours_marks_stand_for_them_and_80_columns_do() -> None:
-    for report in (every_block(), influence.report([clinic()]), influence.report([hostile()]),
-                   fisher.report(several(30))):  # fmt: skip
+    for report in (every_block(), InfluenceResult.report([clinic()]), InfluenceResult.report([hostile()]),
+                   FisherResult.report(several(30))):  # fmt: skip
         out = printed(report)
         assert all(len(line) <= 80 for line in out.splitlines())
-    assert "⟦" in printed(influence.report([clinic()]))
-    coloured = printed(influence.report([clinic()]), colour=True)
+    assert "⟦" in printed(InfluenceResult.report([clinic()]))
+    coloured = printed(InfluenceResult.report([clinic()]), colour=True)
     assert "\x1b[" in coloured
     assert "⟦" not in coloured
 
@@ -290,7 +290,7 @@ def test_the_same_report_gives_the_same_bytes() -> None:
 
 
 def test_a_page_without_anything_to_choose_has_no_script() -> None:
-    page = html.page(fisher.report(several(3)))
+    page = html.page(FisherResult.report(several(3)))
     assert "<script" not in page
     assert "script-src 'none'" in page.replace("&#39;", "'")
 
@@ -468,7 +468,7 @@ def test_markdown_that_is_too_long_says_so() -> None:
 def test_a_large_report_is_made_in_seconds() -> None:
     cases = [small(number) for number in range(1000)]
     began = time.process_time()
-    page = html.page(influence.report(cases))
+    page = html.page(InfluenceResult.report(cases))
     assert time.process_time() - began < 20.0
     assert len(page.encode()) < 2_000_000
 
@@ -517,16 +517,16 @@ def test_a_chart_on_a_page_takes_the_pages_colours() -> None:
 
 def test_reports_of_nothing_are_errors() -> None:
     with pytest.raises(UsageError, match="at least one"):
-        influence.report([])
+        InfluenceResult.report([])
     with pytest.raises(UsageError, match="at least one"):
-        fisher.report([])
+        FisherResult.report([])
 
 
 def test_one_query_and_samples_are_told() -> None:
-    one = printed(fisher.report([asked()]))
+    one = printed(FisherResult.report([asked()]))
     assert re.search(r"identity +50\.00 \[25\.0, 100\] +12\.50 37\.50", one)
     assert "Query q1 meows." in one
-    page = html.page(influence.report([sampled()]))
+    page = html.page(InfluenceResult.report([sampled()]))
     assert "Sampled again" in page
 
 
@@ -538,7 +538,7 @@ CELLS = "[...document.querySelector('.pieces tbody tr').cells].map(c => c.textCo
 @needs_browser
 def test_a_reader_can_take_the_response_apart(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
-    file.write_text(html.page(influence.report([clinic(), hostile()])), encoding="utf-8")
+    file.write_text(html.page(InfluenceResult.report([clinic(), hostile()])), encoding="utf-8")
     with Browser() as browser:
         browser.open(file.as_uri() + "#c1")
         assert browser.run(FIRST) == "s1"
@@ -590,7 +590,7 @@ def test_a_long_table_shows_its_first_rows_until_it_is_asked_for_all_or_filtered
 @needs_browser
 def test_many_cases_come_a_screenful_at_a_time(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
-    file.write_text(html.page(influence.report([small(n) for n in range(55)])), encoding="utf-8")
+    file.write_text(html.page(InfluenceResult.report([small(n) for n in range(55)])), encoding="utf-8")
     with Browser() as browser:
         browser.open(file.as_uri() + "#c52")
         shown = "[...document.querySelectorAll('details.line:not([hidden])')].map(a => a.id)"

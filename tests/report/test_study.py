@@ -24,11 +24,11 @@ def page_of(text: str, figures: dict[str, bytes] | None = None, **more: Any) -> 
 def test_tables_are_read_back() -> None:
     first = to_markdown("Influence | over λ", ["as published", f"command: {COMMAND}"], ROWS)
     tables = list(read_markdown(first + "\n" + to_markdown("Seeds", [], ROWS[:1], level=2)))
-    assert [table["title"] for table in tables] == ["Influence | over λ", "Seeds"]
-    assert tables[0]["lines"] == ["as published", f"command: {COMMAND}"]
-    assert tables[0]["heads"] == ["model", "τ̂, nats"]
-    assert tables[0]["rows"] == [["a|b", "2.00 [1.50, 2.50]"], ["c", "–"]]
-    assert (tables[1]["lines"], tables[1]["rows"]) == ([], [["a|b", "2.00 [1.50, 2.50]"]])
+    assert [table.title for table in tables] == ["Influence | over λ", "Seeds"]
+    assert tables[0].lines == ["as published", f"command: {COMMAND}"]
+    assert tables[0].heads == ["model", "τ̂, nats"]
+    assert tables[0].rows == [["a|b", "2.00 [1.50, 2.50]"], ["c", "–"]]
+    assert (tables[1].lines, tables[1].rows) == ([], [["a|b", "2.00 [1.50, 2.50]"]])
 
 
 def test_the_page_has_tables_figures_and_command() -> None:

@@ -18,6 +18,7 @@ import pytest
 import uvicorn
 
 from helpers.docs_blocks import blocks
+from helpers.places import later
 from helpers.serving import serving_of
 from leakmeter.cli.serve import BoundedOptions, _bounded
 from leakmeter.errors import UsageError
@@ -26,7 +27,7 @@ from leakmeter.serve.bounded import KEY, Bounded, _n_held, api_key, routes
 from leakmeter.serve.run import settings
 from leakmeter.serve.serving import Serving
 
-openai = pytest.importorskip("openai")
+openai = later("openai")
 
 SECRET = "a key of the tests"
 EPSILON = 0.5

@@ -70,7 +70,7 @@ def test_a_run_is_summed_up(root: Path) -> None:
         summary(root / other("damaged").id)
     # Costs that were not kept count as nothing.
     cases = [{}, {"cost": None}, {"cost": {"seconds": 1, "requests": "many"}}, {"cost": {"predicted": {"seconds": 2}}}]
-    assert Taken.of(cases) == Taken(1, 0, 0, 0, 0)
+    assert Taken.from_cases(cases) == Taken(1, 0, 0, 0, 0)
     assert spec_of(RunDirectory(root / SPEC.id)) == SPEC
 
 

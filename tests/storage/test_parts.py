@@ -54,7 +54,7 @@ def in_spec(run: Path, change: Callable[[dict[str, Any]], object], *, renamed: b
     spec = json.loads((run / SPEC).read_bytes())
     change(spec)
     if renamed:
-        spec["id"] = RunSpec.of(spec).id
+        spec["id"] = RunSpec.from_record(spec).id
     (run / SPEC).write_text(json.dumps(spec), "utf-8")
     return run.rename(run.with_name(spec["id"])) if renamed else run
 

@@ -84,11 +84,11 @@ def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) 
     return load_served(name, **options, patience=_PATIENCE, checked=False, notify=notify)
 
 
-def _local(given: Any) -> Subject:
+def _local(model: Any) -> Subject:
     """A model in this process, in the precision that others are compared with."""
-    if not isinstance(given, str | Path):
-        return Subject.of(load_backend(given, cache=False))
-    name = str(given)
+    if not isinstance(model, str | Path):
+        return Subject.of(load_backend(model, cache=False))
+    name = str(model)
     if names_a_server(name):
         raise UsageError("--against names local weights: hf:PATH, a known name, a directory or a .gguf file")
     if Path(name.removeprefix("hf:")).is_dir():

@@ -47,7 +47,7 @@ _FORECAST_TOKENS: Final = 1000 * 10 * 292
 class Found:
     """What a check found."""
 
-    said: str
+    sentence: str
     status: Status = "passed"
     fault: str | None = None
     advice: str = ""
@@ -120,10 +120,10 @@ class Examined:
         return isinstance(dialect, ProbedDialect) and control in dialect.controls
 
 
-def bad(fault: str, said: str = "") -> Found:
+def bad(fault: str, seen: str = "") -> Found:
     """A fault by its name in `words.FAULTS`, and what was seen beside it."""
     what, todo = FAULTS[fault]
-    return Found(f"{what} {said}".strip(), "failed", fault, todo)
+    return Found(f"{what} {seen}".strip(), "failed", fault, todo)
 
 
 def steady_at_first(examined: Examined) -> None:
@@ -376,17 +376,17 @@ _CAUSES: Final = {
 }
 
 
-def _noise_found(found: DoctorNoise) -> Found:
-    nats = {name: getattr(found, f"{name}_nats") for name in _CAUSES}
+def _noise_found(noise: DoctorNoise) -> Found:
+    nats = {name: getattr(noise, f"{name}_nats") for name in _CAUSES}
     most: dict[str, float] = {name: value for name, value in nats.items() if value is not None}
     causes = "; ".join(f"{_CAUSES[name][0]} {_nats(value)}" for name, value in most.items())
-    sentence = f"A log-probability moves by up to {_nats(found.floor_nats)} a token: {causes}."
+    sentence = f"A log-probability moves by up to {_nats(noise.floor_nats)} a token: {causes}."
     worst = max(most, key=lambda name: most[name])
-    if found.repeat_nats > _WRONG:
+    if noise.repeat_nats > _WRONG:
         return bad("unstable", sentence)
-    if found.floor_nats <= _QUIET:
+    if noise.floor_nats <= _QUIET:
         return Found(sentence)
-    fault = "unstable" if found.repeat_nats > _QUIET else None
+    fault = "unstable" if noise.repeat_nats > _QUIET else None
     return Found(f"{sentence} Influences below that are no finding.", "note", fault, _CAUSES[worst][1])
 
 
@@ -434,13 +434,15 @@ def weights(examined: Examined) -> Found:
     if other is None:
         return Found("No local weights were given; --against hf:PATH compares.", "skipped")
     for text in TEXTS:
-        ours, theirs = (one.tokenizer.encode_data(text, first=True).ids for one in (examined.subject, other))
+        ours, theirs = (subject.tokenizer.encode_data(text, first=True).ids for subject in (examined.subject, other))
         if ours != theirs:
             return bad("other_tokenizer", "The weights that --against names have another tokenizer.")
-    gaps = [other.dialect.target_log_probs(one) - own for one, own in zip(probes.scored, examined.alone, strict=False)]
-    served, local = (one.together(case.prompts, case.response) for one in (examined.subject, other))
+    gaps = [
+        other.dialect.target_log_probs(scored) - own for scored, own in zip(probes.scored, examined.alone, strict=False)
+    ]
+    served, local = (subject.together(case.prompts, case.response) for subject in (examined.subject, other))
     gap = np.abs(np.concatenate([*gaps, (served - local).ravel()]))
-    influence, theirs = ((one[:1] - one[1:]).sum(axis=1) for one in (served, local))
+    influence, theirs = ((log_probs[:1] - log_probs[1:]).sum(axis=1) for log_probs in (served, local))
     examined.compared = result = DoctorAgainst(
         model=examined.against_name,
         n_tokens=len(gap),
@@ -501,9 +503,9 @@ CHECKS: Final[tuple[tuple[int, str, Callable[[Examined], Found]], ...]] = (
 """Number, name and function, in the order in which they are made: what comes after needs to know the noise."""
 
 
-def _apart(one: float, other: float) -> float:
+def _apart(log_prob: float, other: float) -> float:
     """Distance of two log-probabilities; 0 of two that are −∞."""
-    return 0.0 if one == other else abs(float(one) - float(other))
+    return 0.0 if log_prob == other else abs(float(log_prob) - float(other))
 
 
 def _most(ours: FloatArray, theirs: FloatArray) -> float:

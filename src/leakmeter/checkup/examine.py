@@ -86,17 +86,17 @@ def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResul
     )  # fmt: skip
 
 
-def _make(number: int, check: Callable[[Examined], Found], examined: Examined, found: dict[int, Found]) -> None:
+def _make(number: int, check: Callable[[Examined], Found], examined: Examined, findings: dict[int, Found]) -> None:
     """Make a check; raises what any further request would show again."""
     try:
-        found[number] = check(examined)
+        findings[number] = check(examined)
     except LeakmeterError as error:
         if isinstance(error, StatusError) or (isinstance(error, AnswerError) and error.fault not in _OF_ROWS):
             raise
-        _put(found, number, error)
+        _put(findings, number, error)
 
 
-def _put(found: dict[int, Found], number: int, error: LeakmeterError) -> None:
+def _put(findings: dict[int, Found], number: int, error: LeakmeterError) -> None:
     """Put an error down at the check to which its fault belongs."""
     fault: str | None = None
     seen = ""
@@ -104,23 +104,23 @@ def _put(found: dict[int, Found], number: int, error: LeakmeterError) -> None:
         fault, seen = error.fault, error.seen
     elif isinstance(error, StatusError):
         fault = fault_of_status(error.status, error.fault)
-    found[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else Found(str(error), "failed")
+    findings[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else Found(str(error), "failed")
 
 
-def _tell_repeated(examined: Examined, found: dict[int, Found]) -> None:
+def _tell_repeated(examined: Examined, findings: dict[int, Found]) -> None:
     """Say for what requests had to be repeated, where all of them were answered in the end."""
     connection = examined.subject.connection
-    if connection is None or not connection.faults or (_STEADY in found and found[_STEADY].status == "failed"):
+    if connection is None or not connection.faults or (_STEADY in findings and findings[_STEADY].status == "failed"):
         return
     ((did, _),) = connection.faults.most_common(1)
     fault = fault_of_status(0, did) or "unreachable"
     what, todo = FAULTS[fault]
     n_all = connection.faults.total()
     times = "once" if n_all == 1 else f"{n_all} times"
-    found[_STEADY] = Found(f"{what} Requests were repeated {times} and answered then.", "note", fault, todo)
+    findings[_STEADY] = Found(f"{what} Requests were repeated {times} and answered then.", "note", fault, todo)
 
 
-def _result(examined: Examined, model: str, found: dict[int, Found], taken: str | None) -> DoctorResult:
+def _result(examined: Examined, model: str, findings: dict[int, Found], taken: str | None) -> DoctorResult:
     subject = examined.subject
     served = subject.served
     return DoctorResult(
@@ -136,22 +136,22 @@ def _result(examined: Examined, model: str, found: dict[int, Found], taken: str 
         uses_prefix_cache=examined.uses_prefix_cache,
         against=examined.compared,
         speed=examined.speed,
-        **_said(found, examined),
+        **_said(findings, examined),
     )
 
 
-def _said(found: dict[int, Found], examined: Examined | None) -> dict[str, Any]:
+def _said(findings: dict[int, Found], examined: Examined | None) -> dict[str, Any]:
     """The fields that say what was found."""
     checks = []
     for number in sorted(_NAMES):
-        finding = found.get(number, Found("Not examined: see what failed.", "skipped"))
+        finding = findings.get(number, Found("Not examined: see what failed.", "skipped"))
         checks.append(
             DoctorCheck(
                 number=number,
                 name=_NAMES[number],
                 status=finding.status,
                 fault=finding.fault,
-                found=finding.said,
+                found=finding.sentence,
                 advice=finding.advice,
             )
         )

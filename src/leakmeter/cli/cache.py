@@ -39,7 +39,7 @@ def show(*, json: Flag = False) -> None:
         Write one JSON object instead; sizes in bytes.
     """
     cache = _cache()
-    held = _Held.of(cache)
+    held = _Held.from_cache(cache)
     most = 0 if cache is None else cache.max_bytes
     _write({**asdict(held), "max_bytes": most}, f"{held.path}\n{held} of at most {_megabytes(most)}", json)
 
@@ -54,7 +54,7 @@ def clear(*, json: Flag = False) -> None:
         Write one JSON object instead; sizes in bytes.
     """
     cache = _cache()
-    held = _Held.of(cache)
+    held = _Held.from_cache(cache)
     if cache is not None:
         cache.clear()
     _write(asdict(held), f"cleared {held} from {held.path}", json)
@@ -67,7 +67,7 @@ class _Held:
     bytes: int
 
     @classmethod
-    def of(cls, cache: ScoreCache | None) -> _Held:
+    def from_cache(cls, cache: ScoreCache | None) -> _Held:
         return cls(None, 0, 0) if cache is None else cls(str(cache.path), cache.n_entries, cache.n_bytes)
 
     @override

@@ -7,9 +7,9 @@ from importlib import resources
 from pathlib import Path
 
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
 from leakmeter.core.case import Case, Document
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.text.build import PromptSettings
@@ -58,10 +58,4 @@ def demo(
         no_cache=no_cache,
         dry_run=dry_run,
     )
-    run_cases(
-        LoadedCases((case,)),
-        PromptSettings(unit="sentence", group=True),
-        Influence(),
-        "influence",
-        run,
-    )
+    run_cases(Plan("influence", Influence(), PromptSettings(unit="sentence", group=True), LoadedCases((case,))), run)

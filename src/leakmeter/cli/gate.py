@@ -135,7 +135,7 @@ def _found(names: Sequence[str], roots: Sequence[Path]) -> list[Path]:
     return paths
 
 
-def _latest(found: Sequence[Path], roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
+def _latest(paths: Sequence[Path], roots: Sequence[Path], names: Sequence[str], against: Path | None) -> Path:
     """The newest run that has the quantities of these names, and is of an instrument that the baseline is of."""
     from leakmeter.core import registry
     from leakmeter.gating.baseline import read_baseline
@@ -143,7 +143,7 @@ def _latest(found: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     from leakmeter.results.measured import named_quantity
     from leakmeter.storage.catalogue import entry_of, label
 
-    entries = {path: entry_of(path) for path in found}
+    entries = {path: entry_of(path) for path in paths}
     quantities = {
         measure: getattr(registry.instrument(measure).result, "quantities", ())
         for measure in {entry.measure for entry in entries.values()}
@@ -158,7 +158,7 @@ def _latest(found: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
         for measure, those in quantities.items()
         if measure in measures and all(named_quantity(those, name) is not None for name in names)
     }
-    fitting = [path for path in found if entries[path].measure in having]
+    fitting = [path for path in paths if entries[path].measure in having]
     if not fitting:
         which = f"has all of {', '.join(names)}" if names else "is of what the baseline is of"
         besides = " and is of what the baseline is of" if names and against is not None else ""
@@ -171,7 +171,7 @@ def _latest(found: Sequence[Path], roots: Sequence[Path], names: Sequence[str], 
     # Not by its name, which is a hash of private texts.
     n = "1 case" if entry.n_cases == 1 else f"{entry.n_cases:,} cases"
     about = ", ".join(filter(None, (entry.measure, n, label(replace(entry, data=None)))))
-    which = "" if len(fitting) == len(found) else " with these quantities"
+    which = "" if len(fitting) == len(paths) else " with these quantities"
     output.tell(f"run 1: {about}: the newest of {len(fitting)}{which} under {_places(roots)}")
     return newest
 

@@ -409,7 +409,7 @@ def _book(path: Path) -> Book:
     return Book(_opened(path))
 
 
-def _print(made: Any) -> None:
+def _print(report: Any) -> None:
     from leakmeter.report import console
 
-    output.console().print(console.view(made))
+    output.console().print(console.view(report))

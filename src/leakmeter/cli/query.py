@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv as csv_format
 import json as json_format
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +15,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag
-from leakmeter.core.plain import visible
+from leakmeter.core.plain import csv_writer, visible
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.results.query_process import DEFAULT_LIMITS, Limits
 
@@ -126,8 +125,7 @@ def _write_json(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _write_csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-    writer = csv_format.writer(sys.stdout, lineterminator="\n", quoting=csv_format.QUOTE_NONNUMERIC)
+    writer = csv_writer(sys.stdout)
     writer.writerow(columns)
     cell = _shown_cell if sys.stdout.isatty() else _cell
     for row in rows:

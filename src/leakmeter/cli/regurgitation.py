@@ -81,7 +81,7 @@ class _Row:
 
 
 def _qualities(
-    responses: list[str], contexts: list[str], references: list[str] | None, wanted: Quality, seed: int
+    responses: list[str], contexts: list[str], references: list[str] | None, chosen: Quality, seed: int
 ) -> list[_Row]:
     from leakmeter.studies import quality
     from leakmeter.studies.expected import estimate
@@ -90,17 +90,17 @@ def _qualities(
     if references is not None:
         scores["rouge_l_f1"] = quality.rouge_l_f1(responses, references)
     try:
-        if wanted.bertscore is not None and references is not None:
-            scores["bertscore_f1"] = quality.bertscore_f1(responses, references, wanted.bertscore, layer=wanted.layer)
-        if wanted.factkb is not None:
-            scores["factkb"] = quality.factkb(responses, contexts, wanted.factkb)
+        if chosen.bertscore is not None and references is not None:
+            scores["bertscore_f1"] = quality.bertscore_f1(responses, references, chosen.bertscore, layer=chosen.layer)
+        if chosen.factkb is not None:
+            scores["factkb"] = quality.factkb(responses, contexts, chosen.factkb)
     except LeakmeterError as error:
         output.tell(f"left out: {error}")
     means = {name: estimate(values, seed=seed) for name, values in scores.items()}
     return [_Row(name, score.mean, score.interval) for name, score in means.items()]
 
 
-def _print(n: int, found: Sequence[_Row]) -> None:
+def _print(n: int, rows: Sequence[_Row]) -> None:
     from rich.table import Table
 
     from leakmeter.studies.tables import HEADINGS
@@ -109,7 +109,7 @@ def _print(n: int, found: Sequence[_Row]) -> None:
     table.add_column(f"{n:,} responses")
     for heading in ("", "%", "95 % interval"):
         table.add_column(heading, justify="right")
-    for row in found:
+    for row in rows:
         prompts = "" if row.prompts is None else f"{row.prompts:,}"
         low, high = (f"{100 * end:.2f}" for end in row.interval)
         table.add_row(HEADINGS[row.name], prompts, f"{100 * row.value:.2f}", f"{low} to {high}")

@@ -191,13 +191,13 @@ def verify(*run: Annotated[str, Parameter(negative="")], runs: Path = Path("runs
 
     runs = runs if run else fetched(runs)
     named = [find_run(name, runs) for name in run]
-    verdicts = [verified(path) for path in named or (runs / one.name for one in entries(runs) if one.kind == RUN)]
-    for one in verdicts:
-        findings = (f"    {finding}" for finding in one.findings)
-        _write_lines((f"{one.state:10}  {one.path.name}  {one.n_files} files", *findings))
+    verdicts = [verified(path) for path in named or (runs / entry.name for entry in entries(runs) if entry.kind == RUN)]
+    for verdict in verdicts:
+        findings = (f"    {finding}" for finding in verdict.findings)
+        _write_lines((f"{verdict.state:10}  {verdict.path.name}  {verdict.n_files} files", *findings))
     if not verdicts:
         output.tell(f"no runs under '{runs}'")
-    if any(one.state == "wrong" or (named and one.state == "unfinished") for one in verdicts):
+    if any(verdict.state == "wrong" or (named and verdict.state == "unfinished") for verdict in verdicts):
         sys.exit(_WRONG)
 
 
@@ -264,8 +264,8 @@ def _cases(entry: Entry) -> str:
     return f"{entry.n_cases_finished:,} of {'?' if entry.n_cases is None else f'{entry.n_cases:,}'}"
 
 
-def _record(path: Path, found: Summary) -> JsonObject:
-    entry = found.entry
+def _record(path: Path, summary: Summary) -> JsonObject:
+    entry = summary.entry
     return {
         "run": entry.name,
         "name": entry.given_name,
@@ -277,28 +277,28 @@ def _record(path: Path, found: Summary) -> JsonObject:
         "data": entry.data,
         "cases": entry.n_cases,
         "cases_finished": entry.n_cases_finished,
-        "measurements": found.n_measurements,
-        **{heading: dict(getattr(found, heading)) for heading in _GROUPS},
+        "measurements": summary.n_measurements,
+        **{heading: dict(getattr(summary, heading)) for heading in _GROUPS},
         "version": entry.version,
-        "command": found.command,
-        "cost": asdict(found.cost),
-        "workers": [asdict(worker) for worker in found.workers],
-        "slowest_part": None if found.slowest_part is None else asdict(found.slowest_part),
-        "warnings": list(_warnings(found)),
+        "command": summary.command,
+        "cost": asdict(summary.cost),
+        "workers": [asdict(worker) for worker in summary.workers],
+        "slowest_part": None if summary.slowest_part is None else asdict(summary.slowest_part),
+        "warnings": list(_warnings(summary)),
     }
 
 
-def _warnings(found: Summary) -> Iterator[str]:
-    if found.entry.state == "unfinished":
+def _warnings(summary: Summary) -> Iterator[str]:
+    if summary.entry.state == "unfinished":
         yield "not complete: the same command goes on with it"
-    if n_retries := found.cost.out_of_memory_retries:
+    if n_retries := summary.cost.out_of_memory_retries:
         yield f"memory ran out {n_retries} times; last digits may differ from a run with less --memory"
-    if found.problems:
-        yield output.left_out(found.problems)
+    if summary.problems:
+        yield output.left_out(summary.problems)
 
 
-def _lines(path: Path, found: Summary) -> Iterator[str]:
-    entry, cost = found.entry, found.cost
+def _lines(path: Path, summary: Summary) -> Iterator[str]:
+    entry, cost = summary.entry, summary.cost
     yield entry.name
     yield f"  directory     {place_of(path)}"
     yield f"  state         {entry.state}{f', {entry.finished}' if entry.finished else ''}"
@@ -307,23 +307,23 @@ def _lines(path: Path, found: Summary) -> Iterator[str]:
             yield f"  {heading:14}{text}"
     yield f"  measure       {entry.measure}"
     yield f"  cases         {_cases(entry)}"
-    yield f"  measurements  {found.n_measurements:,} numbers"
+    yield f"  measurements  {summary.n_measurements:,} numbers"
     yield (
         f"  cost          {cost.seconds:,.1f} s; {cost.requests:,} prompts; {cost.tree_tokens:,} tokens run, "
         f"where full passes take {cost.naive_tokens:,}"
     )
-    for worker in found.workers:
+    for worker in summary.workers:
         rate = f", {worker.tree_tokens / worker.seconds:,.0f} tokens a second" if worker.seconds else ""
         yield f"  worker        {worker.worker}: {worker.n_cases:,} cases in {worker.seconds:,.1f} s{rate}"
-    if (slowest := found.slowest_part) is not None:
+    if (slowest := summary.slowest_part) is not None:
         named = f"'{slowest.ids[0]}'" + (f" to '{slowest.ids[-1]}'" if len(slowest.ids) > 1 else "")
         where = f", on {slowest.worker}" if slowest.worker else ""
         yield f"  slowest part  {slowest.number}, case {named}: {slowest.seconds:,.1f} s{where}"
     yield f"  leakmeter     {entry.version}"
-    yield f"  command       {found.command or 'none: made in Python'}"
+    yield f"  command       {summary.command or 'none: made in Python'}"
     for heading in _GROUPS:
         yield f"  {heading}"
-        for name, value in getattr(found, heading).items():
+        for name, value in getattr(summary, heading).items():
             yield f"    {name} = {json_format.dumps(value, ensure_ascii=False)}"
-    for warning in _warnings(found):
+    for warning in _warnings(summary):
         yield f"  warning: {warning}"

@@ -19,10 +19,10 @@ def schema(instrument: str | None = None, /) -> None:
         output.print_plain("".join(f"{name}\n" for name in registry.all_printed()))
         return
     shipped = resources.files(registry.printed(instrument)[1]) / "schema.json"
-    output.print_plain(shipped.read_text(encoding="utf-8") if shipped.is_file() else made(instrument))
+    output.print_plain(shipped.read_text(encoding="utf-8") if shipped.is_file() else schema_of(instrument))
 
 
-def made(instrument: str) -> str:
+def schema_of(instrument: str) -> str:
     """An instrument's schema as JSON, made of its class of results."""
     kind, _ = registry.printed(instrument)
     json_schema = record.schema(kind, kind.schema)

@@ -82,8 +82,8 @@ def run(
         Predict tokens and time instead, from each cell's first records; nothing is run or written.
     """
     changes, paths = _changes(set or []), partial(_paths, data or [])
-    given = (workers or WorkerOptions()).loading()
-    options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache, **given)
+    loading = (workers or WorkerOptions()).loading()
+    options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache, **loading)
     chosen, records, options = loaded_study(study, size, changes, paths, options)
     if dry_run:
         from leakmeter.studies.forecast import forecasts
@@ -92,9 +92,9 @@ def run(
         return
     # What is put into a table: all that determines its numbers, and nothing else.
     words = ["study", "run", study, "--size", size]
-    words += [part for given in data or [] for part in ("--data", given)]
-    words += [part for given in set or [] for part in ("--set", given)]
-    words += [part for name, given in (("dtype", dtype), ("device", device)) if given for part in (f"--{name}", given)]
+    words += [part for entry in data or [] for part in ("--data", entry)]
+    words += [part for setting in set or [] for part in ("--set", setting)]
+    words += [part for name, value in (("dtype", dtype), ("device", device)) if value for part in (f"--{name}", value)]
     directory, markdown = run_study(chosen, records, command_line(words, without=_hidden(chosen, data or [])), options)
     output.print_plain(markdown)
     output.tell(f"study: {directory}")
@@ -143,9 +143,9 @@ def _hidden(study: Study, data: Sequence[str]) -> list[str]:
     return sorted(files.difference(study.kind.datasets()))
 
 
-def _changes(given: Sequence[str]) -> dict[str, list[str]]:
+def _changes(settings: Sequence[str]) -> dict[str, list[str]]:
     changes: dict[str, list[str]] = {}
-    for setting in given:
+    for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name or not value:
             raise UsageError(f"--set {setting} is not NAME=VALUE, such as --set records=10")
@@ -153,16 +153,16 @@ def _changes(given: Sequence[str]) -> dict[str, list[str]]:
     return changes
 
 
-def _paths(given: Sequence[str], study: Study) -> dict[str, str]:
+def _paths(entries: Sequence[str], study: Study) -> dict[str, str]:
     kind = study.kind
     used = datasets_of(study)
     dataset_names = kind.sources(list(dict.fromkeys([*kind.datasets(), *used])))
     paths: dict[str, str] = {}
-    for entry in given:
+    for entry in entries:
         name, equals, path = entry.partition("=")
         if equals and name in dataset_names:
             paths[name] = path
-        elif len(used) == 1 and len(given) == 1:
+        elif len(used) == 1 and len(entries) == 1:
             paths[used[0]] = entry
         else:
             raise UsageError(
@@ -172,7 +172,7 @@ def _paths(given: Sequence[str], study: Study) -> dict[str, str]:
     return paths
 
 
-def _print_forecasts(study: Study, found: Sequence[Forecast]) -> None:
+def _print_forecasts(study: Study, forecasts: Sequence[Forecast]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -183,7 +183,7 @@ def _print_forecasts(study: Study, found: Sequence[Forecast]) -> None:
     table.add_column("cell")
     for heading in (study.kind.records, "tokens to run", "time"):
         table.add_column(heading, justify="right")
-    for forecast in found:
+    for forecast in forecasts:
         if forecast.problem is not None:
             output.tell(forecast.problem)
         tokens = "not predicted" if forecast.n_tokens is None else f"{forecast.n_tokens:,.0f}"
@@ -193,5 +193,5 @@ def _print_forecasts(study: Study, found: Sequence[Forecast]) -> None:
     console.print(Text(f"{study.title}; {study.size} size; nothing was run", style="bold"))
     console.print(table)
     console.print(
-        Text(f"all cells: {time_of(found)}; from the first {n_looked_at(study)} {study.kind.records} of each")
+        Text(f"all cells: {time_of(forecasts)}; from the first {n_looked_at(study)} {study.kind.records} of each")
     )

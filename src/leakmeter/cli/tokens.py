@@ -84,24 +84,24 @@ def tokens(
         output.tell(output.left_out(kept.problems))
 
 
-def _print(found: TokensResult, console: Console) -> None:
+def _print(result: TokensResult, console: Console) -> None:
     from rich.text import Text as Painted
 
     coloured = console.color_system is not None and not console.no_color
-    palette = _palette(found.tokens)
-    n_response = len(found.response_ids or ())
-    counts = f"{len(found.prompt_ids):,} tokens" + (f" and {n_response:,} of the response" if n_response else "")
-    named = f"{excerpt(found.id, 40)}: {excerpt(found.model, 60)}, template {found.template}, "
+    palette = _palette(result.tokens)
+    n_response = len(result.response_ids or ())
+    counts = f"{len(result.prompt_ids):,} tokens" + (f" and {n_response:,} of the response" if n_response else "")
+    named = f"{excerpt(result.id, 40)}: {excerpt(result.model, 60)}, template {result.template}, "
     console.print(Painted(named + counts, style="bold"))
-    if found.truncated_tokens:
-        console.print(Painted(f"{found.truncated_tokens:,} tokens of the context are cut off"))
+    if result.truncated_tokens:
+        console.print(Painted(f"{result.truncated_tokens:,} tokens of the context are cut off"))
     console.print()
-    console.print(_text(found, palette))
+    console.print(_text(result, palette))
     console.print()
-    console.print(_table(found.tokens, palette, coloured=coloured))
-    if found.without is not None:
+    console.print(_table(result.tokens, palette, coloured=coloured))
+    if result.without is not None:
         console.print()
-        console.print(_left(found.without))
+        console.print(_left(result.without))
 
 
 def _palette(tokens: Iterable[PromptToken]) -> dict[str, tuple[str, str]]:
@@ -115,13 +115,13 @@ def _painted(text: str, paper: str) -> Painted:
     return Painted(visible(text), style=f"black on {paper}")
 
 
-def _text(found: TokensResult, palette: dict[str, tuple[str, str]]) -> Painted:
+def _text(result: TokensResult, palette: dict[str, tuple[str, str]]) -> Painted:
     """The prompt and the response, each character in the colour of its token's piece."""
     from rich.text import Text as Painted
 
     out, at = Painted(), 0
-    whole = found.rendered + (found.response or "")
-    for number, token in enumerate(found.tokens):
+    whole = result.rendered + (result.response or "")
+    for number, token in enumerate(result.tokens):
         if token.end > at:
             out.append_text(Painted(visible(whole[at : max(at, token.start)])))
             own = whole[max(at, token.start) : token.end]

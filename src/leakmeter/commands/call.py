@@ -19,17 +19,17 @@ from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from leakmeter.commands.given import LoadedCases, as_unicode
+from leakmeter.commands.given import as_unicode
 from leakmeter.core import registry
 from leakmeter.core.case import Case
+from leakmeter.core.loaded import LoadedCases
 from leakmeter.engine.loading import LOAD_OPTIONS, KeptModel, model_of, tell
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.storage.spec import checked_name
 
 if TYPE_CHECKING:
-    from leakmeter.core.instrument import Settings
-    from leakmeter.core.measure import Measure
+    from leakmeter.core.loaded import Plan
     from leakmeter.results.result import Part
     from leakmeter.results.results import Results
 
@@ -122,7 +122,7 @@ class Some:
                 default = field.default if field.default is not MISSING else Parameter.empty if has_none else ...
                 yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=field.type)
 
-    def made(self, options: dict[str, Any]) -> Any:
+    def make(self, options: dict[str, Any]) -> Any:
         """The dataclass of the options that are its fields, which are taken out."""
         taken = {**(self.given or {}), **{name: options.pop(name) for name in self.names if name in options}}
         return taken if self.raw else self.kind(**taken)
@@ -135,8 +135,8 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
     the place of a model, `parts`, its dataclasses, and `case`."""
     parts = {name: kind if isinstance(kind, Some) else Some(kind) for name, kind in kinds.items()}
 
-    def decorated(of: F) -> F:
-        plain = [argument for name, argument in signature(of).parameters.items() if name not in parts]
+    def decorated(wrapped: F) -> F:
+        plain = [argument for name, argument in signature(wrapped).parameters.items() if name not in parts]
         named = [argument for argument in plain if argument.kind is Parameter.KEYWORD_ONLY]
         options = [
             argument
@@ -145,31 +145,31 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
             if argument.name not in {n.name for n in named}
         ]
         option_names = [argument.name for argument in (*named, *options)]
-        name = of.__name__
+        name = wrapped.__name__
 
-        def parsed(given: dict[str, Any]) -> dict[str, Any]:
-            own = {argument.name: given.pop(argument.name) for argument in named if argument.name in given}
-            settings = {parameter: part.made(given) for parameter, part in parts.items()}
-            for unknown in given:
+        def parsed(keywords: dict[str, Any]) -> dict[str, Any]:
+            own = {argument.name: keywords.pop(argument.name) for argument in named if argument.name in keywords}
+            settings = {parameter: part.make(keywords) for parameter, part in parts.items()}
+            for unknown in keywords:
                 if unknown in LOAD_OPTIONS and takes_model:
                     raise UsageError(f"'{unknown}' says how a model is loaded; give it to Meter(…)")
                 raise UnknownNameError(f"option of {name}", unknown, option_names)
             return {**own, **settings}
 
-        def on(model: KeptModel, data: Any = None, **given: Any) -> Any:
-            return of(model, data, **parsed(given))
+        def on(model: KeptModel, data: Any = None, **keywords: Any) -> Any:
+            return wrapped(model, data, **parsed(keywords))
 
-        @wraps(of)
-        def called(model: Any = DEFAULT_MODEL, data: Any = None, **given: Any) -> Any:
-            loading = {name: given.pop(name) for name in LOAD_OPTIONS if name in given}
-            return on(model_of(model, **loading), data, **given)
+        @wraps(wrapped)
+        def called(model: Any = DEFAULT_MODEL, data: Any = None, **keywords: Any) -> Any:
+            loading = {name: keywords.pop(name) for name in LOAD_OPTIONS if name in keywords}
+            return on(model_of(model, **loading), data, **keywords)
 
-        @wraps(of)
-        def alone(*data: Any, **given: Any) -> Any:
-            return of(*data, **parsed(given))
+        @wraps(wrapped)
+        def alone(*data: Any, **keywords: Any) -> Any:
+            return wrapped(*data, **parsed(keywords))
 
         def showing(which: Any, *parameters: Parameter) -> Any:
-            which.__signature__ = Signature(parameters, return_annotation=signature(of).return_annotation)
+            which.__signature__ = Signature(parameters, return_annotation=signature(wrapped).return_annotation)
             which.parts, which.case = parts, tuple(case)
             return which
 
@@ -182,7 +182,7 @@ def function(*, case: Sequence[str] = (), takes_model: bool = True, **kinds: typ
         ]
         showing(called, *first, *shown, *LOAD_OPTIONS.values())
         called.on = showing(on, *first, *shown)  # type: ignore[attr-defined]
-        on.__doc__, on.__name__ = of.__doc__, name
+        on.__doc__, on.__name__ = wrapped.__doc__, name
         return cast("F", called)
 
     return decorated
@@ -217,49 +217,34 @@ def cases_given(
 
 def measured(
     model: KeptModel,
-    name: str,
-    measure: Measure,
-    settings: Settings,
-    given: LoadedCases[Any],
+    plan: Plan,
     how: CallOptions,
     *,
-    group_size: int = 1,
     results: Callable[[Iterable[Part]], Iterator[Any]] | None = None,
-    settle: Callable[[], tuple[Measure, Path]] | None = None,
 ) -> Results[Any]:
-    """Cases measured in memory, or into a run directory; see `commands.cases.run_cases`."""
+    """A plan measured in memory, or into a run directory; `results` as for `commands.cases.run_cases`."""
     from leakmeter.commands.progress import progress
-    from leakmeter.engine.measure import Callbacks, check_answered, measure_cases
+    from leakmeter.engine.measure import Callbacks
+    from leakmeter.engine.ready import make_ready
     from leakmeter.results.results import Results
     from leakmeter.results.run import Run
     from leakmeter.storage.stored import check_store
 
-    settings = settings.resolved()
     with model.lock:
         if how.out is not None:
             check_store(Path(how.out))
-        backend = model.backend
-        prepared, kept = given.prepared(backend, settings, measure)
-        measure.check(prepared[0].item)
-        check_answered(backend, measure, prepared)
-        for line in kept.notes:
+        ready = make_ready(plan, model.backend)
+        for line in ready.plan.cases.notes:
             tell(line)
-        with progress(backend, len(prepared)) if how.progress else nullcontext(Callbacks()) as callbacks:
+        watch = progress(model.backend, len(ready.prepared)) if how.progress else nullcontext(Callbacks())
+        with watch as callbacks:
             if how.out is None:
-                parts = measure_cases(backend, measure, prepared, None, callbacks, group_size=group_size)
-                kind = registry.instrument(name).result
-                result_iterator = (results or partial(kind.from_run, params=asdict(measure)))(parts)
-                return Results(result_iterator, kind=kind, problems=kept.problems)
-            from leakmeter.commands.cases import kept_parts
-
-            with kept_parts(
-                *(backend, measure, name, settings, prepared, kept, Path(how.out)),
-                group_size=group_size,
-                label=how.name,
-                data=given.source,
-                callbacks=callbacks,
-                settle=settle,
-            ) as (directory, _, each):
-                for _ in each:
+                kind = registry.instrument(plan.instrument).result
+                make = results or partial(kind.from_run, params=asdict(plan.measure))
+                return Results(make(ready.measure(callbacks)), kind=kind, problems=ready.plan.cases.problems)
+            with ready.measure_into(
+                Path(how.out), callbacks=callbacks, label=how.name, data=plan.cases.source
+            ) as opened:
+                for _ in opened.parts:
                     pass  # each is written as it comes, and read again where it is asked for
-    return Run.of(Path(directory.place), results)
+    return Run.of(Path(opened.directory.place), results)

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leakmeter.commands import output
-from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import RunOptions
-from leakmeter.core.measure import Measure
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from leakmeter.core.instrument import Settings
+    from leakmeter.core.loaded import Plan
     from leakmeter.engine.prediction import PredictedCase, PredictedCases, PredictedServed
 
 _CASES_AT_MOST = 20
 
 
-def predict_cases(
-    given: LoadedCases[Any], settings: Settings, measure: Measure, run: RunOptions, *, group_size: int = 1
-) -> None:
-    """Print what measuring these cases would take; nothing is measured and nothing is written."""
+def predict_cases(plan: Plan, run: RunOptions) -> None:
+    """Print what measuring a plan would take; nothing is measured and nothing is written."""
     from leakmeter.engine.prediction import predicted_cases
 
-    predictor = run.load_predictor()
-    prepared, kept = given.prepared(predictor.backend, settings, measure)
+    predictor, measure = run.load_predictor(), plan.measure
+    prepared, kept = plan.cases.prepared(predictor.backend, plan.settings, measure)
     for note in kept.notes:
         output.tell(note)
     every = getattr(measure, "exhaustive", None)
@@ -36,9 +32,9 @@ def predict_cases(
         predictor,
         measure,
         prepared,
-        group_size=group_size,
+        group_size=plan.group_size,
         price_per_million=run.price_per_million,
-        exhaustive=None if every is None else (every, given.prepared(predictor.backend, settings, every)[0]),
+        exhaustive=None if every is None else (every, plan.cases.prepared(predictor.backend, plan.settings, every)[0]),
     )
     if prediction.served is None and run.price_per_million is not None:
         raise UsageError(f"'{run.model}' runs here, and has no price; leave --price-per-million out")
@@ -50,54 +46,57 @@ def predict_cases(
         output.tell(output.left_out(kept.problems))
 
 
-def _print(found: PredictedCases) -> None:
+def _print(predicted: PredictedCases) -> None:
     from rich.text import Text
 
     console = output.console()
-    how = "served" if found.served is not None else f"{found.dtype}, {found.device}"
-    console.print(Text(f"{found.model} ({how}); nothing was run", style="bold"))
-    console.print(_totals(found))
-    if 1 < len(found.cases) <= _CASES_AT_MOST:
+    how = "served" if predicted.served is not None else f"{predicted.dtype}, {predicted.device}"
+    console.print(Text(f"{predicted.model} ({how}); nothing was run", style="bold"))
+    console.print(_totals(predicted))
+    if 1 < len(predicted.cases) <= _CASES_AT_MOST:
         console.print()
-        console.print(_by_case(found.cases))
-    if found.at_most:
+        console.print(_by_case(predicted.cases))
+    if predicted.at_most:
         console.print("At most: what is still to be drawn or chosen is counted with the most that it may take.")
-    if found.without_search is not None:
+    if predicted.without_search is not None:
         console.print("A search is predicted with the most pieces that it may score, and with all rounds of its audit.")
-        if found.without_search.tokens_ratio < 1:
+        if predicted.without_search.tokens_ratio < 1:
             console.print("It may take more than scoring every piece does: leave --search out.")
 
 
-def _totals(found: PredictedCases) -> Table:
+def _totals(predicted: PredictedCases) -> Table:
     from leakmeter.report.words import about_seconds, saved
 
-    run = found.tree_tokens
-    most = "at most " if found.at_most else ""
+    run = predicted.tree_tokens
+    most = "at most " if predicted.at_most else ""
     rows = [
-        ("cases", f"{len(found.cases):,}", ""),
-        ("prompts scored", f"{most}{found.requests:,}", ""),
+        ("cases", f"{len(predicted.cases):,}", ""),
+        ("prompts scored", f"{most}{predicted.requests:,}", ""),
         ("tokens to run", f"{most}{run:,}", ""),
     ]
-    if found.served is not None:
-        return _table([rows[0], rows[1], *_served(found.served, most), *_without_search(found)])
-    for words, n in (("prompt", found.full_pass_tokens), ("prompt and token", found.full_pass_per_token_tokens)):
+    if predicted.served is not None:
+        return _table([rows[0], rows[1], *_served(predicted.served, most), *_without_search(predicted)])
+    for words, n in (
+        ("prompt", predicted.full_pass_tokens),
+        ("prompt and token", predicted.full_pass_per_token_tokens),
+    ):
         rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
-    time = "not predicted" if found.seconds is None else f"{most}{about_seconds(found.seconds)}"
+    time = "not predicted" if predicted.seconds is None else f"{most}{about_seconds(predicted.seconds)}"
     rows.append(("time, once loaded", time, ""))
-    return _table([*rows, *_without_search(found)])
+    return _table([*rows, *_without_search(predicted)])
 
 
-def _without_search(found: PredictedCases) -> list[tuple[str, str, str]]:
+def _without_search(predicted: PredictedCases) -> list[tuple[str, str, str]]:
     """Rows of what scoring every piece would take, and of how often that is what the search takes."""
     from leakmeter.report.words import about_seconds
 
-    every = found.without_search
+    every = predicted.without_search
     if every is None:
         return []
     most = "at most " if every.at_most else ""
     time = "" if every.seconds is None else f"{most}{about_seconds(every.seconds)}"
     # Both are an upper bound where a response is to be drawn: then a ratio of them bounds nothing.
-    least = "at least " if found.at_most and not every.at_most else ""
+    least = "at least " if predicted.at_most and not every.at_most else ""
     operations = "" if every.operations_ratio is None else f"of operations {least}{every.operations_ratio:,.1f}"
     return [
         ("tokens without a search", f"{most}{every.tree_tokens:,}", time),

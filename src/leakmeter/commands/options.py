@@ -42,11 +42,11 @@ class RowOptions:
     map: list[str] | None = None
     """Fields of the data that have other names: FIELD=PATH,…, as in text=ticket.body,label=team."""
 
-    def mapping(self, known: Collection[str] | None = None) -> dict[str, str]:
+    def mapping(self, field_names: Collection[str] | None = None) -> dict[str, str]:
         """Fields and the paths at which they stand."""
         from leakmeter.data.mapping import mapping_of
 
-        return mapping_of(self.map, known)
+        return mapping_of(self.map, field_names)
 
 
 @Parameter(name="*", negative="")

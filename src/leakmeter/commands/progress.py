@@ -154,12 +154,12 @@ def _draw(state: _State, ended: threading.Event) -> None:
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
     """A function that is told how many of how many are done, and shows it."""
     if not sys.stderr.isatty():
-        told = time.monotonic()
+        shown_at = time.monotonic()
 
         def write(n_done: int, n: int) -> None:
-            nonlocal told
-            if (now := time.monotonic()) - told >= LINE_SECONDS:
-                told = now
+            nonlocal shown_at
+            if (now := time.monotonic()) - shown_at >= LINE_SECONDS:
+                shown_at = now
                 tell(f"{what}: {n_done:,} of {n:,}")
 
         yield write

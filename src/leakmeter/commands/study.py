@@ -156,10 +156,10 @@ def record_of(name: str, sizes: Mapping[str, Study]) -> JsonObject:
     datasets = datasets_of(study)
     return {
         "name": name,
-        **{of: getattr(study, of) for of in ("title", "measure", "reproduces")},
+        **{field_name: getattr(study, field_name) for field_name in ("title", "measure", "reproduces")},
         "datasets": datasets,
         "data": study.kind.sources(datasets),
-        **{size: {"cells": len(of.cells), "records": of.cells[0].n_records} for size, of in sizes.items()},
+        **{size: {"cells": len(sized.cells), "records": sized.cells[0].n_records} for size, sized in sizes.items()},
     }
 
 
@@ -218,7 +218,7 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
 
     kind = study.kind
     for finished in cells:
-        write(directory / f"cell-{finished.cell.number:02}.csv", kind.items_csv(finished))
+        write(directory / f"cell-{finished.cell.number:02}.csv", rendered.items_to_csv(kind.items(finished)))
     study_tables = kind.tables(study, cells, directory, output.tell)
     about = [study.reproduces, *provenance(study, cells, command)]
     markdown = rendered.to_markdown(study.title, about, study_tables.summary)
@@ -243,18 +243,18 @@ def _write(study: Study, cells: Sequence[FinishedCell], directory: Path, command
     return markdown
 
 
-def _summed(study: Study, found: Sequence[Forecast]) -> str:
-    n_records = sum(forecast.n_records for forecast in found)
-    tokens = [forecast.n_tokens for forecast in found if forecast.n_tokens is not None]
-    effort = f"{sum(tokens):,.0f} tokens, {time_of(found)}" if len(tokens) == len(found) else "not predicted"
+def _summed(study: Study, forecasts: Sequence[Forecast]) -> str:
+    n_records = sum(forecast.n_records for forecast in forecasts)
+    tokens = [forecast.n_tokens for forecast in forecasts if forecast.n_tokens is not None]
+    effort = f"{sum(tokens):,.0f} tokens, {time_of(forecasts)}" if len(tokens) == len(forecasts) else "not predicted"
     return f"{n_records:,} {study.kind.records} are left: {effort}"
 
 
-def time_of(found: Sequence[Forecast]) -> str:
+def time_of(forecasts: Sequence[Forecast]) -> str:
     """Predicted time of cells, in words."""
     from leakmeter.report.words import about_seconds
 
-    seconds = [forecast.seconds for forecast in found if forecast.seconds is not None]
-    if len(seconds) < len(found):
+    seconds = [forecast.seconds for forecast in forecasts if forecast.seconds is not None]
+    if len(seconds) < len(forecasts):
         return "time not predicted"
     return f"at most {about_seconds(sum(seconds))} once models are loaded"

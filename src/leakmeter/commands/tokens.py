@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function
-from leakmeter.commands.given import LoadedCases
 from leakmeter.core.case import Case
+from leakmeter.core.loaded import LoadedCases
 from leakmeter.engine.loading import tell
 from leakmeter.errors import UsageError
 from leakmeter.text.build import PreparedContext, PromptSettings
@@ -76,7 +76,7 @@ def tokens(
 
 
 def tokenised(
-    given: LoadedCases[Case],
+    loaded: LoadedCases[Case],
     prompts: PromptSettings,
     tokenizer: Tokenizer,
     *,
@@ -91,7 +91,7 @@ def tokenised(
         raise UsageError("swap measures invented values, whose prompts are not shown here; leave it out")
     backend: Any = SimpleNamespace(tokenizer=tokenizer, window=None)
     measure: Any = SimpleNamespace(samples=1, max_new_tokens=0)
-    prepared, kept = given.prepared(backend, prompts, measure)
+    prepared, kept = loaded.prepared(backend, prompts, measure)
     return [
         tokens_of(cast("PreparedContext", prepared_case), case.response, tokenizer, model=model, without=without)
         for prepared_case, case in zip(prepared, kept.cases, strict=True)

@@ -103,8 +103,8 @@ def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], lis
         return result
 
 
-def _hides(asked: Asked) -> bool:
-    return isinstance(asked, Request) and any(prompt.hidden for prompt in asked.prompts)
+def _hides(request: Asked) -> bool:
+    return isinstance(request, Request) and any(prompt.hidden for prompt in request.prompts)
 
 
 def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:

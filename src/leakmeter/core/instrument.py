@@ -101,6 +101,8 @@ class Instrument:
         package: the folder; `__name__` of its `__init__`.
         measure_at: 'module:name' within the folder of the dataclass of parameters that has the trial.
         result_at: likewise, of the class that makes results of a run.
+        report_at: likewise, of a function of results to the `report.blocks.Report` of them.
+        public_report_at: likewise, of what may be published of results; "" where nothing is.
         example_at: likewise, of a function (id, response or None) to an `Example`; what its tests measure.
         functions: likewise, those whose first parameter is a model: methods of a `Meter`.
         commands: that measure with it, and what prepares that.
@@ -115,6 +117,8 @@ class Instrument:
     study_at: str = ""
     functions: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
+    report_at: str = "report:report"
+    public_report_at: str = ""
 
     @property
     def measure(self) -> Any:
@@ -130,6 +134,11 @@ class Instrument:
     def study(self) -> Any:
         """What is particular to studies; see `studies.kind.Kind`. None where nothing is."""
         return self._part(self.study_at) if self.study_at else None
+
+    def report(self, results: Sequence[Any]) -> Any:
+        """Blocks that say what results do, those that may be published where the results are."""
+        at = self.public_report_at if self.public_report_at and results[0].is_public else self.report_at
+        return self._part(at)(results)
 
     def function(self, name: str) -> Any:
         """The function of that name; None where there is none."""

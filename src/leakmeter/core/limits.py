@@ -20,16 +20,16 @@ Bounded = tuple[bool, str, int, str]
 """Whether a count can be taken, its name, the count, and what was expected."""
 
 
-def refuse_bad(*found: tuple[bool, str, float, str]) -> None:
+def refuse_bad(*checks: tuple[bool, str, float, str]) -> None:
     """Refuse the first number that cannot be taken: of each whether it can be, its name, itself, and what was
     expected."""
-    for good, name, number, expected in found:
+    for good, name, number, expected in checks:
         if not good:
             raise UsageError(f"{name} is {number}; it has to be {expected}")
 
 
-def bounded(name: str, given: int, least: int, most: int) -> Bounded:
-    return least <= given <= most, name, given, f"{least:,} or more" if given < least else f"{most:,} at most"
+def bounded(name: str, number: int, least: int, most: int) -> Bounded:
+    return least <= number <= most, name, number, f"{least:,} or more" if number < least else f"{most:,} at most"
 
 
 def parse_memory(text: str) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from leakmeter.core.quantity import AnyQuantity, Case
+from leakmeter.core.measurement import NATS
+from leakmeter.core.quantity import AnyQuantity, Case, LowerBound, Quantity
 
 Quantities = tuple[AnyQuantity, ...]
 Number = Callable[[Case], float | None]
@@ -15,7 +16,7 @@ def at(*path: str) -> Number:
     """What stands at a place of a result, by names, outermost first; where one of them is None, the case has no such
     number."""
 
-    def of(case: Case) -> float | None:
+    def number(case: Case) -> float | None:
         inner: Any = case
         for name in path:
             inner = getattr(inner, name)
@@ -23,7 +24,7 @@ def at(*path: str) -> Number:
                 return None
         return float(inner)
 
-    return of
+    return number
 
 
 def most(numbers: Iterable[float]) -> float | None:
@@ -36,3 +37,8 @@ NOISE: Final = at("noise_floor_nats")
 
 HALF_WIDTH: Final = at("half_width_nats")
 """Of sums over a response that are middles of intervals."""
+
+
+def of_response(name: str, about: str, of: Number, lower_bound: LowerBound | None = None) -> Quantity:
+    """A sum over a response, nats, with its noise and its half-width."""
+    return Quantity(name, NATS, about, of, floor=NOISE, half_width=HALF_WIDTH, lower_bound=lower_bound)

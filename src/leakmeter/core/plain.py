@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 INFINITY: Final = "Infinity"
 """How JSON spells a number that is infinite, '-' before it where it is negative; `float` reads it. null is missing."""
@@ -34,6 +35,12 @@ def excerpt(text: str, characters: int) -> str:
         return line
     tail = characters // 3
     return f"{line[: characters - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
+
+
+def csv_writer(sink: TextIO) -> Any:
+    """Writes rows of CSV; all texts are quoted: a lone carriage return would otherwise stand bare, and end a row for
+    who reads it."""
+    return csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
 
 
 def one_line(error: object) -> str:

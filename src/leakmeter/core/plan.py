@@ -131,7 +131,7 @@ class _Branch:
     parent: int
     fork: int
     hidden: Ranges = ()
-    wanted: dict[int, int] = field(default_factory=dict)  # index in the sequence -> slot
+    slot_of: dict[int, int] = field(default_factory=dict)  # index in the sequence -> slot
 
 
 def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
@@ -196,7 +196,7 @@ def _lay_out(requests: Sequence[Request]) -> Layout:
             for j, row in enumerate(rows):
                 token = len(prompt.ids) - 1 + row
                 owner = _holder(branches, branch, token)
-                slot = branches[owner].wanted.setdefault(token, n_slots)
+                slot = branches[owner].slot_of.setdefault(token, n_slots)
                 n_slots += slot == n_slots
                 table[i, j] = slot
         slots.append(table)
@@ -206,8 +206,8 @@ def _lay_out(requests: Sequence[Request]) -> Layout:
             *sequences[branch.sequence],
             parent=branch.parent,
             fork=branch.fork,
-            row_tokens=np.fromiter(branch.wanted.keys(), dtype=np.int64),
-            row_slots=np.fromiter(branch.wanted.values(), dtype=np.int64),
+            row_tokens=np.fromiter(branch.slot_of.keys(), dtype=np.int64),
+            row_slots=np.fromiter(branch.slot_of.values(), dtype=np.int64),
             hidden=branch.hidden,
             apart=branch.sequence in apart,
         )

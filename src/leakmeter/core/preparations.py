@@ -34,7 +34,7 @@ class Preparations(Sequence[Prepared]):
         """What each was prepared of; None where it was made otherwise."""
 
     @classmethod
-    def of(cls, prepared: Sequence[Prepared]) -> Preparations:
+    def from_prepared(cls, prepared: Sequence[Prepared]) -> Preparations:
         """Cases that are in memory already, or are such a sequence."""
         if isinstance(prepared, cls):
             return prepared
@@ -56,10 +56,10 @@ class Preparations(Sequence[Prepared]):
         self._add(prepared)
         return prepared
 
-    def _add(self, one: Prepared) -> None:
-        self.ids.append(one.item.id)
-        self.contexts.append(one.context)
-        self.origins.append(one.origin)
+    def _add(self, prepared: Prepared) -> None:
+        self.ids.append(prepared.item.id)
+        self.contexts.append(prepared.context)
+        self.origins.append(prepared.origin)
 
     @override
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -36,6 +36,20 @@ def instrument(name: str) -> Instrument:
         return _own()[name]
     except KeyError:
         raise UnknownNameError("measure", name, instruments()) from None
+
+
+def reporter(kind: type) -> Callable[[Sequence[Any]], Any]:
+    """What makes a report of results of a class: the instrument in whose folder it is, or the module beside it."""
+    folder = kind.__module__.rpartition(".")[0]
+    for measure in _own().values():
+        if measure.package == folder:
+            return measure.report
+    for point in _others(_INSTRUMENTS):
+        if point.module == folder:
+            made: Callable[[Sequence[Any]], Any] = point.load().report
+            return made
+    beside: Callable[[Sequence[Any]], Any] = importlib.import_module(f"{folder}.report").report
+    return beside
 
 
 def printed(name: str) -> tuple[Any, str]:

@@ -215,22 +215,22 @@ def store_errors(failed: str) -> Iterator[None]:
         raise StoreError(f"{failed}: {error.strerror or error}") from error
 
 
-def files_among(given: object) -> Iterator[Path]:
+def files_among(value: object) -> Iterator[Path]:
     """Files and directories that there are among what was given: paths, texts that may name a file, with '@' before it
     or without, lists of these, or a dataclass with such fields."""
     # A text need not be one that could name a file.
     with suppress(OSError, ValueError):
-        if isinstance(given, Path) and given.exists():
-            yield given
-        elif isinstance(given, str) and Path(given.removeprefix("@")).is_file():
-            yield Path(given.removeprefix("@"))
-    if isinstance(given, (str, Path)):
+        if isinstance(value, Path) and value.exists():
+            yield value
+        elif isinstance(value, str) and Path(value.removeprefix("@")).is_file():
+            yield Path(value.removeprefix("@"))
+    if isinstance(value, (str, Path)):
         return
-    if is_dataclass(given) and not isinstance(given, type):
-        for field in fields(given):
-            yield from files_among(getattr(given, field.name))
-    elif isinstance(given, Iterable) and not isinstance(given, bytes):
-        for item in given:
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield from files_among(getattr(value, field.name))
+    elif isinstance(value, Iterable) and not isinstance(value, bytes):
+        for item in value:
             yield from files_among(item)
 
 
@@ -243,8 +243,8 @@ def _new_file(path: Path, *, public: bool) -> tuple[int, Path]:
             return os.open(temporary, flags, 0o666 if public else PRIVATE), temporary
 
 
-def _check_owner(found: os.stat_result, path: Path) -> None:
-    if found.st_uid != os.geteuid():
+def _check_owner(status: os.stat_result, path: Path) -> None:
+    if status.st_uid != os.geteuid():
         raise OSError(errno.EPERM, "it belongs to another user", str(path))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS, Case, Document, Message
+from leakmeter.core.json_object import JsonObject
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
 from leakmeter.data.mapping import Fields, is_name, mapping_of, nearest, parsed_cell, renamed
@@ -332,7 +333,7 @@ def logged_case(path: str | Path, response: str | None = None, *, context_from: 
     where = named_file(path, "messages file")
     with open_data(path, "messages file") as opened:
         value = parsed_json("".join(text_lines(opened, where, "\n")), where)
-    fields: dict[str, Any] = {"messages": value.get("messages") if isinstance(value, dict) else value}
+    fields: JsonObject = {"messages": value.get("messages") if isinstance(value, dict) else value}
     if isinstance(value, dict) and formats.FORMATS["openai"].fits(value):
         row = Row(1, "", where, value)
         answers = [answer for _, answer in formats.FORMATS["openai"].read([(row, value)])]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.core.case import SYSTEM_ROLES, Case, Document, Message
 from leakmeter.core.plain import excerpt
-from leakmeter.data.foreign import ROLES
+from leakmeter.data.foreign import Turn, turn_of
 from leakmeter.data.text import checked_text, unused
 from leakmeter.errors import DataError, UsageError
 from leakmeter.text.entities import pattern
 
-_FIELDS = ("role", "content", "name")
 _ASSISTANT = "assistant"
 _ROLE = re.compile(r"[a-z][a-z_]*")
 _LONGEST_NAME = 60
@@ -28,27 +27,49 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
         raise DataError(f"{where}: 'messages' has to be a list of at least one {{'role', 'content'}}")
     out: list[Message] = []
     names: set[str] = set()
-    for number, entry in enumerate(map(_message, value), 1):
-        at = f"{where}, message {number}"
-        if not isinstance(entry, dict) or "role" not in entry or "content" not in entry:
+    for number, entry in enumerate(value, 1):
+        at, turn = f"{where}, message {number}", turn_of(entry)
+        if turn.role is None or (turn.content is None and not _has_content(entry)):
             raise DataError(f"{at} is not an object with 'role' and 'content'")
-        if unknown := [field for field in entry if field not in _FIELDS]:
+        if turn.unknown is not None:
             raise DataError(
-                f"{at}: field '{excerpt(unknown[0], _LONGEST_NAME)}' is not understood; put its text into 'content'"
+                f"{at}: field '{excerpt(turn.unknown, _LONGEST_NAME)}' is not understood; put its text into 'content'"
             )
-        role = checked_text(entry["role"], "role", at)
+        role = checked_text(turn.role, "role", at)
         if not _ROLE.fullmatch(role):
             # What has spaces may be a text that slipped into the place of a role, and private.
             is_short = role.isprintable() and " " not in role and len(role) <= _LONGEST_NAME
             shown = f"role '{role}'" if is_short else "its role"
             raise DataError(f"{at}: {shown} is not a plain word such as 'system', 'user', 'assistant', 'tool'")
-        name = checked_text(entry.get("name", f"{role} {number}"), "name", at)
-        name = unused(name, names)
+        name = turn.get("name")
+        name = unused(checked_text(f"{role} {number}" if name in (None, [], {}) else name, "name", at), names)
         names.add(name)
-        parts = _parts(entry["content"], name, at)
+        parts = _parts(turn, name, at)
         if not any(part.text.strip() for part in parts):
             raise DataError(f"{at} is empty")
         out.append(Message(role, name, parts))
+    return tuple(out)
+
+
+def _has_content(message: object) -> bool:
+    return isinstance(message, Mapping) and "content" in message
+
+
+def _parts(turn: Turn, name: str, where: str) -> tuple[Document, ...]:
+    if isinstance(turn.content, str):
+        return (Document(name, checked_text(turn.content, "content", where)),)
+    if not isinstance(turn.content, list | Mapping):
+        raise DataError(f"{where}: 'content' has to be text or a list of texts")
+    out: list[Document] = []
+    for number, part in enumerate(turn.parts, 1):
+        label, text = f"{name}, part {number}", part.text
+        if isinstance(part.given, Mapping):
+            text = part.given.get("text") if text is None else text
+            if part.kind != "text" or text is None:
+                raise DataError(f"{where}: part {number} is no text; only text can be measured")
+            label = checked_text(part.given.get("name", label), "name", where)
+        if checked_text(part.given if text is None else text, "content", where):
+            out.append(Document(label, text or ""))
     return tuple(out)
 
 
@@ -67,50 +88,6 @@ def without_answer(
     if len(messages) == 1:
         raise DataError(f"{where}: the chat is an answer without a question; give the messages before it")
     return messages[:-1], "\n".join(part.text for part in last.parts)
-
-
-def _message(value: object) -> object:
-    """A message without what is empty, as logs write it; LangChain and LlamaIndex have other fields."""
-    if not isinstance(value, Mapping):
-        return value
-    fields: Any = value
-    if isinstance(fields.get("kwargs"), Mapping):
-        fields = fields["kwargs"]
-    if isinstance(fields.get("data"), Mapping) and "type" in fields:
-        fields = {**fields["data"], "type": fields["type"]}
-    if "role" not in fields and isinstance(fields.get("type"), str):
-        kept = ("content", "name", "tool_calls")
-        role = ROLES.get(fields["type"], fields["type"])
-        fields = {"role": role, **{field: fields[field] for field in kept if field in fields}}
-    if "content" not in fields and isinstance(fields.get("blocks"), list):
-        # LlamaIndex has the kinds of its parts in `block_type`, and calls of tools beside them.
-        blocks = fields["blocks"]
-        parts = [
-            {**block, "type": block.get("block_type")} if isinstance(block, Mapping) else block for block in blocks
-        ]
-        kept = fields.get("additional_kwargs")
-        calls = kept.get("tool_calls") if isinstance(kept, Mapping) else None
-        fields = {"role": fields.get("role"), "content": parts, "tool_calls": calls}
-    # An identifier of the call that a tool answers is no part of what is said.
-    filled_fields = {key: held for key, held in fields.items() if held not in (None, [], {}) and key != "tool_call_id"}
-    return {**filled_fields, **({"content": fields["content"]} if "content" in fields else {})}
-
-
-def _parts(value: object, name: str, where: str) -> tuple[Document, ...]:
-    if isinstance(value, str):
-        return (Document(name, checked_text(value, "content", where)),)
-    if not isinstance(value, list):
-        raise DataError(f"{where}: 'content' has to be text or a list of texts")
-    out: list[Document] = []
-    for number, entry in enumerate(value, 1):
-        label, text = f"{name}, part {number}", entry
-        if isinstance(entry, dict):
-            if entry.get("type", "text") != "text" or "text" not in entry:
-                raise DataError(f"{where}: part {number} is no text; only text can be measured")
-            label, text = checked_text(entry.get("name", label), "name", where), entry["text"]
-        if checked_text(text, "content", where):
-            out.append(Document(label, text))
-    return tuple(out)
 
 
 def context_marker(context_from: str | None) -> ContextMarker | None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
 
-Fields = dict[str, Any]
+Fields = JsonObject
 
 SAMPLING: Final = {
     "temperature": ("temperature",),
@@ -67,23 +69,29 @@ _NESTED: Final = (
 )
 _MODEL: Final = ("model", "model_name", "model_id", "deployment_name", "azure_deployment")
 _DEEPEST: Final = 2
+_OPENING: Final = ("[", "{", '"')
 ROLES: Final = {
     **dict.fromkeys(("human", "HumanMessage", "HumanMessageChunk"), "user"),
     **dict.fromkeys(("ai", "chatbot", "model", "AIMessage", "AIMessageChunk"), "assistant"),
     **dict.fromkeys(("SystemMessage", "SystemMessageChunk"), "system"),
     **dict.fromkeys(("ToolMessage", "ToolMessageChunk"), "tool"),
+    **dict.fromkeys(("FunctionMessage", "FunctionMessageChunk"), "function"),
 }
 """What libraries call a role, where that is not its name."""
 REASONING: Final = ("reasoning", "thinking", "redacted_thinking", "reasoning_content")
 """Parts of a message, and fields beside it, in which a model reasons out of sight."""
-TEXT_PARTS: Final = ("text", "input_text", "output_text")
+_TEXT_PARTS: Final = ("text", "input_text", "output_text")
 CALL_PARTS: Final = ("tool_call", "tool_use", "function_call")
 RESULT_PARTS: Final = ("tool_call_response", "tool_result")
-SHELLS: Final = ("node", "document", "kwargs")
+_CALLS: Final = ("tool_calls", "function_call", "tool_use")
+_ARGUMENTS: Final = ("arguments", "args", "tool_kwargs", "input")
+_UNDERSTOOD: Final = ("role", "content", "name", "parts", "contents", "type", "tool_call_id")
+"""Fields of a message that hold what it says. What identifies the call that a tool answers is no part of that."""
+_SHELLS: Final = ("node", "document", "kwargs")
 """Fields around a document's own."""
 TEXTS: Final = ("text", "page_content", "content", "body", "passage", "chunk", "chunk_text")
 """What the text of a document is called."""
-IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
+_IDS: Final = ("id", "id_", "doc_id", "document_id", "node_id", "chunk_id")
 """What a document is called by; in its metadata too."""
 _SOURCES: Final = ("source", "file_path")
 
@@ -95,12 +103,42 @@ def name_of(value: object) -> str | None:
     return str(value)
 
 
-def listed(value: Any) -> Any:
-    """What a text of JSON says, where it is one: spans hold lists as texts."""
-    if isinstance(value, str):
+def parsed(value: Any) -> Any:
+    """What a text says as JSON, if it looks like a list, a record or a text; else the value. Spans hold lists so."""
+    if isinstance(value, str) and value.lstrip()[:1] in _OPENING:
         with suppress(ValueError, RecursionError):
             return json.loads(value)
     return value
+
+
+def first(held: Mapping[Any, Any], *names: str) -> Any:
+    """The first of these fields that is there and not empty."""
+    return next((value for name in names if (value := held.get(name)) not in (None, "", [], {})), None)
+
+
+def record(value: object) -> Mapping[Any, Any]:
+    """A record, maybe as JSON text; empty where it is none."""
+    inner = parsed(value)
+    return inner if isinstance(inner, Mapping) else {}
+
+
+def request_of(fields: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """What a record of a completion says of the request: itself, or what it holds as such, in a body or not."""
+    return next((_body(held) for name in ("body", "request") if (held := record(fields.get(name)))), fields)
+
+
+def answer_of(fields: Mapping[Any, Any]) -> Any:
+    """What a record of a completion has as the answer, an empty one where no other is; None where it has none, or
+    choices of its own alone."""
+    names = ("response", "completion", "answer", "output")
+    held = first(fields, *names)
+    held = next((fields[name] for name in names if fields.get(name) is not None), None) if held is None else held
+    return _body(held) if isinstance(parsed(held), Mapping) else held
+
+
+def _body(value: object) -> Mapping[Any, Any]:
+    held = record(value)
+    return record(held.get("body")) or held
 
 
 def strings(value: Any, *, most: int = 10_000) -> Counter[str]:
@@ -130,34 +168,88 @@ _SAID: Final = ("content", "text", "response", "message", "messages", "update")
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def messages_of(messages: Any) -> tuple[Fields, ...]:
-    """A chat as it was sent: of OpenAI, LangChain, LlamaIndex, OpenTelemetry, or of leakmeter."""
-    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
-        raise UsageError("'messages' is no list of messages; give a completion's text as 'prompt'")
-    return tuple(_message(message, number) for number, message in enumerate(messages, 1))
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of what a message says."""
+
+    kind: str
+    """'text', whatever its library calls that; or what else it is."""
+    text: str | None
+    given: Any
 
 
-def _message(message: Any, number: int) -> Fields:
-    if isinstance(message, tuple) and len(message) == 2:
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A message of any library, as far as it is understood; who reads it says what is refused."""
+
+    role: object
+    """By its usual name, if it is a text."""
+    content: Any
+    """As it was given; None where there is none."""
+    calls: Sequence[Any]
+    """Of tools, as they stand beside the content."""
+    get: Callable[[str], Any]
+    """Looks up what else it has."""
+    unknown: str | None
+    """Of a record with a role, the first field that is filled and may change what the model read."""
+
+    @property
+    def parts(self) -> list[Part]:
+        return parts_of(self.content)
+
+
+def turn_of(message: Any) -> Turn:
+    """A message of OpenAI, LangChain, LlamaIndex, OpenInference, OpenTelemetry or leakmeter, or a pair of role and
+    content."""
+    if isinstance(message, tuple | list) and len(message) == 2 and isinstance(message[0], str):
         message = {"role": message[0], "content": message[1]}
-    get = getter(message)
-    role = _plain(get("role")) or _plain(get("type"))
-    if not isinstance(role, str):
-        raise UsageError(f"message {number} has no role")
-    parts = next((field_value for name in ("content", "parts", "blocks") if (field_value := get(name)) is not None), "")
+    get = outer = getter(message)
+    fields, role = message, outer("role")
+    for shell in ("message", "kwargs", "data"):
+        if isinstance(inner := get(shell), Mapping):
+            fields, get = inner, inner.get
+            role = role or get("role")
+    kind = _plain(get("type")) or _plain(outer("type"))
+    if kind in (None, "constructor") and isinstance(path := outer("id"), list) and path:
+        kind = path[-1]
+    has_role, role = bool(role), _plain(role) or kind or role
+    extra, blocks = get("additional_kwargs"), get("blocks")
     # Of LlamaIndex, `content` is the text alone, and leaves other parts out.
-    blocks = get("blocks")
-    content, calls = content_of(blocks if isinstance(blocks, list) and blocks else parts)
-    fields: Fields = {"role": ROLES.get(role, role.lower()), "content": content}
-    for name in ("name", "tool_call_id"):
-        if isinstance(held := get(name), str) and held:
-            fields[name] = held
-    extra = get("additional_kwargs")
-    held = get("tool_calls") or (extra.get("tool_calls") if isinstance(extra, Mapping) else None)
-    calls += [_tool_call(call) for call in held or () if not isinstance(held, str)]
-    if calls:
-        fields["tool_calls"] = calls
-    return fields
+    held = (
+        [blocks] if isinstance(blocks, list) and blocks else list(map(get, ("content", "parts", "contents", "blocks")))
+    )
+    content = next((value for value in held if value not in (None, "", [])), get("content"))
+    looks = (get, extra.get) if isinstance(extra, Mapping) else (get,)
+    calls = next((called for look in looks for name in _CALLS if (called := look(name))), ())
+    unknown = "tool_calls" if calls else None
+    if has_role and isinstance(fields, Mapping) and not blocks:
+        filled = (name for name, value in fields.items() if value not in (None, [], {}))
+        unknown = next((str(name) for name in filled if name not in _UNDERSTOOD), None)
+    return Turn(
+        ROLES.get(role, role) if isinstance(role, str) else role,
+        content,
+        calls if isinstance(calls, list | tuple) else [calls],
+        get,
+        unknown,
+    )
+
+
+def parts_of(content: Any) -> list[Part]:
+    """The parts of a message's content: a text, or a list of texts and of records."""
+    if content is None:
+        return []
+    is_list = isinstance(content, Iterable) and not isinstance(content, str | Mapping)
+    return list(map(_part, content if is_list else [content]))
+
+
+def _part(given: Any) -> Part:
+    if isinstance(given, str):
+        return Part("text", given, given)
+    # A shell of OpenInference's attributes.
+    get = getter(given) if (inner := getter(given)("message_content")) is None else getter(inner)
+    kind = _plain(get("type") or get("block_type")) or "text"
+    text = next((held for name in ("text", "content") if isinstance(held := get(name), str)), None)
+    return Part("text" if kind in _TEXT_PARTS else str(kind), text, given)
 
 
 def getter(value: Any) -> Callable[[str], Any]:
@@ -167,46 +259,54 @@ def getter(value: Any) -> Callable[[str], Any]:
     return lambda name: getattr(value, name, None)
 
 
+def messages_of(messages: Any) -> tuple[Fields, ...]:
+    """A chat as it was sent, of any library (see `turn_of`), as messages with `role` and `content`."""
+    if isinstance(messages, str | Mapping) or not isinstance(messages, Iterable):
+        raise UsageError("'messages' is no list of messages; give a completion's text as 'prompt'")
+    return tuple(_message(turn_of(message), number) for number, message in enumerate(messages, 1))
+
+
+def _message(turn: Turn, number: int) -> Fields:
+    if not isinstance(turn.role, str) or not turn.role:
+        raise UsageError(f"message {number} has no role")
+    content, calls = content_of(turn.content)
+    fields: Fields = {"role": turn.role.lower(), "content": content}
+    for name in ("name", "tool_call_id"):
+        if isinstance(held := turn.get(name), str) and held:
+            fields[name] = held
+    calls += [_tool_call(call) for call in turn.calls if not isinstance(call, str)]
+    if calls:
+        fields["tool_calls"] = calls
+    return fields
+
+
 def content_of(content: Any) -> tuple[str | list[Fields], list[Fields]]:
     """What a message says, and the calls of tools among its parts, as `{"name", "arguments"}`. It says a text; or,
     where there are several parts or some that are no text, a list of `{"type": "text", "text"}` and of `{"type"}` of
     other kinds."""
-    if content is None or isinstance(content, str):
-        return content or "", []
     parts: list[Fields] = []
     calls: list[Fields] = []
-    for part in content if isinstance(content, Iterable) and not isinstance(content, Mapping) else [content]:
-        get = getter(part)
-        # A shell of OpenInference's attributes.
-        get = get if isinstance(part, str) or (inner := get("message_content")) is None else getter(inner)
-        kind = "text" if isinstance(part, str) else _plain(get("type") or get("block_type")) or "text"
-        text = part if isinstance(part, str) else next(filter(_is_text, map(get, ("text", "content"))), None)
-        if kind in RESULT_PARTS:
-            kind, text = "text", text or as_text(next(filter(None, map(get, ("response", "result", "content"))), ""))
-        if kind in TEXT_PARTS and text is not None:
+    for part in parts_of(content):
+        text = part.text
+        if part.kind in RESULT_PARTS and not text:
+            text = as_text(next(filter(None, map(getter(part.given), ("response", "result", "content"))), ""))
+        if part.kind in CALL_PARTS:
+            calls.append(_tool_call(part.given))
+        elif text is not None and part.kind in ("text", *RESULT_PARTS):
             parts.append({"type": "text", "text": text})
-        elif kind in CALL_PARTS:
-            calls.append(_tool_call(part))
         else:
-            parts.append({"type": "unknown" if kind == "text" else str(kind)})
+            parts.append({"type": "unknown" if part.kind == "text" else part.kind})
     if len(parts) <= 1 and all(part["type"] == "text" for part in parts):
         return (parts[0]["text"] if parts else ""), calls
     return parts, calls
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _tool_call(call: Any) -> Fields:
     get = getter(call)
     for shell in ("tool_call", "function"):
         get = get if (inner := get(shell)) is None else getter(inner)
-    arguments = next((field_value for name in _ARGUMENTS if (field_value := get(name)) is not None), "")
+    arguments = next((held for name in _ARGUMENTS if (held := get(name)) is not None), "")
     return {"name": name_of(get("name") or get("tool_name")) or "", "arguments": as_text(arguments)}
-
-
-_ARGUMENTS: Final = ("arguments", "args", "tool_kwargs", "input")
 
 
 def as_text(value: Any) -> str:
@@ -214,15 +314,15 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def choice_of(content: Any, *, calls: object = None, has_reasoned: object = False, **fields: Any) -> Fields:
-    """One answer of a model's call: `answer`, a text or a list of parts, empty where tools are called; `hidden_calls`,
-    1 where it reasoned out of sight; and the fields. `calls` and `has_reasoned` are for what stands beside the
-    content."""
-    answer, called = content_of(content)
-    kinds = set() if isinstance(answer, str) else {part["type"] for part in answer}
-    text = answer if isinstance(answer, str) else "".join(part["text"] for part in answer if part["type"] == "text")
-    has_reasoned = bool(has_reasoned) or not kinds.isdisjoint(REASONING)
-    return {"answer": "" if calls or called else text, "hidden_calls": int(has_reasoned), **fields}
+def choice_of(message: Any, *, has_reasoned: object = False, **fields: Any) -> Fields:
+    """One answer of a model's call, a text or a message of any library: `answer`, a text, empty where tools are called;
+    `hidden_calls`, 1 where it reasoned out of sight; and the fields."""
+    turn = turn_of({"content": message} if isinstance(message, str) else message)
+    answer, called = content_of(turn.content)
+    parts = [{"type": "text", "text": answer}] if isinstance(answer, str) else answer
+    text = "".join(part["text"] for part in parts if part["type"] == "text")
+    has_reasoned = bool(has_reasoned) or any(part["type"] in REASONING for part in parts)
+    return {"answer": "" if turn.calls or called else text, "hidden_calls": int(has_reasoned), **fields}
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -242,40 +342,50 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
     return tuple({"id": id_, "text": text} for id_, text in distinct)
 
 
-def _nothing(_: str) -> Any:
-    return None
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A document of any library, as far as it is understood."""
+
+    id: Any
+    text: str | None
+    get: Callable[[str], Any]
+    """Looks up what else it has."""
+    described: Callable[[str], Any]
+    """Looks up what its metadata say."""
+
+
+def described(value: Any) -> Described:
+    """A document of LangChain, LlamaIndex, OpenInference, leakmeter or a log; a text is one without an id."""
+    if isinstance(value, str):
+        return Described(None, value, _nothing, _nothing)
+    get = getter(value)
+    for shell in _SHELLS:
+        if (inner := get(shell)) is not None and not isinstance(inner, str):
+            get = getter(inner)
+    resource = getter(get("text_resource"))("text")
+    text = next((held for held in (*map(get, TEXTS), resource) if isinstance(held, str)), None)
+    metadata = parsed(get("metadata"))
+    look = metadata.get if isinstance(metadata, Mapping) else _nothing
+    ids = (held for where in (get, look) for name in _IDS if (held := where(name)) not in (None, "", [], {}))
+    return Described(next((candidate for candidate in ids if not callable(candidate)), None), text, get, look)
+
+
+def document_of(value: Any) -> tuple[Any, Any]:
+    """Id and text of a document, as far as it has them."""
+    document = described(value)
+    return document.id, document.text
 
 
 def _named_document(value: Any) -> tuple[Any, Any]:
     """By its file, where it has no id; a document of leakmeter is called by its name."""
-    id_, text, look = _document(value)
-    names = (*_SOURCES, "name") if id_ is None else ()
-    return next((held for name in names if isinstance(held := look(name), str) and held), id_), text
+    document = described(value)
+    names = () if document.id is not None else (*_SOURCES, "name")
+    held = (document.described(name) or document.get(name) for name in names)
+    return next((name for name in held if isinstance(name, str) and name), document.id), document.text
 
 
-def document_of(value: Any) -> tuple[Any, Any]:
-    """Id and text of a document, as far as it has them; a text is a document without an id."""
-    id_, text, _ = _document(value)
-    return id_, text
-
-
-def _document(value: Any) -> tuple[Any, Any, Callable[[str], Any]]:
-    """Id, text, and what else looks up in its metadata."""
-    if isinstance(value, str):
-        return None, value, _nothing
-    get = getter(value)
-    for shell in SHELLS:
-        if (inner := get(shell)) is not None and not isinstance(inner, str):
-            get = getter(inner)
-    text = next((held for name in TEXTS if isinstance(held := get(name), str)), None)
-    metadata = listed(get("metadata"))
-    described = metadata.get if isinstance(metadata, Mapping) else _nothing
-    ids = (held for look in (get, described) for name in IDS if (held := look(name)) not in (None, "", [], {}))
-    return (
-        next((candidate for candidate in ids if not callable(candidate)), None),
-        text,
-        lambda name: described(name) or get(name),
-    )
+def _nothing(_: str) -> Any:
+    return None
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------
@@ -286,7 +396,7 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(settings: Iterable[Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
-    for options in map(listed, settings):
+    for options in map(parsed, settings):
         if isinstance(options, Mapping):
             if depth < _DEEPEST:
                 yield from _flat(map(options.get, _NESTED), depth + 1)
@@ -303,11 +413,11 @@ def sampling_of(*settings: Any) -> Fields:
         values = (_setting(name, options.get(alias)) for alias in aliases)
         if (value := next((candidate for candidate in values if candidate is not None), None)) is not None:
             sampling[name] = value
-    if any(listed(options.get(name)) for name in _BIASED):
+    if any(parsed(options.get(name)) for name in _BIASED):
         sampling["logit_bias"] = True
     n_drawn, n_told = _setting("best_of", options.get("best_of")), _setting("n", options.get("n"))
     if (n_drawn or 1) > (n_told or 1) or any(
-        options.get(name) and not _is_free(listed(options[name])) for name in _CONSTRAINED
+        options.get(name) and not _is_free(parsed(options[name])) for name in _CONSTRAINED
     ):
         sampling["constrained"] = True
     return sampling
@@ -354,8 +464,18 @@ def model_of(*settings: Any) -> str | None:
     return next((name for key in _MODEL if isinstance(name := options.get(key), str) and name), None)
 
 
+def asked_of(*settings: Any, **sent: Any) -> Fields:
+    """What a model was sent, and how it was to answer, as fields of a log."""
+    return {
+        **sent,
+        "model": model_of(*settings),
+        "sampling": sampling_of(*settings),
+        "n_tools": tools_of(*settings),
+    }
+
+
 def tools_of(*settings: Any) -> int:
     """How many tools were described to a model beside its messages."""
     options = dict(_flat(settings))
-    held = [listed(options[name]) for name in ("tools", "functions", "llm.tools") if options.get(name)]
+    held = [parsed(options[name]) for name in ("tools", "functions", "llm.tools") if options.get(name)]
     return max((len(tools) for tools in held if isinstance(tools, list | tuple)), default=0)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leakmeter.core.case import Case
-from leakmeter.data.foreign import SHELLS, TEXTS
+from leakmeter.core.json_object import JsonObject
+from leakmeter.data.foreign import answer_of, described, request_of
 from leakmeter.data.mapping import Fields, is_name, nearest, parsed_cell
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 
-_ANSWERS = ("response", "completion", "answer", "output")
 _NAMES = ("title", "id", "id_", "doc_id", "document_id", "file_name")
 _METADATA_NAMES = ("source", "title", "file_name", "name", "id", "doc_id")
 
@@ -34,31 +34,23 @@ class Format:
 
 
 def document_of(value: object, number: int, where: str) -> dict[str, object]:
-    """A document of a context as {'name', 'text'}, from a text or from any library's document: an object with `text`,
-    `page_content`, `content` or `body`, LlamaIndex's `node` around that or LangChain's `kwargs`. It is called by its
-    name, its metadata's source, title or id, or its own title or id; `number` is from 1."""
+    """A document of a context as {'name', 'text'}, from a text or from any library's document (see `foreign`). It is
+    called by its name, its metadata's source, title or id, or its own title or id; `number` is from 1."""
     if not isinstance(value, Mapping):
         return {"name": f"d{number}", "text": value}
-    for shell in SHELLS:
-        if isinstance(inner := value.get(shell), Mapping):
-            value = inner
-    text: object = next((value[name] for name in TEXTS if name in value), None)
-    if text is None and isinstance(resource := value.get("text_resource"), Mapping):
-        text = resource.get("text")
-    if text is None:
+    document = described(value)
+    if document.text is None:
         raise DataError(f"{where}: document {number} is an object without 'text', 'page_content', 'content' or 'body'")
-    metadata = value.get("metadata")
-    described = metadata if isinstance(metadata, Mapping) else {}
-    named = [*(described.get(name) for name in _METADATA_NAMES), *map(value.get, _NAMES)]
-    if value.get("name") is not None:
-        return {"name": value["name"], "text": text}
+    if (name := document.get("name")) is not None:
+        return {"name": name, "text": document.text}
+    named = [*map(document.described, _METADATA_NAMES), *map(document.get, _NAMES)]
     names = (str(name) for name in named if isinstance(name, str | int) and not isinstance(name, bool))
-    return {"name": next((name for name in names if name.strip()), f"d{number}"), "text": text}
+    return {"name": next((name for name in names if name.strip()), f"d{number}"), "text": document.text}
 
 
 def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | DataError]]:
     """Requests and answers of chat completions, in one record, or in two of a batch with one `custom_id`."""
-    exchanges: dict[object, tuple[Row, dict[str, Any]]] = {}
+    exchanges: dict[object, tuple[Row, JsonObject]] = {}
     for row, fields in rows:
         key = fields.get("custom_id")
         # What is not part of a batch stands alone.
@@ -77,14 +69,10 @@ def _openai(rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Fields | 
         yield from _completions(row, parts)
 
 
-def _exchange(fields: Fields) -> dict[str, Any]:
+def _exchange(fields: Fields) -> JsonObject:
     """What a record says of request and answer."""
-    request: Any = next((held for name in ("body", "request") if isinstance(held := fields.get(name), Mapping)), fields)
-    request = request["body"] if isinstance(request.get("body"), Mapping) else request
-    answer: Any = next((fields[name] for name in _ANSWERS if fields.get(name) is not None), None)
-    answer = answer["body"] if isinstance(answer, Mapping) and isinstance(answer.get("body"), Mapping) else answer
-    messages = parsed_cell(request.get("messages", fields.get("messages")))
-    choices = fields.get("choices")
+    answer, choices = answer_of(fields), fields.get("choices")
+    messages = parsed_cell(request_of(fields).get("messages", fields.get("messages")))
     if choices is None and isinstance(answer, Mapping):
         choices = answer.get("choices", [{"message": answer}] if "content" in answer else None)
     choices = parsed_cell(choices)
@@ -100,7 +88,7 @@ def _exchange(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _completions(row: Row, parts: Mapping[str, Any]) -> Iterator[tuple[Row, Fields | DataError]]:
+def _completions(row: Row, parts: JsonObject) -> Iterator[tuple[Row, Fields | DataError]]:
     where, messages, choices = row.where, parts["messages"], parts["choices"]
     if messages is None:
         if parts["error"] is not None:
@@ -114,7 +102,7 @@ def _completions(row: Row, parts: Mapping[str, Any]) -> Iterator[tuple[Row, Fiel
                 ),
             )
         return
-    fields: dict[str, Any] = {"messages": messages}
+    fields: JsonObject = {"messages": messages}
     fields |= {name: parts[name] for name in ("id", "reference") if parts[name] is not None}
     if choices is None:
         yield row, fields

@@ -19,6 +19,7 @@ _MOST_TIMES: Final = 1000
 """As many times its size a file may unpack to."""
 _ANYWAY: Final = 2**30
 """Bytes that even a small file may unpack to."""
+_BUFFER: Final = 2**18
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -59,10 +60,19 @@ class Opened(io.BufferedIOBase):
             return held + self._read(self._most + 1)
         return held or self._read(size)
 
-    def _read(self, size: int) -> bytes:
+    @override
+    def read1(self, size: int = -1, /) -> bytes:
+        return self.read(size)
+
+    def piece(self, size: int) -> bytes:
+        """What can be had at once: of a damaged file, in the end all that stands before the damage."""
+        held, self._held = self._held, b""
+        return held or self._read(size, at_once=True)
+
+    def _read(self, size: int, *, at_once: bool = False) -> bytes:
         limit = min(size, self._most + 1 - self.n_bytes)
         try:
-            out: bytes = self._inner.read(limit)
+            out: bytes = self._inner.read1(limit) if at_once else self._inner.read(limit)
         except (OSError, EOFError, ValueError, zlib.error) as error:
             raise DataError(f"{self._where} cannot be unpacked: {error}; is it cut short or damaged?") from None
         self.n_bytes += len(out)
@@ -77,10 +87,6 @@ class Opened(io.BufferedIOBase):
                 "meant, unpack it and give the file"
             )
         return out
-
-    @override
-    def read1(self, size: int = -1, /) -> bytes:
-        return self.read(size)
 
     @override
     def close(self) -> None:
@@ -100,7 +106,7 @@ def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES, most_pac
     else:
         check_readable(Path(source), what, most=most_packed and min(most, most_packed))
         try:
-            raw = Path(source).open("rb")  # noqa: SIM115 (closed with what is returned)
+            raw = Path(source).open("rb", buffering=_BUFFER)  # noqa: SIM115 (closed with what is returned)
         except OSError as error:
             raise DataError(f"{where} cannot be read: {error.strerror or error}") from None
     start = raw.read(len(_ZSTD))

@@ -62,11 +62,20 @@ class Row:
     """Fields and where they stand in the data, where that is not the same."""
     text_field: str | None = None
     """The field that a row which is a text stands for."""
+    end: int = 0
+    """Where it was streamed: bytes up to the end of it, unpacked; of Parquet and of tables of text, rows."""
+    is_too_long: bool = False
 
     @property
     def where(self) -> str:
         """The row for errors, such as 'cases.jsonl, line 3'."""
         return f"{self.source}, {self.place}" if self.place else self.source
+
+    @property
+    def reason(self) -> str:
+        """What the problem is, without saying where it is."""
+        rest = str(self.problem or "").removeprefix(self.where)
+        return rest.removeprefix(": ") if rest.startswith(":") else f"it{rest}"
 
     @property
     def fields(self) -> dict[str, object]:
@@ -226,10 +235,13 @@ def rows_of_text(text: str, name: str) -> Iterator[Row]:
 
 def kind_of_name(source: str | Path) -> Kind | None:
     """What the name of a file says that it holds, packed or not."""
+    return _SUFFIXES.get(suffix_of(source))
+
+
+def suffix_of(source: str | Path) -> str:
+    """A file's suffix in lower case, without that of its packing."""
     path = Path(source)
-    if path.suffix.lower() in _PACKED:
-        path = path.with_suffix("")
-    return _SUFFIXES.get(path.suffix.lower())
+    return (path.with_suffix("") if path.suffix.lower() in _PACKED else path).suffix.lower()
 
 
 def text_lines(opened: Opened, where: str, newline: str) -> Iterator[str]:
@@ -248,11 +260,15 @@ def text_lines(opened: Opened, where: str, newline: str) -> Iterator[str]:
 def _of_lines(source: object, lines: Iterable[str]) -> Iterator[Row]:
     for number, line in enumerate(lines, 1):
         if line.strip():
-            row = Row(number, f"line {number}", str(source))
-            try:
-                yield replace(row, given=parsed_json(line.removesuffix("\n"), row.where))
-            except DataError as error:
-                yield replace(row, problem=error)
+            yield parsed_row(Row(number, f"line {number}", str(source)), line.removesuffix("\n"))
+
+
+def parsed_row(row: Row, line: str | bytes) -> Row:
+    """A row with what its line of JSON says, or the problem there is with it."""
+    try:
+        return replace(row, given=parsed_json(line, row.where))
+    except DataError as error:
+        return replace(row, problem=error)
 
 
 def _of_unknown(

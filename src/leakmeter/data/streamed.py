@@ -6,18 +6,16 @@ record is read whole, and may not be large; so is a table of text. Unlike with `
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Final
 
 from leakmeter.core.files import check_readable
-from leakmeter.data.opened import STDIN, named, open_data, open_stdin
-from leakmeter.data.rows import kind_of_name, parquet_rows, read_rows
+from leakmeter.data.opened import STDIN, Opened, named, open_data, open_stdin
+from leakmeter.data.rows import Row, kind_of_name, parquet_rows, parsed_row, read_rows
+from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError
-
-Problem = Literal["malformed", "too-long"]
 
 MOST_LINE: Final = 2**25
 """Longest record, bytes."""
@@ -30,84 +28,75 @@ _CHUNK = 2**20
 _ROWS = 64
 _PARQUET = b"PAR1"
 _BOM = b"\xef\xbb\xbf"
-_WHAT = "log"
 _AS_LINES = "write a record a line, as with: jq -c '.[]'"
 
 
-@dataclass(frozen=True, slots=True)
-class Streamed:
-    """A record, or why it is none."""
-
-    where: str
-    given: Any = None
-    problem: Problem | None = None
-    end: int = 0
-    """Bytes up to the end of it, unpacked; of Parquet and of tables of text, rows."""
-
-
-class _Bytes(Protocol):
-    @property
-    def n_packed(self) -> int: ...
-
-    def read(self, size: int, /) -> bytes: ...
-
-
-def records_of(source: str | Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
-    """The records of a file, or of standard input ('-'), from where `Streamed.end` said; `on_bytes` gets how many
-    bytes of the file were read."""
+def records_of(
+    source: str | Path, start: int, on_bytes: Callable[[int], None], what: str = "log", *, is_lines: bool = False
+) -> Iterator[Row]:
+    """The records of a file, or of standard input ('-'), from where `Row.end` said; `on_bytes` gets how many
+    bytes of the file were read, and `is_lines` says that it is JSON lines, whatever the first is. A damaged file is
+    read as far as it goes."""
+    may_be_whole = not (is_lines or start)
     if str(source) == STDIN:
-        yield from _of_bytes(open_stdin(_WHAT), named(source, _WHAT), "standard input", start, on_bytes)
+        yield from _of_bytes(open_stdin(what), named(source, what), "standard input", start, on_bytes, may_be_whole)
         return
     path = Path(source)
-    check_readable(path, _WHAT, most=None)
+    check_readable(path, what, most=None)
     with path.open("rb") as file:
         is_parquet = file.read(len(_PARQUET)) == _PARQUET
     if is_parquet:
-        yield from _of_parquet(path, start, on_bytes)
-        return
-    if kind_of_name(path) in ("csv", "tsv"):
-        yield from _of_table(path, start, on_bytes)
-        return
-    with open_data(path, _WHAT, most=_UNBOUNDED, most_packed=None) as opened:
-        yield from _of_bytes(opened, named(source, _WHAT), path.name, start, on_bytes)
+        yield from _of_parquet(path, start, on_bytes, named(path, what))
+    elif kind_of_name(path) in ("csv", "tsv", "parquet"):
+        # A Parquet file that is packed begins with something else, and can be read whole alone.
+        yield from _of_table(path, start, on_bytes, what)
+    else:
+        with open_streamed(path, what) as opened:
+            yield from _of_bytes(opened, named(source, what), path.name, start, on_bytes, may_be_whole)
 
 
-def _of_bytes(opened: _Bytes, what: str, name: str, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
+def open_streamed(path: Path, what: str) -> Opened:
+    """A file of any size, to be read in parts."""
+    return open_data(path, what, most=_UNBOUNDED, most_packed=None)
+
+
+def _of_bytes(
+    opened: Opened, what: str, name: str, start: int, on_bytes: Callable[[int], None], may_be_whole: bool
+) -> Iterator[Row]:
     at = 0
     while at < start:
         if not (skipped := opened.read(min(_CHUNK, start - at))):
             raise DataError(f"{what} has {at:,} bytes, and was read up to byte {start:,} before; is it another file?")
         at += len(skipped)
-    first = opened.read(_CHUNK)
-    if not start:
+    first = bare = b""
+    while b"\n" not in bare and len(first) < _CHUNK and (piece := opened.piece(_CHUNK)):
+        first += piece
         bare = first.removeprefix(_BOM).lstrip()
-        if bare.startswith(b"[") or bare.split(b"\n", 1)[0].rstrip() == b"{":
-            yield from _whole(first, opened, what, name, on_bytes)
-            return
+    if may_be_whole and (bare.startswith(b"[") or bare.split(b"\n", 1)[0].rstrip() == b"{"):
+        yield from _whole(first, opened, what, name, on_bytes)
+        return
     behind = f" behind byte {start:,}" if start else ""
-    for number, (line, end, is_finished) in enumerate(_lines(first, opened, start, on_bytes), 1):
-        where = f"{name}, line {number}{behind}"
+    for number, (line, end, is_finished) in enumerate(lines_of(opened, on_bytes, first, start), 1):
+        row = Row(number, f"line {number}{behind}", name, end=end)
         if line is None:
-            yield Streamed(where, None, "too-long", end)
+            problem = DataError(f"{row.where} is longer than {MOST_LINE:,} bytes")
+            yield replace(row, problem=problem, is_too_long=True)
             continue
         stripped = line.removeprefix(_BOM).strip() if number == 1 else line.strip()
-        if not stripped:
-            continue
-        parsed = _parsed(stripped)
-        if isinstance(parsed, dict):
-            yield Streamed(where, parsed, end=end)
-        else:
+        if stripped:
+            row = _record(parsed_row(row, stripped))
             # A line that is still being written is to be read again.
-            yield Streamed(where, None, "malformed", end if is_finished else end - len(line))
+            yield row if is_finished or row.problem is None else replace(row, end=end - len(line))
 
 
-def _lines(
-    chunk: bytes, opened: _Bytes, at: int, on_bytes: Callable[[int], None]
+def lines_of(
+    opened: Opened, on_bytes: Callable[[int], None], chunk: bytes = b"", at: int = 0
 ) -> Iterator[tuple[bytes | None, int, bool]]:
-    """Lines, None of one that is too long; the byte behind each; and whether it is finished."""
+    """Lines without their ends, None of one that is too long; the byte behind each; and whether it is finished.
+    `chunk` is what was read of the file already, from the byte `at`."""
     held: list[bytes] = []
     n_held = 0
-    while chunk:
+    while chunk or (chunk := opened.piece(_CHUNK)):
         on_bytes(opened.n_packed)
         first, *others = chunk.split(b"\n")
         for piece in others:
@@ -119,12 +108,12 @@ def _lines(
         n_held += len(first)
         # What is too long is not kept, and is counted to its end.
         held = [*held, first] if n_held <= MOST_LINE else []
-        chunk = opened.read(_CHUNK)
+        chunk = b""
     if n_held:
         yield (b"".join(held) if n_held <= MOST_LINE else None), at + n_held, False
 
 
-def _whole(first: bytes, opened: _Bytes, what: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
+def _whole(first: bytes, opened: Opened, what: str, name: str, on_bytes: Callable[[int], None]) -> Iterator[Row]:
     """The records of a file that is one list, or one record on several lines."""
     parts, n_bytes = [first], len(first)
     while chunk := opened.read(_CHUNK):
@@ -138,35 +127,36 @@ def _whole(first: bytes, opened: _Bytes, what: str, name: str, on_bytes: Callabl
     content = b"".join(parts).removeprefix(_BOM)
     if sum(map(content.count, (b",", b":", b"[", b"{"))) > MOST_PARTS:
         raise DataError(f"{what} is one JSON value of more than {MOST_PARTS:,} parts, which is not read; {_AS_LINES}")
-    value = _parsed(content)
+    try:
+        value = parsed_json(content, what)
+    except DataError:
+        value = None
     if not isinstance(value, list | dict):
         raise DataError(f"{what} is neither JSON lines nor a JSON list of records")
     records = value if isinstance(value, list) else [value]
     for number, record in enumerate(records, 1):
         # Reading cannot go on within the value.
-        where, end = f"{name}, record {number}", n_bytes if number == len(records) else 0
-        yield Streamed(where, record, end=end) if isinstance(record, dict) else Streamed(where, None, "malformed", end)
+        row = Row(number, f"record {number}", name, end=n_bytes if number == len(records) else 0)
+        yield _record(replace(row, given=record))
 
 
-def _parsed(line: bytes) -> Any:
-    try:
-        return json.loads(line.decode())
-    except (ValueError, RecursionError):
-        return None
+def _record(row: Row) -> Row:
+    if row.problem is not None or isinstance(row.given, dict):
+        return row
+    return replace(row, given=None, problem=DataError(f"{row.where} is not a JSON object"))
 
 
-def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
+def _of_parquet(path: Path, start: int, on_bytes: Callable[[int], None], where: str) -> Iterator[Row]:
     size, number = path.stat().st_size, start
-    for n_before, n_rows, records, _ in parquet_rows(path, named(path, _WHAT), _ROWS, start=start):
+    for n_before, n_rows, records, _ in parquet_rows(path, where, _ROWS, start=start):
         for number, row in enumerate(records, n_before + 1):
             if number > start:
-                yield Streamed(f"{path.name}, record {number}", row, end=number)
+                yield Row(number, f"record {number}", path.name, row, end=number, is_table=True)
         on_bytes(size * number // max(n_rows, 1))
 
 
-def _of_table(path: Path, start: int, on_bytes: Callable[[int], None]) -> Iterator[Streamed]:
-    for row in read_rows(path, what=_WHAT):
+def _of_table(path: Path, start: int, on_bytes: Callable[[int], None], what: str) -> Iterator[Row]:
+    for row in read_rows(path, what=what):
         if row.number > start:
-            where = f"{path.name}, {row.place}"
-            yield Streamed(where, row.given, None if row.problem is None else "malformed", row.number)
+            yield replace(row, source=path.name, end=row.number)
     on_bytes(path.stat().st_size)

@@ -19,10 +19,13 @@ def checked_text(value: object, field: str, where: str) -> str:
     return value
 
 
-def parsed_json(text: str, where: str) -> Any:
-    """What JSON says, one value on one line or several."""
+def parsed_json(content: str | bytes, where: str) -> Any:
+    """What JSON says, one value on one line or several; of bytes in UTF-8."""
     try:
+        text = content if isinstance(content, str) else content.decode()
         return json.loads(text)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where} is not UTF-8 at byte {error.start + 1:,}") from None
     except json.JSONDecodeError as error:
         at = f"character {error.colno:,}" + (f" of line {error.lineno:,}" if "\n" in text.rstrip() else "")
         raise DataError(f"{where} is not JSON: {error.msg} at {at}") from None

@@ -176,16 +176,16 @@ class Fleet:
             raise ModelError("no worker has loaded the model")
         return self._first
 
-    def _accept(self, said: Described) -> None:
+    def _accept(self, description: Described) -> None:
         if self._first is None:
-            self._first = said
-        elif (why := said.differs_from(self._first, allow_mixed=self._allow_mixed)) is not None:
+            self._first = description
+        elif (why := description.differs_from(self._first, allow_mixed=self._allow_mixed)) is not None:
             advice = (
                 "give workers of one kind"
-                if self._allow_mixed or said.differs_from(self._first, allow_mixed=True)
+                if self._allow_mixed or description.differs_from(self._first, allow_mixed=True)
                 else "give workers of one kind, or --allow-mixed, where last digits may differ"
             )
-            raise ModelError(f"worker '{said.worker}' is unlike the others: {why}; {advice}")
+            raise ModelError(f"worker '{description.worker}' is unlike the others: {why}; {advice}")
 
     def planning(self) -> PlanningBackend:
         first = self.described

@@ -91,7 +91,8 @@ def load_backend(
         from leakmeter.engine.workers import Workers
 
         settings = {"dtype": dtype, "device": device, "memory": memory, "model_id": model_id, "cache": cache}
-        return Workers(on, workers, gpus_per_worker, threads, allow_mixed).load(model, settings, notify or tell)
+        crew = Workers(on, workers, gpus_per_worker, threads, allow_mixed)
+        return crew.load(load_backend, model, settings, notify or tell)
     if workers is not None or gpus_per_worker is not None or allow_mixed:
         raise UsageError("workers, gpus_per_worker and allow_mixed are for work on several machines; give on='ray' too")
     if isinstance(model, str) and names_a_server(model):
@@ -297,21 +298,21 @@ _kept: tuple[object, KeptModel] | None = None
 _keeping = Lock()
 
 
-def model_of(given: Any, **options: Any) -> KeptModel:
+def model_of(model: Any, **options: Any) -> KeptModel:
     """What measures with a model: that of the call before, where the same name or path is given alike.
 
     A path whose files have changed since, and other settings of the environment, are not the same. What is no name,
     such as a (model, tokenizer) pair, may be trained between two calls, and is not kept.
     """
     global _kept
-    model = KeptModel(given, **options)
-    model.is_shared = True
-    if not isinstance(given, (str, Path)):
-        return model
-    key = (str(given), tuple(sorted(options.items())), _files_of(Path(given)), _environment())
+    kept_model = KeptModel(model, **options)
+    kept_model.is_shared = True
+    if not isinstance(model, (str, Path)):
+        return kept_model
+    key = (str(model), tuple(sorted(options.items())), _files_of(Path(model)), _environment())
     with _keeping:
         if _kept is None or _kept[0] != key:
-            _kept = (key, model)
+            _kept = (key, kept_model)
         return _kept[1]
 
 

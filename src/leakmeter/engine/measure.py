@@ -102,7 +102,7 @@ def measure_cases(
     (`ModelError`), the part at hand is not written."""
     numbers = range(n_parts(len(prepared), group_size)) if numbers is None else numbers
     if isinstance(backend, PartsBackend):
-        cases = Preparations.of(prepared)
+        cases = Preparations.from_prepared(prepared)
         yield from _measured_elsewhere(backend, measure, cases, directory, callbacks, group_size, numbers)
         return
     predictor = predictor_of(backend)
@@ -152,26 +152,26 @@ def _measured_elsewhere(
                 yield from kept.pop(number)
             number = next(following, None)
 
-    def written(done: int, found: Any) -> None:
+    def written(done: int, outcome: Any) -> None:
         missing.discard(done)
         if directory is None or done == number:
-            kept[done] = found.parts
+            kept[done] = outcome.parts
         n_cases = min(len(cases), (len(numbers) - len(missing)) * group_size)
         callbacks.on_case(n_cases, cases.ids[min(len(cases), (done + 1) * group_size) - 1])
 
     # What an end of any kind leaves to the writers is written before it: these parts are measured.
     with ThreadPoolExecutor(WRITERS) as threads:
         writing: dict[Future[None], tuple[int, Any]] = {}
-        for done, found in backend.measure_parts(measure, cases, todo, group_size):
-            if isinstance(found, Failure):
-                failed[done] = found
+        for done, outcome in backend.measure_parts(measure, cases, todo, group_size):
+            if isinstance(outcome, Failure):
+                failed[done] = outcome
                 continue
-            if found.n_halvings:
-                callbacks.on_halving(_named(cases.ids[done * group_size : (done + 1) * group_size]), found.n_halvings)
+            if outcome.n_halvings:
+                callbacks.on_halving(_named(cases.ids[done * group_size : (done + 1) * group_size]), outcome.n_halvings)
             if directory is None:
-                written(done, found)
+                written(done, outcome)
             else:
-                writing[threads.submit(write_part, directory, done, found.parts)] = done, found
+                writing[threads.submit(write_part, directory, done, outcome.parts)] = done, outcome
                 for future in _ended(writing, at_most=WRITERS):
                     written(*writing.pop(future))
             yield from in_order()
@@ -219,7 +219,7 @@ def measured_together(
 ) -> list[Part]:
     """Cases of one part, measured. With `in_groups` each says of how many cases the part is, also where that is one;
     `on_prediction` gets how many tokens are to be run, or at most."""
-    predicted = predictor.told(predictor.predict(measure, *group))
+    predicted = predictor.cost_record(predictor.predict(measure, *group))
     on_prediction(predicted["tree_tokens"])
     n_before = backend.n_halvings
     started = time.perf_counter()
@@ -280,7 +280,7 @@ def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: in
     ]
 
 
-def texts_of(one: Prepared, measurements: Sequence[Measurement], backend: Backend) -> dict[str, Any]:
+def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: Backend) -> dict[str, Any]:
     """What a case's measurements are about, in words: the part of a result that is not numbers."""
     of_tokens = [measurement for measurement in measurements if measurement.unit == TOKEN_ID]
     responses = [
@@ -290,24 +290,24 @@ def texts_of(one: Prepared, measurements: Sequence[Measurement], backend: Backen
         int(token) for measurement in of_tokens if measurement.statistic != RESPONSE for token in measurement.values
     }
     texts: dict[str, Any] = {
-        "id": one.item.id,
+        "id": prepared.item.id,
         "model": backend.name,
         "weights_sha256": backend.weights_sha256,
         "dtype": backend.dtype,
-        "unit": one.unit,
-        "removal": one.removal,
-        "template": one.template,
-        "query": one.query,
-        "context": one.context,
-        "documents": [{"name": name, "start": start, "end": end} for name, start, end in one.documents],
-        "truncated_tokens": one.n_truncated_tokens,
-        "sampled": one.item.response is None,
+        "unit": prepared.unit,
+        "removal": prepared.removal,
+        "template": prepared.template,
+        "query": prepared.query,
+        "context": prepared.context,
+        "documents": [{"name": name, "start": start, "end": end} for name, start, end in prepared.documents],
+        "truncated_tokens": prepared.n_truncated_tokens,
+        "sampled": prepared.item.response is None,
         "responses": [response_texts(ids, backend.tokenizer) for ids in responses],
-        "spans": [asdict(span) for span in one.item.spans],
+        "spans": [asdict(span) for span in prepared.item.spans],
     }
-    if one.unmarked_query_tokens is not None:
-        texts["unmarked_query_tokens"] = one.unmarked_query_tokens
-    texts.update(one.texts())
+    if prepared.unmarked_query_tokens is not None:
+        texts["unmarked_query_tokens"] = prepared.unmarked_query_tokens
+    texts.update(prepared.texts())
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}
     return texts

@@ -63,7 +63,7 @@ class Predictor:
             self._speed = self.measure_speed(min(allowed, _MOST_SECONDS))
         return cost.seconds(size, self._speed, prediction.work)
 
-    def told(self, prediction: Prediction) -> dict[str, Any]:
+    def cost_record(self, prediction: Prediction) -> dict[str, Any]:
         """The prediction as a case's cost keeps it."""
         seconds = self.seconds(prediction)
         return {
@@ -166,13 +166,18 @@ def predicted_cases(
     groups = [prepared[i : i + group_size] for i in range(0, len(prepared), group_size)]
     predictions = [predictor.predict(measure, *group) for group in groups]
     cases: list[PredictedCase] = []
-    for group, one in zip(groups, predictions, strict=True):
-        n, seconds = len(group), predictor.seconds(one)
-        counts = (one.n_prompts, one.n_tokens_run, one.n_full_pass_tokens, one.n_token_pass_tokens)
+    for group, prediction in zip(groups, predictions, strict=True):
+        n, seconds = len(group), predictor.seconds(prediction)
+        counts = (
+            prediction.n_prompts,
+            prediction.n_tokens_run,
+            prediction.n_full_pass_tokens,
+            prediction.n_token_pass_tokens,
+        )
         of_case = None if seconds is None else seconds / n
         own = zip(*(shares(count, n) for count in counts), strict=True)
         cases += [
-            PredictedCase(case.item.id, requests, run, full, full_per_token, of_case, one.is_upper_bound)
+            PredictedCase(case.item.id, requests, run, full, full_per_token, of_case, prediction.is_upper_bound)
             for case, (requests, run, full, full_per_token) in zip(group, own, strict=True)
         ]
     return PredictedCases(
@@ -186,7 +191,7 @@ def predicted_cases(
         None if predictor.measure_speed is None else sum(case.seconds or 0.0 for case in cases),
         any(case.at_most for case in cases),
         tuple(cases),
-        _served(predictor, predictions, [one.item for one in prepared], price_per_million),
+        _served(predictor, predictions, [case.item for case in prepared], price_per_million),
         _operations(predictor.backend.size, predictions),
         None if exhaustive is None else _without_search(predictor, predictions, *exhaustive, group_size),
     )

@@ -27,7 +27,7 @@ class Slice:
 
     number: int
     """From 1."""
-    of: int
+    n_slices: int
 
     @classmethod
     def parsed(cls, text: str) -> Slice:
@@ -39,15 +39,15 @@ class Slice:
 
     @override
     def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
+        return f"{self.number}/{self.n_slices}"
 
     def parts(self, n_parts: int) -> range:
         """Numbers of the run's parts that are the slice's."""
-        if self.of > n_parts:
+        if self.n_slices > n_parts:
             raise UsageError(
                 f"part is '{self}', and the run has {n_parts:,} part{'s' * (n_parts != 1)}; give N of {n_parts} at most"
             )
-        return range((self.number - 1) * n_parts // self.of, self.number * n_parts // self.of)
+        return range((self.number - 1) * n_parts // self.n_slices, self.number * n_parts // self.n_slices)
 
 
 def complete(paths: Sequence[Path]) -> RunDirectory:
@@ -78,7 +78,7 @@ def complete(paths: Sequence[Path]) -> RunDirectory:
                 f"{len(missing):,} of {n_parts:,} parts are missing; run the command again with --part "
                 f"{', '.join(left[:8])}{' …' * (len(left) > 8)}"
             )
-        reader = PartReader.of(first)
+        reader = PartReader.of_run(first)
         for number in first.parts:
             reader.cases(number)
         first.finish(spec, n_parts)

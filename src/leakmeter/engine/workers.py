@@ -13,6 +13,7 @@ from leakmeter.errors import UsageError
 from leakmeter.execute.ray import RayEngine, address_of
 
 if TYPE_CHECKING:
+    from leakmeter.core.backend import Backend
     from leakmeter.engine.fleet import Fleet, PartWorker
 
 
@@ -44,7 +45,9 @@ class Workers:
         if self.n_gpus is not None and not (math.isfinite(self.n_gpus) and self.n_gpus >= 0):
             raise UsageError(f"gpus per worker is {self.n_gpus}; it has to be a number of at least 0")
 
-    def load(self, model: Any, settings: Mapping[str, Any], notify: Callable[[str], None]) -> Fleet:
+    def load(
+        self, loader: Callable[..., Backend], model: Any, settings: Mapping[str, Any], notify: Callable[[str], None]
+    ) -> Fleet:
         """Have workers load a model by what each of them can reach: a name, path or URL, no object of this process."""
         from leakmeter.backends.served import names_a_server
         from leakmeter.engine.fleet import Fleet
@@ -60,7 +63,7 @@ class Workers:
                 "concurrency"
             )
         n, n_threads = self.n or 2, self.n_threads or 1
-        make = partial(_worker, str(model), {**settings, "threads": n_threads}, allow_mixed=self.allow_mixed)
+        make = partial(_worker, loader, str(model), {**settings, "threads": n_threads}, allow_mixed=self.allow_mixed)
         engine = RayEngine(address_of(self.on), make, n_workers=n, n_cpus=n_threads, n_gpus=self.n_gpus or 0)
         try:
             return Fleet(engine, n, allow_mixed=self.allow_mixed, notify=notify)
@@ -69,13 +72,13 @@ class Workers:
             raise
 
 
-def _worker(model: str, settings: Mapping[str, Any], *, allow_mixed: bool) -> PartWorker:
+def _worker(
+    loader: Callable[..., Backend], model: str, settings: Mapping[str, Any], *, allow_mixed: bool
+) -> PartWorker:
     """What a worker is, made in its own process."""
     from leakmeter.engine.fleet import PartWorker
-    from leakmeter.engine.loading import load_backend
 
-    load = partial(load_backend, model, notify=_unheard, **settings)
-    return PartWorker(load, allow_mixed=allow_mixed)
+    return PartWorker(partial(loader, model, notify=_unheard, **settings), allow_mixed=allow_mixed)
 
 
 def _unheard(line: str) -> None:

@@ -157,11 +157,11 @@ class Pool:
         self.engine.close()
         self._pending, self._ready = set(), set()
 
-    def _hand_out(self, queues: Queues, given: dict[int, dict[int, int]], payload: Callable[[int], Any]) -> None:
+    def _hand_out(self, queues: Queues, under_way: dict[int, dict[int, int]], payload: Callable[[int], Any]) -> None:
         for depth in range(1, _AHEAD + 1):
-            for worker, tasks in given.items():
+            for worker, tasks in under_way.items():
                 # The last tasks go one to a worker: none waits behind another while a worker has nothing.
-                if len(tasks) < depth and (depth == 1 or len(queues) > len(given)):
+                if len(tasks) < depth and (depth == 1 or len(queues) > len(under_way)):
                     task = queues.take(worker)
                     if task is not None:
                         ticket = next(self._tickets)
@@ -227,12 +227,12 @@ def _draining(notify: Callable[[str], None], n_given: Callable[[], int]) -> Iter
         return
     before = signal.getsignal(signal.SIGINT)
 
-    def asked(number: int, frame: Any) -> None:
+    def on_interrupt(number: int, frame: Any) -> None:
         draining.set()
         signal.signal(signal.SIGINT, before)
         notify(f"ending when the {n_given()} parts under way are done; again to end at once")
 
-    signal.signal(signal.SIGINT, asked)
+    signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield draining
     finally:

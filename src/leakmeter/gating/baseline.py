@@ -224,7 +224,7 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
     pairs of cases is on its worse side by more than its 95 % interval and the noise floor; of one pair there is no
     interval, and the noise floor alone decides. A case that was finite and is infinitely bad now is enough."""
     if number > len(baseline.runs) or baseline.runs[number - 1].measure != run.measure:
-        measures = excerpt(", ".join(one.measure for one in baseline.runs), 100) or "nothing"
+        measures = excerpt(", ".join(baseline_run.measure for baseline_run in baseline.runs), 100) or "nothing"
         raise UsageError(
             f"run {number} is of {run.measure}, and the baseline is of {measures}, in this order; give runs as it was "
             "written of, or write another"
@@ -234,10 +234,10 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
     now = _plain_settings(run, key)
     unknown = {name for name in now if by_order and _is_hashed(now[name]) and _is_hashed(before.settings.get(name))}
     then = dict(before.settings)
-    changed = [one for one in differing(then, now) if one.name not in unknown]
-    settings = [Setting(one.name, _shown(one.first), _shown(one.second)) for one in changed]
+    changed = [setting for setting in differing(then, now) if setting.name not in unknown]
+    settings = [Setting(setting.name, _shown(setting.first), _shown(setting.second)) for setting in changed]
     if clashes := incomparable(settings, then, now, run.defining):
-        text = "; ".join(setting_line(one.name, one.first, one.second) for one in clashes)
+        text = "; ".join(setting_line(setting.name, setting.first, setting.second) for setting in clashes)
         raise UsageError(
             f"run {number} and the baseline have numbers that mean different things ({text}); measure as the "
             "baseline was, or write another with --write-baseline"
@@ -245,7 +245,7 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
     pairs = _pairs(run, before.cases, key, by_order)
     checks = []
     for name, kept in before.quantities.items():
-        quantity = next((one for one in case_quantities(run) if one.name == name), None)
+        quantity = next((candidate for candidate in case_quantities(run) if candidate.name == name), None)
         if quantity is None:
             raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
         checks.append(_regression(run, number, quantity, kept, pairs, seed))

@@ -86,8 +86,8 @@ def check_bounds(
     return checks
 
 
-def unknown_quantity(name: str, known: Iterable[str]) -> UsageError:
-    return UsageError(f"{UnknownNameError('quantity', name, known)}, and behind each of them .{', .'.join(FORMS)}")
+def unknown_quantity(name: str, names: Iterable[str]) -> UsageError:
+    return UsageError(f"{UnknownNameError('quantity', name, names)}, and behind each of them .{', .'.join(FORMS)}")
 
 
 def _check(
@@ -131,22 +131,22 @@ def _made(
     run: Measured,
     number: int,
     quantity: AnyQuantity,
-    found: Number,
+    aggregate: Number,
     *,
     holds: bool,
     worst: tuple[Item, ...] = (),
     n_lower: int = 0,
 ) -> Check:
-    is_within = bound.allows(found.value)
-    sentence = bound_sentence(bound.name, found, bound.operator, bound.limit, is_within=is_within, holds=holds)
-    n_missing = len(run.cases) - found.n
+    is_within = bound.allows(aggregate.value)
+    sentence = bound_sentence(bound.name, aggregate, bound.operator, bound.limit, is_within=is_within, holds=holds)
+    n_missing = len(run.cases) - aggregate.n
     return Check(
         str(bound),
         number,
         quantity.name,
         quantity.about,
         holds,
-        found,
+        aggregate,
         n_missing,
         sentence,
         worst,
@@ -154,11 +154,11 @@ def _made(
     )
 
 
-def _undecided(bound: Bound, run: Measured, number: int, quantity: Quantity, found: Number, n_lower: int) -> Check:
+def _undecided(bound: Bound, run: Measured, number: int, quantity: Quantity, aggregate: Number, n_lower: int) -> Check:
     assert quantity.lower_bound is not None
     why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
     sentence = undecided_sentence(
-        bound.name, found, bound.operator, bound.limit, n_lower=n_lower, why=why, advice=advice
+        bound.name, aggregate, bound.operator, bound.limit, n_lower=n_lower, why=why, advice=advice
     )
     return Check(
         str(bound),
@@ -166,8 +166,8 @@ def _undecided(bound: Bound, run: Measured, number: int, quantity: Quantity, fou
         quantity.name,
         quantity.about,
         holds=False,
-        found=found,
-        n_missing=len(run.cases) - found.n,
+        found=aggregate,
+        n_missing=len(run.cases) - aggregate.n,
         explained=sentence,
         undecided=True,
         n_lower_bounds=n_lower,

@@ -141,20 +141,22 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
         raise UsageError("the two runs have no case in common: no id of the one is an id of the other")
     chosen = [quantities[name] for name in dict.fromkeys(names)] or list(first.quantities)
     moved = [
-        one
+        change
         for quantity in case_quantities(first)
-        if quantity in chosen and (one := _moved(first, second, pairs, quantity, seed)) is not None
+        if quantity in chosen and (change := _moved(first, second, pairs, quantity, seed)) is not None
     ]
-    left_out = tuple(_left_out(first, second, pairs, [one for one in case_quantities(first) if one in chosen]))
+    left_out = tuple(
+        _left_out(first, second, pairs, [quantity for quantity in case_quantities(first) if quantity in chosen])
+    )
     of_first, of_second = first.settings(), second.settings()
     settings = differing(of_first, of_second)
-    moved_names = {one.quantity for one in moved}
+    moved_names = {change.quantity for change in moved}
     for quantity in chosen:
         if names and isinstance(quantity, Quantity) and quantity.name not in moved_names:
             reasons = "".join(
-                f"; {left_out_sentence(one.n_pairs, 'pair', one.why)}"
-                for one in left_out
-                if one.quantity == quantity.name
+                f"; {left_out_sentence(omitted.n_pairs, 'pair', omitted.why)}"
+                for omitted in left_out
+                if omitted.quantity == quantity.name
             )
             raise UsageError(f"none of the {len(pairs)} pairs of cases has {quantity.name} in both runs{reasons}")
     return Comparison(
@@ -168,37 +170,37 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
         _tested(moved),
         tuple(
             WholeMoved(
-                one.name,
-                one.unit,
-                one.about,
-                one.worse,
-                one.of([first.cases[i] for i, _ in pairs]),
-                one.of([second.cases[j] for _, j in pairs]),
+                quantity.name,
+                quantity.unit,
+                quantity.about,
+                quantity.worse,
+                quantity.of([first.cases[i] for i, _ in pairs]),
+                quantity.of([second.cases[j] for _, j in pairs]),
             )
-            for one in chosen
-            if isinstance(one, RunQuantity)
+            for quantity in chosen
+            if isinstance(quantity, RunQuantity)
         ),
         left_out,
     )
 
 
-def _moved_record(one: Moved) -> JsonObject:
-    difference = one.difference
+def _moved_record(moved: Moved) -> JsonObject:
+    difference = moved.difference
     return {
-        **{name: getattr(one, name) for name in _NAMES},
+        **{name: getattr(moved, name) for name in _NAMES},
         "difference": difference.mean,
         "interval": None if difference.interval is None else list(difference.interval),
         "p_value": difference.p_value,
-        "holm_p_value": one.holm_p,
+        "holm_p_value": moved.holm_p,
         "rank_biserial": difference.rank_biserial,
-        **{name: getattr(one, name) for name in ("noise_floor", "n_pairs", "n_missing", "verdict")},
+        **{name: getattr(moved, name) for name in ("noise_floor", "n_pairs", "n_missing", "verdict")},
     }
 
 
-def _whole_record(one: WholeMoved, n_pairs: int) -> JsonObject:
-    difference = None if one.first is None or one.second is None else one.second - one.first
+def _whole_record(moved: WholeMoved, n_pairs: int) -> JsonObject:
+    difference = None if moved.first is None or moved.second is None else moved.second - moved.first
     return {
-        **{name: getattr(one, name) for name in _NAMES},
+        **{name: getattr(moved, name) for name in _NAMES},
         "difference": difference,
         **dict.fromkeys(("interval", "p_value", "holm_p_value", "rank_biserial", "noise_floor")),
         "n_pairs": n_pairs,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from leakmeter.core.plain import excerpt
 from leakmeter.gating.gate_words import left_out_sentence
-from leakmeter.report.scale import interval_text, nats_text
+from leakmeter.report.scale import nats_in, nats_text
 
 _VALUE_AT_MOST: Final = 60
 
@@ -56,7 +56,7 @@ def _moved(row: Mapping[str, Any]) -> str:
     means = f"{row['quantity']}, {row['unit']}: {nats_text(row['first'])} in A, {nats_text(row['second'])} in B"
     if row["difference"] is None:
         return means
-    return f"{means}, by {nats_text(row['difference'])}{interval_text(row['interval'])}{_test(row)}"
+    return f"{means}, by {nats_in(row['difference'], row['interval'])}{_test(row)}"
 
 
 def _test(row: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from leakmeter.core.check import Check, Number
-from leakmeter.report.scale import interval_text, nats_text
+from leakmeter.report.scale import nats_in, nats_text
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
 _TOLD: Final = {"holds": "holds ", "broken": "BROKEN", "undecided": "UNDECIDED"}
@@ -21,7 +21,7 @@ def number_text(number: Number) -> str:
 def value_text(number: Number) -> str:
     """'7.31 [5.2, 9.9]', or 'at least 7.31'."""
     least = "at least " if number.is_lower_bound else ""
-    return f"{least}{nats_text(number.value)}{interval_text(number.interval)}"
+    return f"{least}{nats_in(number.value, number.interval)}"
 
 
 def _cases(n: int) -> str:

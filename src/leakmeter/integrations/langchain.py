@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Self
 
 from leakmeter.data import foreign
@@ -51,21 +51,24 @@ class LangChainCallback(Recorder):
     def _spoil(self, *args: Any, run_id: Any = None, parent_run_id: Any = None, **kwargs: Any) -> None:
         self._drop(run_id, parent_run_id)
 
-    def _begin(self, kind: Kind, run_id: Any, given: Mapping[str, Any], asked: Fields | None = None) -> None:
-        metadata = given.get("metadata") or {}
+    def _begin(self, kind: Kind, run_id: Any, given: Fields, **sent: Any) -> None:
+        metadata, params = given.get("metadata") or {}, (given.get("invocation_params"), given.get("options"))
         recipient = metadata.get("recipient") if metadata.get("recipient") is not None else metadata.get("user_id")
+        described = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens")}
+        asked = foreign.asked_of(described, *params, **sent) if sent else {}
+        if sent and asked["model"] is None:
+            asked["model"] = foreign.name_of(metadata.get("ls_model_name"))
         self._start(run_id, given.get("parent_run_id"), kind, asked=asked, recipient=recipient)
 
     on_chain_start, on_tool_start, on_retriever_start = _started("other"), _started("tool"), _started("retriever")
 
     @guarded
     def on_chat_model_start(self, serialized: Any, messages: list[list[Any]], *, run_id: Any, **kwargs: Any) -> None:
-        chat = foreign.messages_of(next(iter(messages), ()))
-        self._begin("llm", run_id, kwargs, {"messages": chat, **_settings(kwargs)})
+        self._begin("llm", run_id, kwargs, messages=foreign.messages_of(next(iter(messages), ())))
 
     @guarded
     def on_llm_start(self, serialized: Any, prompts: list[str], *, run_id: Any, **kwargs: Any) -> None:
-        self._begin("llm", run_id, kwargs, {"prompt": next(iter(prompts), ""), **_settings(kwargs)})
+        self._begin("llm", run_id, kwargs, prompt=next(iter(prompts), ""))
 
     @guarded
     def on_llm_end(self, response: Any, *, run_id: Any, **kwargs: Any) -> None:
@@ -73,7 +76,7 @@ class LangChainCallback(Recorder):
 
     @guarded
     def on_llm_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
-        """A model has raised; `response` is what it had streamed."""
+        # `response` is what it had streamed.
         self._end(run_id, choices=_choices(kwargs.get("response")), has_failed=True)
 
     @guarded
@@ -82,12 +85,10 @@ class LangChainCallback(Recorder):
 
     @guarded
     def on_chain_end(self, outputs: Any, *, run_id: Any, **kwargs: Any) -> None:
-        """A chain or a tool has returned."""
         self._end(run_id, returned=outputs)
 
     @guarded
     def on_chain_error(self, error: BaseException, *, run_id: Any, **kwargs: Any) -> None:
-        """A chain, a tool or a retriever has raised."""
         self._end(run_id, has_failed=True)
 
     def on_text(self, *args: Any, **kwargs: Any) -> None:
@@ -95,17 +96,6 @@ class LangChainCallback(Recorder):
 
     on_tool_end, on_tool_error, on_retriever_error = on_chain_end, on_chain_error, on_chain_error
     on_llm_new_token = on_stream_event = on_agent_action = on_agent_finish = on_retry = on_custom_event = on_text
-
-
-def _settings(given: Mapping[str, Any]) -> Fields:
-    params, metadata, options = given.get("invocation_params"), given.get("metadata") or {}, given.get("options")
-    ls_settings = {name: metadata.get(f"ls_{name}") for name in ("temperature", "max_tokens")}
-    model = foreign.model_of(params) or foreign.name_of(metadata.get("ls_model_name"))
-    return {
-        "model": model,
-        "sampling": foreign.sampling_of(ls_settings, params, options),
-        "n_tools": foreign.tools_of(params, options),
-    }
 
 
 def _choices(response: Any) -> list[Fields]:
@@ -124,8 +114,7 @@ def _choice(get: Callable[[str], Any], model: str | None) -> Fields:
         held(name) or {} for name in ("response_metadata", "additional_kwargs", "usage_metadata")
     )
     return choice_of(
-        held("content"),
-        calls=held("tool_calls"),
+        message,
         has_reasoned=(usage.get("output_token_details") or {}).get("reasoning") or extra.get("reasoning_content"),
         finish_reason=described.get("finish_reason") or ended,
         # A cached answer keeps the id of the run, or of the provider's response, that it was drawn in.

@@ -24,14 +24,14 @@ class LlamaIndexCallback(Recorder):
 
     @guarded
     def span_enter(self, id_: str, instance: Any = None, parent_id: Any = None, tags: Any = None, **_: Any) -> None:
-        """A span begins; that of a model has its settings."""
+        # That of a model has its settings.
         settings = foreign.settings_of(instance) if hasattr(type(instance), "complete") else {}
         recipient = next((tags[name] for name in ("recipient", "user_id") if tags and tags.get(name) is not None), None)
         self._start(id_, parent_id, asked=settings, recipient=recipient)
 
     @guarded
     def span_exit(self, id_: str, result: Any = None, **_: Any) -> None:
-        """A span has ended; that of a call that has not answered has returned a stream."""
+        # That of a call that has not answered has returned a stream.
         if (run := self._run(id_)) is not None and run.kind != "llm":
             self._end(id_, returned=result)
         if getattr(result, "__dict__", {}).get("response_gen") is not None and not is_answering():
@@ -39,7 +39,6 @@ class LlamaIndexCallback(Recorder):
 
     @guarded
     def span_drop(self, id_: str, **_: Any) -> None:
-        """A span has raised."""
         self._broken(self._run(id_))
 
     def capture_propagation_context(self) -> dict[str, Any]:
@@ -50,7 +49,6 @@ class LlamaIndexCallback(Recorder):
         """Nothing is taken from other processes."""
 
     async def ahandle(self, event: Any, **kwargs: Any) -> None:
-        """An event, from a task."""
         self.handle(event, **kwargs)
 
     @guarded
@@ -87,16 +85,10 @@ class LlamaIndexCallback(Recorder):
 
 def _asked(event: Any, settings: Fields) -> Fields:
     chat, call_settings = getattr(event, "messages", None), (event.model_dict, event.additional_kwargs)
-    return {
-        **({"prompt": event.prompt} if chat is None else {"messages": foreign.messages_of(chat)}),
-        "model": foreign.model_of(settings, *call_settings),
-        "sampling": foreign.sampling_of(settings, *call_settings),
-        "n_tools": foreign.tools_of(*call_settings),
-    }
+    sent = {"prompt": event.prompt} if chat is None else {"messages": foreign.messages_of(chat)}
+    return foreign.asked_of(settings, *call_settings, **sent)
 
 
 def _choice(response: Any) -> Fields:
-    get, message = getter(response), getter(getter(response)("message"))
-    content = get("text") if get("message") is None else message("blocks") or message("content")
-    calls = (message("additional_kwargs") or {}).get("tool_calls")
-    return choice_of(content, calls=calls, response_id=getter(get("raw"))("id"))
+    get = getter(response)
+    return choice_of(get("text") if get("message") is None else get("message"), response_id=getter(get("raw"))("id"))

@@ -18,16 +18,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.core.written import open_private
-from leakmeter.data.foreign import SAMPLING, documents_of, messages_of, name_of, sampling_of
+from leakmeter.data.foreign import SAMPLING, Fields, documents_of, messages_of, name_of, sampling_of
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 
 SCHEMA: Final = "leakmeter-answer/1"
 """Form of a line; a reader refuses others."""
-_TEXTS: Final = ("answer", "prompt")
 _COUNTS: Final = ("hidden_calls", "n_tools")
 _NAMES: Final = ("trace_id", "span_id", "recipient", "model", "response_id", "finish_reason")
 _FLAGS: Final = ("interrupted", "incomplete")
-_OTHERS: Final = ("messages", "documents", "sampling", "time")
+_EXPECTED: Final[dict[str, tuple[type, str]]] = {
+    "answer": (str, "a text"),
+    "prompt": (str, "a text; give a chat as 'messages'"),
+    "time": (datetime, "a datetime"),
+    "sampling": (Mapping, "a mapping of settings"),
+}
+_FIELDS: Final = frozenset((*_COUNTS, *_NAMES, *_FLAGS, *_EXPECTED, "messages", "documents", *SAMPLING))
 _MOST_WARNINGS: Final = 50
 _LOGGER: Final = logging.getLogger("leakmeter.integrations")
 _APPENDING: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -54,7 +59,7 @@ class AnswerLog:
         self._warned: set[str] = set()
         self._lock: Final = threading.Lock()
 
-    def append(self, fields: Mapping[str, Any], source: str) -> bool:
+    def append(self, fields: Fields, source: str) -> bool:
         """Append the line of an answer; False where nothing was answered, or it could not be written.
 
         Args:
@@ -65,8 +70,7 @@ class AnswerLog:
             LeakmeterError: it is no answer, or could not be written, and the log is strict.
         """
         with self.guarding("log_answer"):
-            line = _line(fields, source)
-            if line is not None:
+            if (line := _line(fields, source)) is not None:
                 self._write(line)
                 return True
         return False
@@ -76,24 +80,20 @@ class AnswerLog:
         """Let nothing out of a block into the program that gives the answers, unless the log is strict."""
         try:
             yield
-        except LeakmeterError as error:
-            self._lose(error)
-        except Exception as error:  # noqa: BLE001 - objects of other libraries, of any version
-            # The error's own text may hold texts of the answer.
-            self._lose(UsageError(f"{what} cannot read what it was given: {type(error).__name__}"))
-
-    def _lose(self, error: LeakmeterError) -> None:
-        if self.strict:
-            raise error
-        with self._lock:
-            self.lost += 1
-            is_new = str(error) not in self._warned and len(self._warned) < _MOST_WARNINGS
+        except Exception as error:  # objects of other libraries, of any version
+            if not isinstance(error, LeakmeterError):
+                # The error's own text may hold texts of the answer.
+                error = UsageError(f"{what} cannot read what it was given: {type(error).__name__}")
+            if self.strict:
+                raise error from None
+            with self._lock:
+                self.lost += 1
+                is_new = str(error) not in self._warned and len(self._warned) < _MOST_WARNINGS
+                self._warned |= {str(error)} if is_new else set()
             if is_new:
-                self._warned.add(str(error))
-        if is_new:
-            _LOGGER.warning("%s (said once)", error)
+                _LOGGER.warning("%s (said once)", error)
 
-    def _write(self, line: Mapping[str, Any]) -> None:
+    def _write(self, line: Fields) -> None:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = open_private(self.path, _APPENDING)
@@ -147,44 +147,37 @@ def log_answer(log: AnswerLog | str | os.PathLike[str], **fields: Any) -> bool:
     return opened(log).append(fields, "record")
 
 
-def _line(fields: Mapping[str, Any], source: str) -> dict[str, Any] | None:
+def _line(fields: Fields, source: str) -> Fields | None:
     """What a line holds; None where nothing was answered."""
     values = {name: value for name, value in fields.items() if value is not None}
-    field_names = (*_TEXTS, *_COUNTS, *_NAMES, *_FLAGS, *_OTHERS, *SAMPLING)
-    if unknown := next((name for name in values if name not in field_names), None):
+    if unknown := next((name for name in values if name not in _FIELDS), None):
         raise UsageError(f"'{str(unknown)[:60]}' is no field of an answer")
-    for name in _TEXTS:
-        if not isinstance(values.get(name, ""), str):
-            hint = "; give a chat as 'messages'" if name == "prompt" else ""
-            raise UsageError(f"'{name}' is {type(values[name]).__name__}, expected text{hint}")
-    if not values.get("answer"):
-        return None
-    messages, prompt = values.get("messages") or None, values.get("prompt")
-    if (messages is None) == (prompt is None):
-        raise UsageError("an answer needs what the model was sent: give either 'messages' or 'prompt'")
-    time = values.get("time", datetime.now(UTC))
-    if not isinstance(time, datetime):
-        raise UsageError("'time' is no datetime")
+    for name, (kind, expected) in _EXPECTED.items():
+        if name in values and not isinstance(values[name], kind):
+            raise UsageError(f"'{name}' is {type(values[name]).__name__}, expected {expected}")
     for name in _COUNTS:
         if not isinstance(count := values.get(name, 0), int) or count < 0:
             raise UsageError(f"'{name}' is no count")
-    if not isinstance(sampling := values.get("sampling", {}), Mapping):
-        raise UsageError("'sampling' is no mapping of settings")
+    if not values.get("answer"):
+        return None
+    messages = values.get("messages") or None
+    if (messages is None) == ("prompt" not in values):
+        raise UsageError("an answer needs what the model was sent: give either 'messages' or 'prompt'")
     names = {name: name_of(values.get(name)) for name in _NAMES}
-    seldom = {name: names[name] for name in ("response_id", "finish_reason")}
-    seldom |= {name: values.get(name) for name in ("n_tools", *_FLAGS)}
+    seldom = {"response_id": names["response_id"], "finish_reason": names["finish_reason"]}
+    settings = {name: values[name] for name in SAMPLING if name in values}
     return {
         "schema": SCHEMA,
         "trace_id": names["trace_id"] or secrets.token_hex(16),
         "span_id": names["span_id"] or secrets.token_hex(8),
-        "time": time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "time": values.get("time", datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         "recipient": names["recipient"],
         "model": names["model"],
-        "sampling": sampling_of(sampling, {name: values[name] for name in SAMPLING if name in values}),
-        **({"prompt": prompt} if messages is None else {"messages": messages_of(messages)}),
+        "sampling": sampling_of(values.get("sampling"), settings),
+        **({"prompt": values["prompt"]} if messages is None else {"messages": messages_of(messages)}),
         "answer": values["answer"],
         "documents": documents_of(values.get("documents", ())),
         "hidden_calls": values.get("hidden_calls", 0),
-        **{name: value for name, value in seldom.items() if value},
+        **{name: value for name in (*seldom, "n_tools", *_FLAGS) if (value := {**values, **seldom}.get(name))},
         "source": source,
     }

@@ -10,15 +10,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leakmeter.data.foreign import Fields, choice_of, getter, listed, messages_of, sampling_of
+from leakmeter.data.foreign import Fields, choice_of, getter, messages_of, parsed, sampling_of, turn_of
 from leakmeter.integrations.runs import Recorder, guarded
 from leakmeter.overriding import override
 from leakmeter.traces.formats import openinference, otel
 from leakmeter.traces.span import Span
 
 _PREFIXES: Final = {"llm.": "LLM", "retrieval.documents.": "RETRIEVER", "reranker.": "RERANKER"}
-
-
 _RECIPIENTS: Final = ("user.id", "enduser.id", "enduser.pseudo.id")
 
 
@@ -63,7 +61,7 @@ class AnswerSpanProcessor(Recorder):
             **(_call(step, held) if step.kind == "llm" else {}),
             documents=_fields(step.documents),
             replaced=_fields(openinference.replaced(held)) if step.kind == "reranker" else (),
-            returned=(listed(held.get("output.value")), listed(held.get("gen_ai.output.messages"))),
+            returned=(parsed(held.get("output.value")), parsed(held.get("gen_ai.output.messages"))),
             recipient=next((held[name] for name in _RECIPIENTS if held.get(name)), None),
             time=None if span.end_time is None else datetime.fromtimestamp(span.end_time / 1e9, UTC),
             has_failed=getattr(status, "name", "") == "ERROR",
@@ -90,7 +88,7 @@ def _ids(span: Any) -> tuple[str, str | None]:
     return f"{span.get_span_context().span_id:016x}", None if span.parent is None else f"{span.parent.span_id:016x}"
 
 
-def _is_cut(span: Any, held: Mapping[str, Any]) -> bool:
+def _is_cut(span: Any, held: Fields) -> bool:
     """Whether limits of the SDK took attributes away, or the ends of texts."""
     if getattr(span, "dropped_attributes", 0) or getattr(span, "dropped_events", 0):
         return True
@@ -103,7 +101,7 @@ def _fields(documents: list[list[str | None]]) -> tuple[Fields, ...]:
     return tuple({"id": id_, "text": text} for id_, text in documents)
 
 
-def _call(step: _Step, held: Mapping[str, Any]) -> Fields:
+def _call(step: _Step, held: Fields) -> Fields:
     """What a model was sent, which is empty where the span does not say it, and what it answered."""
     prompt, answer = step.prompt_and_answer
     if isinstance(prompt, Mapping) and "prompts" in prompt:
@@ -116,10 +114,9 @@ def _call(step: _Step, held: Mapping[str, Any]) -> Fields:
     reason = reasons if isinstance(reasons, str) else next(iter(reasons or ()), None)
     choices = [
         choice_of(
-            choice if isinstance(choice, str) else (getter(choice)("content") or getter(choice)("parts")),
-            calls=getter(choice)("tool_calls"),
+            choice,
             has_reasoned=step.n_hidden,
-            finish_reason=getter(choice)("finish_reason") or reason,
+            finish_reason=turn_of(choice).get("finish_reason") or reason,
             response_id=step.response_id,
         )
         for choice in (answer if isinstance(answer, list) else [answer])

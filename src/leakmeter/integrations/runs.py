@@ -1,7 +1,7 @@
 """Runs that a library reports, gathered by trace: when a trace has ended, its answers are appended to a log.
 
 A run is a call of a model, of a retriever or of a tool, or what lies around these. A trace is a run without a parent,
-with all below it, or everything within `answering`. What counts as the answer of a trace is said in `_Trace.answers`.
+with all below it, or everything within `answering`. What counts as the answer of a trace is said in `Trace.answers`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -32,6 +32,7 @@ class Run:
     """A run, as far as the library has reported it."""
 
     id: str
+    trace: Trace
     parent: Run | None
     began: int
     kind: Kind = "other"
@@ -65,11 +66,13 @@ class Run:
 
 
 @dataclass(slots=True, eq=False)
-class _Trace:
+class Trace:
+    """What belongs to one question."""
+
     id: str
     recipient: str | None = None
     documents: tuple[Fields, ...] = ()
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: list[Run] = field(default_factory=list)
     n_open: int = 0
     is_spoiled: bool = False
     returned: Counter[str] = field(default_factory=Counter)
@@ -77,16 +80,15 @@ class _Trace:
 
     def calls(self) -> list[Run]:
         """Calls of models that have ended, without those around another call."""
-        around = {above for run in self.runs.values() if run.choices for above in run.above()}
-        calls = [run for run in self.runs.values() if run.kind == "llm" and run.ended and run not in around]
+        around = {above for run in self.runs if run.choices for above in run.above()}
+        calls = [run for run in self.runs if run.kind == "llm" and run.ended and run not in around]
         return sorted(calls, key=lambda run: run.ended or 0)
 
-    def answers(self) -> list[tuple[Run, int]]:
+    def answers(self, calls: Sequence[Run]) -> list[tuple[Run, int]]:
         """Which choices of which calls were the answers. A call that calls tools is none, nor one around another call.
         Of the rest: those whose text the trace returned (the last ones, if more calls had it), or else the last. What a
         run returned that then failed was not told, but what had been streamed before a call broke off may have been."""
-        calls, left = self.calls(), self.returned.copy()
-        whole = [run for run in calls if run.is_whole()]
+        left, whole = self.returned.copy(), [run for run in calls if run.is_whole()]
         out: list[tuple[Run, int]] = []
         for run, number in reversed(_texts(whole)):
             text = run.choices[number]["answer"].strip()
@@ -101,7 +103,7 @@ class _Trace:
         held = list(self.documents)
         if used := next((run.used for run in call.above() if run.used), None):
             return [*held, *used]
-        for run in sorted(self.runs.values(), key=lambda run: run.ended or 0):
+        for run in sorted(self.runs, key=lambda run: run.ended or 0):
             # Of retrievers around retrievers, the outermost says what came of it.
             is_inner = any(above.kind in ("retriever", "reranker") for above in run.above())
             if run.ended is not None and run.ended < call.began and not is_inner:
@@ -110,13 +112,14 @@ class _Trace:
 
     def lines(self) -> Iterator[Fields]:
         """The answers, as fields of `log_answer`."""
-        answers, calls = self.answers(), self.calls()
-        n_tools = sum(run.kind == "tool" for run in self.runs.values())
+        calls = self.calls()
+        answers = self.answers(calls)
+        n_tools = sum(run.kind == "tool" for run in self.runs)
         shown = {run for run, _ in answers}
         for run, number in answers:
             # An answer of this trace that had ended may have been an input of this one.
-            others = [traced_run for traced_run in calls if traced_run.choices and traced_run is not run]
-            n_hidden = sum(traced_run not in shown or (traced_run.ended or 0) < run.began for traced_run in others)
+            others = [other for other in calls if other.choices and other is not run]
+            n_hidden = sum(other not in shown or (other.ended or 0) < run.began for other in others)
             yield {
                 **run.choices[number],
                 **{name: value for name, value in run.asked.items() if value is not None},
@@ -127,7 +130,7 @@ class _Trace:
                 "documents": self.documents_for(run),
                 "hidden_calls": n_hidden + n_tools + run.choices[number]["hidden_calls"],
                 "interrupted": run.has_failed,
-                "incomplete": any(traced_run.is_cut for traced_run in self.runs.values()),
+                "incomplete": any(other.is_cut for other in self.runs),
             }
         if not answers and any(run.is_whole() for run in calls):
             raise UsageError("an answer without text, such as a call of a tool, or without its prompt is not logged")
@@ -141,9 +144,7 @@ def _texts(calls: Iterable[Run]) -> list[tuple[Run, int]]:
 
 
 # What `answering` says of the runs within it, and the traces that each recorder has made of it.
-_BLOCK: Final[ContextVar[tuple[_Trace, dict[Recorder, _Trace]] | None]] = ContextVar(
-    "leakmeter_answering", default=None
-)
+_BLOCK: Final[ContextVar[tuple[Trace, dict[Recorder, Trace]] | None]] = ContextVar("leakmeter_answering", default=None)
 
 
 def is_answering() -> bool:
@@ -166,9 +167,9 @@ def answering(recipient: object = None, *, documents: Any = (), trace_id: object
     Raises:
         UsageError: `documents` are no documents.
     """
-    traces: dict[Recorder, _Trace] = {}
+    traces: dict[Recorder, Trace] = {}
     # The block is one more that its traces wait for.
-    whole = _Trace(name_of(trace_id) or secrets.token_hex(16), name_of(recipient), documents_of(documents), n_open=1)
+    whole = Trace(name_of(trace_id) or secrets.token_hex(16), name_of(recipient), documents_of(documents), n_open=1)
     token = _BLOCK.set((whole, traces))
     try:
         yield whole.id
@@ -194,8 +195,8 @@ class Recorder:
         """
         self.log = opened(log)
         self._recipient = recipient
-        self._traces: OrderedDict[int, _Trace] = OrderedDict()
-        self._of: dict[str, _Trace] = {}
+        self._traces: OrderedDict[int, Trace] = OrderedDict()
+        self._of: dict[str, Run] = {}
         self._number = 0
         self._lock = threading.RLock()
 
@@ -204,7 +205,7 @@ class Recorder:
         for trace in list(self._traces.values()):
             self._finish(trace)
 
-    def part_ended(self, trace: _Trace) -> None:
+    def part_ended(self, trace: Trace) -> None:
         """One of what a trace waits for has ended."""
         with self._lock:
             trace.n_open -= 1
@@ -212,8 +213,7 @@ class Recorder:
             self._finish(trace)
 
     def _run(self, id_: object) -> Run | None:
-        trace = self._of.get(str(id_))
-        return None if trace is None else trace.runs[str(id_)]
+        return self._of.get(str(id_))
 
     def _start(self, id_: object, parent: object = None, kind: Kind = "other", **told: Any) -> None:
         """A run begins; `told` may have `asked`, as of `Run`, and `recipient` and `trace_id` of its trace."""
@@ -221,11 +221,12 @@ class Recorder:
         with self._lock:
             if name in self._of:
                 return
-            trace = self._of.get(str(parent)) or self._new_trace(told.get("trace_id") or name)
-            trace.runs[name] = Run(name, self._run(parent), self._next(), kind, told.get("asked") or {})
+            above = self._run(parent)
+            trace = self._new_trace(told.get("trace_id") or name) if above is None else above.trace
+            self._of[name] = Run(name, trace, above, self._next(), kind, told.get("asked") or {})
+            trace.runs.append(self._of[name])
             trace.n_open += 1
             trace.recipient = trace.recipient or name_of(told.get("recipient"))
-            self._of[name] = trace
             if len(self._traces) > MOST_OPEN:
                 oldest = next(iter(self._traces.values()))
         if oldest is not None:
@@ -234,38 +235,38 @@ class Recorder:
     def _end(self, id_: object, *, returned: Any = None, recipient: object = None, **known: Any) -> None:
         """A run has ended; `known` are fields of `Run`. One that has not begun, or has ended, is passed over."""
         with self._lock:
-            trace, run = self._of.get(str(id_)), self._run(id_)
-            if trace is None or run is None or run.ended is not None:
+            run = self._run(id_)
+            if run is None or run.ended is not None:
                 return
             run.ended, run.time = self._next(), datetime.now(UTC)
             for name, value in known.items():
                 setattr(run, name, value)
-            trace.recipient = trace.recipient or name_of(recipient)
+            run.trace.recipient = run.trace.recipient or name_of(recipient)
             if run.parent is None:
-                trace.returned += strings(returned)
-        self.part_ended(trace)
+                run.trace.returned += strings(returned)
+        self.part_ended(run.trace)
 
     def _drop(self, id_: object, parent: object = None) -> None:
         """Something of a run could not be read: nothing of its trace is logged."""
-        if (trace := self._of.get(str(id_)) or self._of.get(str(parent))) is not None:
-            trace.is_spoiled = True
+        if (run := self._run(id_) or self._run(parent)) is not None:
+            run.trace.is_spoiled = True
         self._end(id_, has_failed=True)
 
-    def _new_trace(self, id_: str) -> _Trace:
+    def _new_trace(self, id_: str) -> Trace:
         if (block := _BLOCK.get()) is None:
-            trace = _Trace(id_)
+            trace = Trace(id_)
         else:
             whole, traces = block
-            trace = traces.setdefault(self, replace(whole, runs={}, returned=Counter()))
+            trace = traces.setdefault(self, replace(whole, runs=[], returned=Counter()))
         self._traces[id(trace)] = trace
         return trace
 
-    def _finish(self, trace: _Trace) -> None:
+    def _finish(self, trace: Trace) -> None:
         with self._lock:
             if self._traces.pop(id(trace), None) is None:
                 return
-            for name in trace.runs:
-                self._of.pop(name, None)
+            for run in trace.runs:
+                self._of.pop(run.id, None)
         with self.log.guarding("the end of a trace"):
             if trace.recipient is None:
                 trace.recipient = name_of(self._recipient() if callable(self._recipient) else self._recipient)

@@ -95,8 +95,8 @@ def unknown(book: Book, budget: Budget) -> list[Told]:
     return [group for group in book.told(budget.kind, by_recipient=budget.by_recipient) if not group.is_known]
 
 
-def _why(found: Sequence[Told]) -> list[str]:
-    n_unscored, n_separate = sum(group.n_unscored for group in found), sum(group.n_separate for group in found)
+def _why(groups: Sequence[Told]) -> list[str]:
+    n_unscored, n_separate = sum(group.n_unscored for group in groups), sum(group.n_separate for group in groups)
     why = [f"a search left answers without a number ({n_unscored})"] if n_unscored else []
     if n_separate:
         why.append(
@@ -120,6 +120,6 @@ def _and(phrases: Sequence[str]) -> str:
     return " and ".join(phrases)
 
 
-def label(one: Told) -> str:
+def label(pair: Told) -> str:
     """What the thing is called: a document's own id, a subject's pseudonym."""
-    return one.thing.id if one.thing.kind == DOCUMENT else shown(one.thing.id)
+    return pair.thing.id if pair.thing.kind == DOCUMENT else shown(pair.thing.id)

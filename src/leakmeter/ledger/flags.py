@@ -39,7 +39,9 @@ def scored_at(answer: LoggedAnswer) -> float:
     return answer.sampling.temperature or 1.0
 
 
-def of(answer: LoggedAnswer, models: Collection[str], *, conditions_hold: bool, plain_draws: bool = False) -> list[str]:
+def flags_of(
+    answer: LoggedAnswer, models: Collection[str], *, conditions_hold: bool, plain_draws: bool = False
+) -> list[str]:
     """Flags of an answer. The user states that the conditions hold which no log shows, and with `plain_draws` that
     limits which are not logged were off."""
     decoding, is_plain = answer.sampling.decoding, answer.sampling.is_plain

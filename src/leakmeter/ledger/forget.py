@@ -160,19 +160,23 @@ def _in_clear(book: Book, name: str, kind: str) -> set[str]:
     values |= {
         (entity_type, variant)
         for entity_type in set(book.kinds.values())
-        for one in spellings
-        for variant in (one, one.casefold())
+        for spelling in spellings
+        for variant in (spelling, spelling.casefold())
     }
     # A telephone number has one normal form, however it is divided.
-    values |= {(one.type, one.value) for one in entities.find(name, [(0, len(name))], region=Measuring().region)}
+    values |= {
+        (entity.type, entity.value) for entity in entities.find(name, [(0, len(name))], region=Measuring().region)
+    }
     return {book.subject_of.get(keys.entity(entity_type, value), "") for entity_type, value in values}
 
 
-def _names_in_clear(book: Book, id_: str, kind: str, found: Collection[str]) -> set[str]:
+def _names_in_clear(book: Book, id_: str, kind: str, matches: Collection[str]) -> set[str]:
     """Names of a person or a recipient: as it was given, and those that are kept."""
     if kind not in (SUBJECT, RECIPIENT):
         return set()
-    pseudonyms = {name for name, subject in book.subject_of.items() if subject in found} if kind == SUBJECT else found
+    pseudonyms = (
+        {name for name, subject in book.subject_of.items() if subject in matches} if kind == SUBJECT else matches
+    )
     names = {row["name"] for row in book.ledger.rows("names") if row["pseudonym"] in pseudonyms}
     is_name = not any(pseudonym.startswith(id_) for pseudonym in pseudonyms)
     return {name for name in (*names, *([id_] if is_name else [])) if kind == SUBJECT or len(name) >= _LEAST_NAME}
@@ -221,34 +225,36 @@ def _texts_of_others(book: Book, gone: _Gone, names: Collection[str]) -> set[str
     passages = set[str]()
     for score, kept_text in readable.items():
         if score in gone.unread:
-            passages |= {text for one in kept_text["responses"] if len(text := normalised(one["text"])) >= _LEAST_SAID}
+            passages |= {
+                text for response in kept_text["responses"] if len(text := normalised(response["text"])) >= _LEAST_SAID
+            }
         passages |= {text for text in _documents(kept_text) if keys.content(_hash(text)) in gone.contents}
     for score, kept_text in readable.items():
         text = " ".join(_strings(kept_text))
         plain = normalised(text)
-        if any(one in plain for one in passages) or _names_any(text, names):
+        if any(passage in plain for passage in passages) or _names_any(text, names):
             scores.add(score)
     return scores
 
 
-def _documents(told: Mapping[str, Any]) -> Iterator[str]:
-    for document in told["documents"]:
-        yield normalised(told["context"][document["start"] : document["end"]])
+def _documents(kept_text: Mapping[str, Any]) -> Iterator[str]:
+    for document in kept_text["documents"]:
+        yield normalised(kept_text["context"][document["start"] : document["end"]])
 
 
 def _hash(plain: str) -> str:
     return hashlib.sha256(plain.encode(errors="surrogatepass")).hexdigest()
 
 
-def _strings(told: Any) -> Iterator[str]:
+def _strings(content: Any) -> Iterator[str]:
     """All texts of a kept text, but for its tokens, which say the same in pieces."""
-    if isinstance(told, str):
-        yield told
-    elif isinstance(told, list):
-        for value in told:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for value in content:
             yield from _strings(value)
-    elif isinstance(told, dict):
-        for name, value in told.items():
+    elif isinstance(content, dict):
+        for name, value in content.items():
             if name != "tokens":
                 yield from _strings(value)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from leakmeter.commands.call import CallOptions
 from leakmeter.commands.call import measured as run_measure
-from leakmeter.commands.given import LoadedCases
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.ledger.budgets import Budget
@@ -236,18 +236,18 @@ class Guard:
             raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
         return rows
 
-    def _has_known(self, found: Measured) -> bool:
+    def _has_known(self, measured: Measured) -> bool:
         """Add what the ledger has of an answer to its rows, since it may be forgotten before the answer is counted;
         whether all numbers are there then.
         """
-        (event,) = found.rows["events"]
+        (event,) = measured.rows["events"]
         names = {event["by_document"], event["by_entity"]}
-        contents = {row["content"] for row in found.rows["looks"]}
+        contents = {row["content"] for row in measured.rows["looks"]}
         _, there = self.ledger.read("measured", "scores", "mentions")
-        found.rows["measured"] += [{**row, "kept": False} for row in there["measured"] if row["score"] in names]
-        found.rows["scores"] += [row for row in there["scores"] if row["score"] in names]
-        found.rows["mentions"] += [row for row in there["mentions"] if row["content"] in contents]
-        return names <= {row["score"] for row in found.rows["measured"]}
+        measured.rows["measured"] += [{**row, "kept": False} for row in there["measured"] if row["score"] in names]
+        measured.rows["scores"] += [row for row in there["scores"] if row["score"] in names]
+        measured.rows["mentions"] += [row for row in there["mentions"] if row["content"] in contents]
+        return names <= {row["score"] for row in measured.rows["measured"]}
 
     def _scored(
         self, backend: Backend, texts: dict[str, str], cases: Mapping[str, Case], setup: Setup
@@ -354,14 +354,12 @@ class Guard:
                 continue
             case = as_case(replace(logged, documents=(document,)))
             measure = Redaction(max_loss=use.room_nats, temperature=scored_at(logged), max_new_tokens=1)
-            loaded = LoadedCases((case,))
-            (plan,) = run_measure(
-                self._model, "redact_plan", measure, PromptSettings(unit="sentence"), loaded, CallOptions()
-            )
+            plan = Plan("redact_plan", measure, PromptSettings(unit="sentence"), LoadedCases((case,)))
+            (result,) = run_measure(self._model, plan, CallOptions())
             yield Cut(
                 document.id,
-                tuple(piece.text for piece in plan.redacted),
-                plan.redacted_documents[0].text,
-                plan.left_nats,
-                reached=plan.reached,
+                tuple(piece.text for piece in result.redacted),
+                result.redacted_documents[0].text,
+                result.left_nats,
+                reached=result.reached,
             )

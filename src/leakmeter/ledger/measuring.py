@@ -28,13 +28,12 @@ from leakmeter.text.build import PromptSettings
 from leakmeter.traces import LoggedAnswer, Refused, as_case
 
 if TYPE_CHECKING:
-    from leakmeter.commands.given import LoadedCases
     from leakmeter.core.backend import Backend
     from leakmeter.core.case import Case
     from leakmeter.core.measurement import Measurement
-    from leakmeter.core.preparations import Preparations
     from leakmeter.engine.loading import KeptModel
     from leakmeter.engine.measure import Callbacks
+    from leakmeter.engine.ready import ReadyPlan
     from leakmeter.results.result import Part
 
 BATCH: Final = 20
@@ -202,12 +201,12 @@ def _known(ledger: Ledger) -> dict[str, str]:
     return {row["event"]: row["answer"] for row in ledger.rows("events")}
 
 
-def _is_known(ledger: Ledger, answer: LoggedAnswer, known: Mapping[str, str], done: Added) -> bool:
+def _is_known(ledger: Ledger, answer: LoggedAnswer, answers: Mapping[str, str], done: Added) -> bool:
     """Whether the event is known; if it is one of another answer, that is a problem, or answers would get lost."""
     event = ledger.keys.event(answer.trace_id, answer.span_id)
-    if event not in known:
+    if event not in answers:
         return False
-    if known[event] == ledger.keys.answer(answer.answer):
+    if answers[event] == ledger.keys.answer(answer.answer):
         done.n_known += 1
     else:
         done.problems.append(
@@ -327,35 +326,25 @@ def _in_runs(
     ledger: Ledger, backend: Backend, watch: Watch, cases: Mapping[str, Case], setup: Setup
 ) -> list[tuple[str, Part]]:
     """Measure into a run of the ledger's, so that a killed command goes on."""
-    from leakmeter.commands.cases import kept_parts
-
-    prepared, kept = _prepared(backend, cases, setup)
+    ready = _ready(backend, cases, setup)
     with (
-        watch(backend, len(prepared)) as callbacks,
-        kept_parts(
-            *(backend, setup.measure, "influence", setup.settings, prepared, kept, ledger.runs), callbacks=callbacks
-        ) as (_, _, parts),
+        watch(backend, len(cases)) as callbacks,
+        ready.measure_into(ledger.runs, callbacks=callbacks) as run,
     ):
-        return [(str(part[0]["id"]), part) for part in parts]
+        return [(str(part[0]["id"]), part) for part in run.parts]
 
 
 def in_memory(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> list[tuple[str, Part]]:
     """Measure without a run."""
-    from leakmeter.engine.measure import Callbacks, measure_cases
-
-    prepared, _ = _prepared(backend, cases, setup)
-    parts = measure_cases(backend, setup.measure, prepared, None, Callbacks())
-    return [(str(part[0]["id"]), part) for part in parts]
+    return [(str(part[0]["id"]), part) for part in _ready(backend, cases, setup).measure()]
 
 
-def _prepared(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> tuple[Preparations, LoadedCases[Case]]:
-    from leakmeter.commands.given import LoadedCases
-    from leakmeter.engine.measure import check_answered
+def _ready(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> ReadyPlan:
+    from leakmeter.core.loaded import LoadedCases, Plan
+    from leakmeter.engine.ready import make_ready
 
-    prepared, kept = LoadedCases(tuple(cases.values())).prepared(backend, setup.settings, setup.measure)
-    setup.measure.check(prepared[0].item)
-    check_answered(backend, setup.measure, prepared)
-    return prepared, kept
+    plan = Plan("influence", setup.measure, setup.settings, LoadedCases(tuple(cases.values())))
+    return make_ready(plan, backend)
 
 
 def _take(
@@ -393,12 +382,18 @@ def _n_tokens(part: Part) -> int:
 
 def _numbers(measurements: Sequence[Measurement], pieces: Sequence[str]) -> dict[str, JsonObject]:
     """Sums over the answer for each piece; see `tables.TABLES`."""
-    series = {(one.statistic, one.piece): one.values for one in measurements if one.sample == 0}
+    series = {
+        (measurement.statistic, measurement.piece): measurement.values
+        for measurement in measurements
+        if measurement.sample == 0
+    }
     whole, noise = series["whole", ""], _size(series["noise", ""])
     added = [values for (statistic, _), values in series.items() if statistic == "placebo"]
     # An irrelevant piece is put in at several places: their mean stands for one.
     placebo = (
-        (float(np.mean([_sum(one) for one in added])), float(np.mean([_size(one) for one in added]))) if added else None
+        (float(np.mean([_sum(values) for values in added])), float(np.mean([_size(values) for values in added])))
+        if added
+        else None
     )
     alone = series.get(("placebo_alone", ""))
     numbers: dict[str, JsonObject] = {}
@@ -456,36 +451,36 @@ def _mentions(
 
 
 def _event(
-    ledger: Ledger, one: LoggedAnswer, names: Mapping[str, str], n_tokens: int, how: Measuring, model: str
+    ledger: Ledger, answer: LoggedAnswer, names: Mapping[str, str], n_tokens: int, how: Measuring, model: str
 ) -> JsonObject:
     keys = ledger.keys
-    event = keys.event(one.trace_id, one.span_id)
+    event = keys.event(answer.trace_id, answer.span_id)
     return {
         "event": event,
-        "trace": one.trace_id,
-        "span": one.span_id,
-        "draw": event if one.response_id is None else keys.draw(one.response_id),
-        "time": one.time,
-        "day": None if one.time is None else one.time.date(),
-        "recipient": keys.recipient(one.recipient),
-        "answer": keys.answer(one.answer),
+        "trace": answer.trace_id,
+        "span": answer.span_id,
+        "draw": event if answer.response_id is None else keys.draw(answer.response_id),
+        "time": answer.time,
+        "day": None if answer.time is None else answer.time.date(),
+        "recipient": keys.recipient(answer.recipient),
+        "answer": keys.answer(answer.answer),
         "by_document": names[DOCUMENT],
         "by_entity": names[ENTITY],
         "n_tokens": n_tokens,
-        "temperature": flags.scored_at(one),
-        "decoding": one.sampling.decoding,
-        "flags": flags.of(
-            one, (model, *how.answered_by), conditions_hold=how.conditions_hold, plain_draws=how.plain_draws
+        "temperature": flags.scored_at(answer),
+        "decoding": answer.sampling.decoding,
+        "flags": flags.flags_of(
+            answer, (model, *how.answered_by), conditions_hold=how.conditions_hold, plain_draws=how.plain_draws
         ),
     }
 
 
-def _looks(ledger: Ledger, one: LoggedAnswer, event: str) -> Iterator[JsonObject]:
+def _looks(ledger: Ledger, answer: LoggedAnswer, event: str) -> Iterator[JsonObject]:
     keys = ledger.keys
-    for document in one.documents:
+    for document in answer.documents:
         for name in (document.id, *document.other_ids):
             yield _look(event, keys.document(name), keys.content(document.content_hash), present=True)
-    for absent in one.absent:
+    for absent in answer.absent:
         yield _look(event, keys.document(absent.id), keys.content(absent.content_hash), present=False)
 
 

@@ -60,34 +60,34 @@ class Names:
         if self.in_clear and not self.book.names:
             raise UsageError("the ledger holds no names: they are kept only by `leakmeter ledger add --keep-texts`")
 
-    def of(self, pseudonym: str | None) -> b.Phrase:
+    def phrase(self, pseudonym: str | None) -> b.Phrase:
         name = self.book.names.get(pseudonym or "") if self.in_clear else None
         return shown(pseudonym) if name is None else b.Untrusted(name, _ID)
 
-    def of_thing(self, one: Told | Look) -> b.Phrase:
+    def of_thing(self, pair: Told | Look) -> b.Phrase:
         """A document by its id, a subject as a person."""
-        return self.of(one.thing.id) if one.thing.kind == SUBJECT else b.Untrusted(one.thing.id, _ID)
+        return self.phrase(pair.thing.id) if pair.thing.kind == SUBJECT else b.Untrusted(pair.thing.id, _ID)
 
-    def to(self, one: Told | Look) -> str:
-        return self.address(one.thing.kind, one.thing.id)
+    def to(self, pair: Told | Look) -> str:
+        return self.address(pair.thing.kind, pair.thing.id)
 
 
-def record(one: Told, book: Book) -> JsonObject:
-    posterior = one.posterior
-    about = {} if one.thing.kind == DOCUMENT else {"type": book.kinds.get(one.thing.id)}
+def record(pair: Told, book: Book) -> JsonObject:
+    posterior = pair.posterior
+    about = {} if pair.thing.kind == DOCUMENT else {"type": book.kinds.get(pair.thing.id)}
     return {
-        one.thing.kind: one.thing.id,
+        pair.thing.kind: pair.thing.id,
         **about,
-        "recipient": one.recipient,
-        "n_recipients": len(one.recipients),
-        **asdict(one.total),
+        "recipient": pair.recipient,
+        "n_recipients": len(pair.recipients),
+        **asdict(pair.total),
         "posterior": posterior.probability,
         "posterior_note": posterior.note,
-        "flags": dict(one.flags),
-        "n_unscored": one.n_unscored,
-        "n_separate": one.n_separate,
-        "first_day": one.days[0].isoformat() if one.days else None,
-        "last_day": one.days[-1].isoformat() if one.days else None,
+        "flags": dict(pair.flags),
+        "n_unscored": pair.n_unscored,
+        "n_separate": pair.n_separate,
+        "first_day": pair.days[0].isoformat() if pair.days else None,
+        "last_day": pair.days[-1].isoformat() if pair.days else None,
     }
 
 
@@ -121,7 +121,7 @@ def overview(book: Book, names: Names) -> list[b.Block]:
     rows = [
         b.Row(
             (
-                b.Untrusted(look.event["trace"], _ID), _day(look.event), names.of(look.event["recipient"]),
+                b.Untrusted(look.event["trace"], _ID), _day(look.event), names.phrase(look.event["recipient"]),
                 names.of_thing(look), look.signed_nats,
             ),
             to=names.address(ANSWER, look.event["event"]),
@@ -151,13 +151,13 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
     contents = book.contents_of(subject)
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
     worst = pairs[0] if pairs else None
-    headline: b.Phrase = ("Nothing that was answered had ", *b.parts(names.of(subject)), " in its prompt.")
+    headline: b.Phrase = ("Nothing that was answered had ", *b.parts(names.phrase(subject)), " in its prompt.")
     if worst is not None:
         nats = nats_text(worst.total.largest_running_nats)
         headline = (
-            *b.parts(names.of(subject)),
+            *b.parts(names.phrase(subject)),
             f": {nats} nats were told to ",
-            *b.parts(names.of(worst.recipient)),
+            *b.parts(names.phrase(worst.recipient)),
             ".",
         )
     documents = b.Table(
@@ -178,13 +178,13 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
 
 def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     """All that was told of one document, in all its versions: to whom, in which answers, and whom it mentions."""
-    pairs = [one for one in book.told(DOCUMENT, by_recipient=True) if one.thing.id == document]
+    pairs = [pair for pair in book.told(DOCUMENT, by_recipient=True) if pair.thing.id == document]
     contents = {content for id_, content in book.documents if id_ == document}
     shown_id = b.Untrusted(document, _ID)
     headline: b.Phrase = ("No answer was measured that had ", shown_id, " in its prompt.")
     if pairs:
         nats = nats_text(pairs[0].total.largest_running_nats)
-        headline = (shown_id, f": {nats} nats were told to ", *b.parts(names.of(pairs[0].recipient)), ".")
+        headline = (shown_id, f": {nats} nats were told to ", *b.parts(names.phrase(pairs[0].recipient)), ".")
     versions = b.Text(f"The ledger has {len(contents)} versions of it, each with rows of its own.", "soft")
     mentioned: Counter[str] = Counter()
     for row in book.mentions:
@@ -193,8 +193,10 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     subjects = b.Table(
         (b.Column("Subject"), b.Column("Type"), b.Column("Mentions", "count")),
         [
-            b.Row((names.of(one), b.Untrusted(book.kinds.get(one, "")), n), to=names.address(SUBJECT, one))
-            for one, n in mentioned.most_common()
+            b.Row(
+                (names.phrase(subject), b.Untrusted(book.kinds.get(subject, "")), n), to=names.address(SUBJECT, subject)
+            )
+            for subject, n in mentioned.most_common()
         ],
         "People, and other personal data, that it mentions",
         rest=("subject", "subjects"),
@@ -204,7 +206,7 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
         *([versions] if len(contents) > 1 else []),
         _to_whom(pairs, names),
         *_charts_of_one(pairs, names),
-        _looks_table([look for one in pairs for look in one.looks], names, "Told when"),
+        _looks_table([look for pair in pairs for look in pair.looks], names, "Told when"),
         *([subjects] if mentioned else []),
         *_notes(book),
     ]
@@ -213,7 +215,7 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
 def recipient_blocks(book: Book, recipient: str | None, names: Names) -> list[b.Block]:
     """All that one recipient was told, of documents and of people; None for answers whose recipient was not logged."""
     return _told_in(
-        book, names.of(recipient), [event for event in book.events if event["recipient"] == recipient], names
+        book, names.phrase(recipient), [event for event in book.events if event["recipient"] == recipient], names
     )
 
 
@@ -246,7 +248,7 @@ def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.
         "Answer ",
         b.Untrusted(event["trace"], _ID),
         " to ",
-        *b.parts(names.of(event["recipient"])),
+        *b.parts(names.phrase(event["recipient"])),
     )
     if worst is not None and worst.signed_nats is not None:
         headline = (*headline, f": {nats_text(worst.signed_nats)} nats were told of ", *b.parts(names.of_thing(worst)))
@@ -257,7 +259,7 @@ def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.
     return [
         b.Headline((*headline, ".")),
         _pieces_table(book, event, names),
-        b.Facts([("When", when), ("Recipient", names.of(event["recipient"]))], "The answer"),
+        b.Facts([("When", when), ("Recipient", names.phrase(event["recipient"]))], "The answer"),
         *([b.Facts(list(flags.items()), "Why no posterior is shown")] if flags else []),
     ]
 
@@ -316,8 +318,8 @@ def _headline(book: Book, names: Names) -> b.Headline:
     sentence = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
     nats = nats_text(worst.total.largest_running_nats)
     return b.Headline(
-        (f"{counts}. Most was told of ", *b.parts(names.of_thing(worst)), " to ", *b.parts(names.of(worst.recipient)),
-         f": {nats} nats in {_answers(worst.total.n_answers)}.{sentence}")
+        (f"{counts}. Most was told of ", *b.parts(names.of_thing(worst)), " to ",
+         *b.parts(names.phrase(worst.recipient)), f": {nats} nats in {_answers(worst.total.n_answers)}.{sentence}")
     )  # fmt: skip
 
 
@@ -338,9 +340,9 @@ def _columns(*first: str) -> tuple[b.Column, ...]:
     )
 
 
-def _told_row(first: b.Phrase, one: Told, *more: b.Phrase, to: str = "") -> b.Row:
-    total = one.total
-    posterior = one.posterior
+def _told_row(first: b.Phrase, pair: Told, *more: b.Phrase, to: str = "") -> b.Row:
+    total = pair.total
+    posterior = pair.posterior
     return b.Row(
         (
             first,
@@ -351,16 +353,17 @@ def _told_row(first: b.Phrase, one: Told, *more: b.Phrase, to: str = "") -> b.Ro
             total.largest_answer_nats,
             total.n_answers,
             total.placebo_running_nats,
-            "scored by M" if posterior.probability is None and not one.is_exact else posterior.probability,
+            "scored by M" if posterior.probability is None and not pair.is_exact else posterior.probability,
         ),
         quiet=total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0),
         to=to,
     )
 
 
-def _to_whom(found: Sequence[Told], names: Names) -> b.Table:
+def _to_whom(pairs: Sequence[Told], names: Names) -> b.Table:
     rows = [
-        _told_row(names.of(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or "")) for pair in found
+        _told_row(names.phrase(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or ""))
+        for pair in pairs
     ]
     return b.Table(_columns("Recipient"), rows, "Told to whom", rest=("recipient", "recipients"))
 
@@ -370,12 +373,12 @@ def _told_table(book: Book, kind: str, names: Names) -> b.Table:
 
 
 def _pairs_table(
-    book: Book, kind: str, told: Sequence[Told], names: Names, caption: str = "", *, by_recipient: bool = True
+    book: Book, kind: str, pairs: Sequence[Told], names: Names, caption: str = "", *, by_recipient: bool = True
 ) -> b.Table:
     rows = []
-    for pair in told:
+    for pair in pairs:
         what = (b.Untrusted(book.kinds.get(pair.thing.id, "")),) if kind == SUBJECT else ()
-        who = (names.of(pair.recipient),) if by_recipient else ()
+        who = (names.phrase(pair.recipient),) if by_recipient else ()
         rows.append(_told_row(names.of_thing(pair), pair, *what, *who, to=names.to(pair)))
     heads = [*(("Subject", "Type") if kind == SUBJECT else ("Document",)), *(("Recipient",) if by_recipient else ())]
     return b.Table(
@@ -407,59 +410,59 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
     other = ("Recipient",) if by == "day" else ()
     columns = (
         b.Column(head), b.Column("Answers", "count"), b.Column("Documents", "count"), b.Column("Most of"),
-        *(b.Column(one) for one in other), b.Column("Largest so far", "nats", "nats", shade=True, bar=True),
+        *(b.Column(heading) for heading in other), b.Column("Largest so far", "nats", "nats", shade=True, bar=True),
         b.Column("Largest answer", "nats", "nats"),
     )  # fmt: skip
     rows = []
-    for key, n, n_documents, one in _worst(book, by):
-        first = ("not logged" if key is None else key.isoformat()) if by == "day" else names.of(key)
+    for key, n, n_documents, worst in _worst(book, by):
+        first = ("not logged" if key is None else key.isoformat()) if by == "day" else names.phrase(key)
         cells: list[b.Cell] = [first, n, n_documents]
-        cells.append("" if one is None else names.of_thing(one))
-        cells += ["" if one is None else names.of(one.recipient)] if other else []
-        cells += [None, None] if one is None else [one.total.largest_running_nats, one.total.largest_answer_nats]
+        cells.append("" if worst is None else names.of_thing(worst))
+        cells += ["" if worst is None else names.phrase(worst.recipient)] if other else []
+        cells += [None, None] if worst is None else [worst.total.largest_running_nats, worst.total.largest_answer_nats]
         rows.append(b.Row(cells, to=names.address(by, "" if key is None else str(key))))
     return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
 
 
-def _charts(told: Sequence[Told], names: Names) -> list[b.Chart]:
-    return [_matrix(told, names), *_charts_of_one(told, names)] if told else []
+def _charts(pairs: Sequence[Told], names: Names) -> list[b.Chart]:
+    return [_matrix(pairs, names), *_charts_of_one(pairs, names)] if pairs else []
 
 
-def _charts_of_one(told: Sequence[Told], names: Names) -> list[b.Chart]:
-    is_timed = any(look.event["time"] is not None for pair in told for look in pair.looks)
-    return [_timeline(told, names)] if is_timed else []
+def _charts_of_one(pairs: Sequence[Told], names: Names) -> list[b.Chart]:
+    is_timed = any(look.event["time"] is not None for pair in pairs for look in pair.looks)
+    return [_timeline(pairs, names)] if is_timed else []
 
 
-def _matrix(told: Sequence[Told], names: Names) -> b.Chart:
+def _matrix(pairs: Sequence[Told], names: Names) -> b.Chart:
     """Documents and recipients, those of which most was told first."""
-    documents = list(dict.fromkeys(one.thing for one in told))[:_MOST_ROWS]
-    recipients = list(dict.fromkeys(one.recipient for one in told))[:_MOST_COLUMNS]
+    documents = list(dict.fromkeys(pair.thing for pair in pairs))[:_MOST_ROWS]
+    recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:_MOST_COLUMNS]
     nats = np.zeros((len(documents), len(recipients)))
-    for one in told:
-        if one.thing in documents and one.recipient in recipients:
-            at = documents.index(one.thing), recipients.index(one.recipient)
-            nats[at] = min(one.total.largest_running_nats, np.finfo(float).max)
-    of_thing = {one.thing: names.of_thing(one) for one in told if one.thing in documents}
+    for pair in pairs:
+        if pair.thing in documents and pair.recipient in recipients:
+            at = documents.index(pair.thing), recipients.index(pair.recipient)
+            nats[at] = min(pair.total.largest_running_nats, np.finfo(float).max)
+    of_thing = {pair.thing: names.of_thing(pair) for pair in pairs if pair.thing in documents}
     panel = b.Panel(
-        b.Axis("Recipient", names=[names.of(one) for one in recipients]),
-        b.Axis("Document", names=[of_thing[one] for one in documents]),
+        b.Axis("Recipient", names=[names.phrase(recipient) for recipient in recipients]),
+        b.Axis("Document", names=[of_thing[thing] for thing in documents]),
         grid=b.Grid(nats.tolist()),
     )
-    letters = max(len(b.plain(one)) for one in of_thing.values())
+    letters = max(len(b.plain(phrase)) for phrase in of_thing.values())
     inches = (max(2.4, 1.2 + _LETTER_INCHES * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
-    left_out = len({one.thing for one in told}) - len(documents)
+    left_out = len({pair.thing for pair in pairs}) - len(documents)
     footer = f"{left_out} documents of which less was told are left out." if left_out > 0 else ""
     return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
 
 
-def _timeline(told: Sequence[Told], names: Names) -> b.Chart:
+def _timeline(pairs: Sequence[Told], names: Names) -> b.Chart:
     """Sums so far of those of which most was told."""
-    times = [look.event["time"] for pair in told for look in pair.looks if look.event["time"] is not None]
+    times = [look.event["time"] for pair in pairs for look in pair.looks if look.event["time"] is not None]
     first, last = min(times), max(times)
     is_long = (last - first).total_seconds() > _MOST_HOURS * _HOUR_SECONDS
     unit, unit_seconds = ("Days", _DAY_SECONDS) if is_long else ("Hours", _HOUR_SECONDS)
     series = []
-    for pair in told[:_MOST_LINES]:
+    for pair in pairs[:_MOST_LINES]:
         looks = [look for look in pair.looks if look.event["time"] is not None and look.signed_nats is not None]
         draws: set[str] = set()
         sums, places, total = [0.0], [0.0], 0.0
@@ -474,7 +477,7 @@ def _timeline(told: Sequence[Told], names: Names) -> b.Chart:
             sums.append(total)
         places.append((last - first).total_seconds() / unit_seconds)
         sums.append(total)
-        name = (*b.parts(names.of_thing(pair)), " to ", *b.parts(names.of(pair.recipient)))
+        name = (*b.parts(names.of_thing(pair)), " to ", *b.parts(names.phrase(pair.recipient)))
         series.append(b.Series("line", sums, places, name=name))
     panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
     return b.Chart("timeline", "What was told, over time", [panel], columns=1, panel_inches=(8.0, 3.4))
@@ -488,7 +491,7 @@ def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
         anchor = f"answer{len(rows) + 1}"
         trace = b.Untrusted(look.event["trace"], _ID)
         rows.append(
-            b.Row((trace, names.of(look.event["recipient"]), names.of_thing(look), look.signed_nats), to=anchor)
+            b.Row((trace, names.phrase(look.event["recipient"]), names.of_thing(look), look.signed_nats), to=anchor)
         )
         pages.append(b.Embedded(("Answer ", trace), heat_map(book, look.event["by_document"]), anchor))
     if rows:
@@ -512,7 +515,7 @@ def _worst_answers(book: Book) -> list[Look]:
 def _section(book: Book, look: Look, names: Names) -> b.Section:
     event = look.event
     day = "" if event["day"] is None else event["day"].isoformat()
-    cells = (day, names.of(event["recipient"]), names.of_thing(look), look.signed_nats)
+    cells = (day, names.phrase(event["recipient"]), names.of_thing(look), look.signed_nats)
     blocks = [_pieces_table(book, event, names)]
     return b.Section(b.Untrusted(event["trace"], _ID), blocks, cells, weight=look.told_nats)
 
@@ -569,7 +572,7 @@ def _looks_table(looks: Sequence[Look], names: Names, caption: str) -> b.Table:
 
 def _answer_row(look: Look, last: b.Phrase, names: Names) -> b.Row:
     event = look.event
-    trace, who = b.Untrusted(event["trace"], _ID), names.of(event["recipient"])
+    trace, who = b.Untrusted(event["trace"], _ID), names.phrase(event["recipient"])
     cells = (trace, _day(event), who, look.signed_nats, look.size_nats, last)
     return b.Row(cells, to=names.address(ANSWER, event["event"]))
 
@@ -586,8 +589,8 @@ def _day(event: Mapping[str, Any]) -> str:
     return "not logged" if event["day"] is None else str(event["day"].isoformat())
 
 
-def _warnings(told: Sequence[Told]) -> Iterator[b.Warning]:
-    n_separate = sum(pair.n_separate for pair in told)
+def _warnings(pairs: Sequence[Told]) -> Iterator[b.Warning]:
+    n_separate = sum(pair.n_separate for pair in pairs)
     if n_separate:
         yield b.Warning(f"{n_separate} answers have several values of one subject, which were scored one by one.")
 

@@ -66,8 +66,8 @@ def write_edits(ledger: Ledger, left: Collection[str | None]) -> None:
     edits = read_edits(ledger)
     names = [name for name in left if name is not None]
 
-    def there(given: str) -> bool:
-        return any(name.startswith(given) for name in names)
+    def there(beginning: str) -> bool:
+        return any(name.startswith(beginning) for name in names)
 
     same = [kept for group in edits.same if len(kept := [pseudonym for pseudonym in group if there(pseudonym)]) > 1]
     apart = [pseudonym for pseudonym in edits.apart if there(pseudonym)]
@@ -148,9 +148,9 @@ def _is_initial(word: str) -> bool:
     return word.endswith(".")
 
 
-def _begun(given: str, names: Sequence[str]) -> list[str]:
+def _begun(beginning: str, names: Sequence[str]) -> list[str]:
     """The pseudonym that begins so; none where it was forgotten."""
-    matches = [name for name in names if name.startswith(given)]
+    matches = [name for name in names if name.startswith(beginning)]
     if len(matches) > 1:
-        raise UsageError(f"'{given}' in {SUBJECTS} begins {len(matches)} pseudonyms; write more of its digits")
+        raise UsageError(f"'{beginning}' in {SUBJECTS} begins {len(matches)} pseudonyms; write more of its digits")
     return matches

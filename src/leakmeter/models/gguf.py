@@ -94,7 +94,7 @@ def _write_model(gguf: Path, folder: Path) -> None:
     check_counts(gguf)
     reader = GGUFReader(gguf)
     check_layers(reader, gguf.name)
-    header = TokenizerHeader.of(reader, gguf.name)
+    header = TokenizerHeader.from_reader(reader, gguf.name)
     where = {"gguf_file": gguf.name, "local_files_only": True}
     config = AutoConfig.from_pretrained(str(gguf.parent), **where)
     check_size(reader, config, gguf.name)

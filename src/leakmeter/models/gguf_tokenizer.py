@@ -133,7 +133,7 @@ class TokenizerHeader:
     """Id and text of each token that is found whole in a text before it is split, and whether it is a control token."""
 
     @classmethod
-    def of(cls, reader: GGUFReader, name: str) -> TokenizerHeader:
+    def from_reader(cls, reader: GGUFReader, name: str) -> TokenizerHeader:
         """The header of a GGUF file; refused where its tokenizer is of a kind, or split in a way, that is not
         converted."""
         fields = reader.fields

@@ -14,7 +14,7 @@ PREFIX: Final = "hf:"
 # Pickles (*.bin, *.pt) run code when loaded and are left on the hub. Files in sub-directories are other formats'
 # weights, and `consolidated*` are the same weights a second time.
 _WANTED: Final = ["*.safetensors", "*.json", "tokenizer*", "*.model", "*.txt", "*.jinja"]
-_OF_TOKENIZERS: Final = [one for one in _WANTED if one != "*.safetensors"]
+_OF_TOKENIZERS: Final = [pattern for pattern in _WANTED if pattern != "*.safetensors"]
 _TOKENIZER: Final = "tokenizer.json"
 _UNWANTED: Final = ["*/*", "consolidated*", "*.bin", "*.pt", "*.pth", "*.pkl", "*.gguf"]
 
@@ -68,7 +68,7 @@ def _full_name(repository: str, revision: str | None) -> str:
     return f"{PREFIX}{repository}" + (f"@{revision}" if revision else "")
 
 
-def _fetched(repository: str, revision: str | None, wanted: list[str], notify: Notify) -> Path:
+def _fetched(repository: str, revision: str | None, patterns: list[str], notify: Notify) -> Path:
     from huggingface_hub import errors, snapshot_download
 
     name = _full_name(repository, revision)
@@ -77,7 +77,7 @@ def _fetched(repository: str, revision: str | None, wanted: list[str], notify: N
     failures: tuple[type[Exception], ...] = (OSError, *kinds)
     notify(f"fetching {name} from the hub …")
     try:
-        folder = snapshot_download(repository, revision=revision, allow_patterns=wanted, ignore_patterns=_UNWANTED)
+        folder = snapshot_download(repository, revision=revision, allow_patterns=patterns, ignore_patterns=_UNWANTED)
     except errors.GatedRepoError as error:
         raise ModelError(
             f"'{name}' asks you to accept its terms: do so on its page of the hub, run `hf auth login` and try again"

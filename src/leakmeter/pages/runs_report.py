@@ -12,7 +12,7 @@ from leakmeter.errors import UsageError
 from leakmeter.gating.comparison_words import incomparable_line, left_out_line, setting_line
 from leakmeter.gating.gate_words import value_text
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import NOT_MEASURED, interval_text, nats_text
+from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text
 
 _ABOUT: Final = 240
 _HEADLINE: Final = 600
@@ -42,7 +42,7 @@ class ShownComparison:
 
     first: int
     second: int
-    told: Mapping[str, Any]
+    record: Mapping[str, Any]
     """See `gating.compare.Comparison.to_dict`."""
 
 
@@ -128,28 +128,21 @@ def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
     return cells
 
 
-def _comparison(one: ShownComparison) -> b.Part:
-    record, first, second = one.told, one.first + 1, one.second + 1
+def _comparison(comparison: ShownComparison) -> b.Part:
+    record, first, second = comparison.record, comparison.first + 1, comparison.second + 1
     n, other = record["n_pairs"], record["n_other_texts"]
     others = f", {other:,} of them with other texts" if other else ""
     settings = [setting_line(entry["name"], entry["first"], entry["second"]) for entry in record["settings"]]
-    columns = (
-        b.Column("Quantity"), b.Column("Unit"), b.Column(f"Run {first}", "number"), b.Column(f"Run {second}", "number"),
-        b.Column("Difference", "number"), b.Column("p", "number"), b.Column("Pairs", "count"), b.Column("Verdict"),
-    )  # fmt: skip
-    rows = [
-        b.Row((
-            b.Untrusted(row["quantity"]),
-            b.Untrusted(row["unit"]),
-            nats_text(row["first"]),
-            nats_text(row["second"]),
-            f"{nats_text(row['difference'])}{interval_text(row['interval'])}",
-            _p(row["holm_p_value"]),
-            row["n_pairs"],
-            row["verdict"] or NOT_MEASURED,
-        ))
-        for row in record["quantities"]
-    ]  # fmt: skip
+    columns: b.Columns[Mapping[str, Any]] = [
+        (b.Column("Quantity"), lambda row: b.Untrusted(row["quantity"])),
+        (b.Column("Unit"), lambda row: b.Untrusted(row["unit"])),
+        (b.Column(f"Run {first}", "number"), lambda row: nats_text(row["first"])),
+        (b.Column(f"Run {second}", "number"), lambda row: nats_text(row["second"])),
+        (b.Column("Difference", "number"), lambda row: nats_in(row["difference"], row["interval"])),
+        (b.Column("p", "number"), lambda row: _p(row["holm_p_value"])),
+        (b.Column("Pairs", "count"), lambda row: row["n_pairs"]),
+        (b.Column("Verdict"), lambda row: row["verdict"] or NOT_MEASURED),
+    ]
     about: list[b.Block] = [
         b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both{others}."),
         *(b.Text(("Set otherwise: ", b.Untrusted(line)), "soft") for line in settings),
@@ -162,7 +155,8 @@ def _comparison(one: ShownComparison) -> b.Part:
         "Paired differences, means over cases with 95\u00a0% bootstrap intervals; p of Wilcoxon’s signed-rank test, "
         "by Holm’s rule"
     )
-    return b.Part(title, [*about, b.Table(columns, rows, caption, rest=("quantity", "quantities"), first=len(rows))])
+    table = b.table_of(record["quantities"], columns, caption, rest=("quantity", "quantities"))
+    return b.Part(title, [*about, table])
 
 
 def _p(p: float | None) -> str:

@@ -8,16 +8,17 @@ Both meet in a `Phrase`. Renderers escape every text; an `Untrusted` passes `cor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, overload
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Self, TypeAlias, TypeVar, overload
 
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.overriding import override
 from leakmeter.report import scale
 
+T = TypeVar("T")
 Kind: TypeAlias = Literal["text", "nats", "signed_nats", "number", "posterior", "share", "count", "p_value", "interval"]
 """How the cells of a column are written; a posterior is never rounded to 0 or 1, a share may be either, or more."""
 Role: TypeAlias = Literal["", "nats", "signed", "whole"]
@@ -93,6 +94,11 @@ class Advice:
     others: Sequence[tuple[Phrase, Phrase]] = ()
     """The rest of the decision table; a page folds it, other renderers leave it out."""
 
+    @classmethod
+    def of(cls, table: Iterable[tuple[str, str]], met: Collection[tuple[str, str]]) -> Self:
+        """The rows of a decision table, those that are met first."""
+        return cls([row for row in table if row in met], [row for row in table if row not in met])
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -100,6 +106,11 @@ class Interval:
 
     low: float
     high: float
+
+
+def interval(ends: tuple[float, float] | None) -> Interval | None:
+    """Two ends for a cell, where there are any."""
+    return None if ends is None else Interval(*ends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +222,33 @@ class Table:
     filterable: bool = False
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
+
+
+Columns: TypeAlias = list[tuple[Column, Callable[[T], Cell]]]
+"""Columns, and what each shows of an item."""
+
+
+def heads(columns: Columns[T]) -> tuple[Column, ...]:
+    """The columns, as of a report's index."""
+    return tuple(column for column, _ in columns)
+
+
+def cells(columns: Columns[T], item: T) -> tuple[Cell, ...]:
+    """What they show of an item, as of a section."""
+    return tuple(cell(item) for _, cell in columns)
+
+
+def table_of(
+    items: Iterable[T],
+    columns: Columns[T],
+    caption: Phrase = "",
+    *,
+    quiet: Callable[[T], bool] = lambda item: False,
+    **more: Any,
+) -> Table:
+    """A row an item; all of them where `more`, fields of a table, does not say how many are shown."""
+    rows = [Row(cells(columns, item), quiet=quiet(item)) for item in items]
+    return Table(heads(columns), rows, caption, **{"first": len(rows), **more})
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +424,13 @@ class Chart:
     """`files`: drawn for figure files, and left out of pages; `pages`: the reverse."""
 
 
+def chart_of_rows(name: str, title: str, what: str, names: Sequence[Phrase], series: Series, footer: str) -> Chart:
+    """A figure file of nats, one line each; `what` they are stands at the axis."""
+    panel = Panel(Axis(what, "nats"), Axis("", names=names), (series,))
+    inches = 7.2, 1.1 + 0.24 * max(len(names), 4)
+    return Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """A figure that is drawn already; pages show it, other renderers name it."""
@@ -431,6 +476,11 @@ class Command:
     """How to run it again."""
 
     line: Untrusted
+
+    @classmethod
+    def of(cls, line: str | None) -> Self | None:
+        """A command line, where there is one."""
+        return None if line is None else cls(Untrusted(line))
 
 
 @dataclass(frozen=True, slots=True)
@@ -556,10 +606,21 @@ class Report:
     """Where a reader finds what a page leaves out."""
     notes: Sequence[Block] = ()
     """What headings and settings mean, at the end."""
+    again: str = ""
+    """What is to be known before its command is given again."""
+    is_signed: bool = True
+    """Whether command and run may be told: they may hold a seed that has to stay secret, or be made of it."""
     guide_to: str = ""
     """What posteriors are about, "piece"; empty leaves the guide to nats out."""
     provenance: Provenance = Provenance()
     command: Command | None = None
+
+    def signed(self, command: str | None, provenance: Provenance) -> Report:
+        """With the command line and the run that it comes from, where they may be told."""
+        if not self.is_signed:
+            return self
+        notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
+        return replace(self, notes=notes, provenance=provenance, command=Command.of(command))
 
 
 def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:
@@ -630,6 +691,11 @@ def facts_of(named: Mapping[str, str], *, only_on_pages: Sequence[str] = ("Weigh
     for name, value in named.items():
         split["pages" if name in only_on_pages else "everywhere"].append((name, Untrusted(value)))
     return [Facts(facts, on=on) for on, facts in split.items() if facts]
+
+
+def warnings_of(sentences: Iterable[str]) -> list[Warning]:
+    """Warnings of results, which may name texts of the user."""
+    return [Warning(Untrusted(sentence)) for sentence in sentences]
 
 
 def within(block: Block) -> Sequence[Block]:

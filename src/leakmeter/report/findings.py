@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leakmeter.report.blocks import Chart
-from leakmeter.report.scale import interval_text, nats_text
+from leakmeter.report.scale import nats_in
 from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 
@@ -29,4 +29,4 @@ class Findings:
 def mean_text(values: Sequence[float]) -> str:
     """Mean of numbers of nats with its 95 % interval over the cases."""
     interval = interval_of_aggregate(values, "mean", seed=0)
-    return f"{nats_text(aggregate(values, 'mean'))}{interval_text(interval)}\u00a0nats"
+    return f"{nats_in(aggregate(values, 'mean'), interval)}\u00a0nats"

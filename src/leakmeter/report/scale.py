@@ -73,6 +73,11 @@ def interval_text(interval: tuple[float, float] | None) -> str:
     return "" if interval is None else f" [{', '.join(map(nats_text, interval))}]"
 
 
+def nats_in(nats: float | None, interval: tuple[float, float] | None) -> str:
+    """'7.1 [5.2, 9.9]': `nats_text` and its interval, where it has one."""
+    return f"{nats_text(nats)}{interval_text(interval)}"
+
+
 def nats_cell(nats: float | None) -> str:
     """`nats` for a column: two decimals wherever they say something, so that points align."""
     return _digits(nats, (2, 2, 2), 0.0095)
@@ -95,6 +100,19 @@ def percent(posterior: float | None) -> str:
     nearest = min(posterior, 1.0 - posterior)
     decimals = 2 if nearest <= 0.001 else 1 if nearest <= 0.015 else 0
     return f"{100 * posterior:.{decimals}f}\u00a0%"
+
+
+def share_text(share: float | None, digits: int) -> str:
+    """A share in percent, with so many significant digits."""
+    if share is None:
+        return NOT_MEASURED
+    return "∞" if math.isinf(share) else f"{100 * share:.{digits}g}\u00a0%"
+
+
+def share_in(share: float, interval: tuple[float, float]) -> str:
+    """'12 % [8, 17]': a share and its interval, in percent."""
+    low, high = interval
+    return f"{100 * share:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]"
 
 
 def _digits(nats: float | None, decimals: tuple[int, int, int], plain_from: float) -> str:

@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.plain import visible
-from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
+from leakmeter.report.scale import NOT_MEASURED, percent
 
 _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 _POSTERIOR_NOTES: Final = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
 
 
-class HasCost(Protocol):
-    """A result that says what it took."""
+class IsMeasured(Protocol):
+    """A result that says what it took and what narrows its meaning."""
 
     @property
     def cost(self) -> ResultCost:
         """What measuring it took."""
 
-
-class HasWarnings(Protocol):
-    """A result that says what narrows its meaning."""
-
     @property
     def warnings(self) -> tuple[str, ...]:
         """A sentence each."""
+
+
+class HasModel(Protocol):
+    """A result that names its model."""
+
+    @property
+    def model(self) -> str:
+        """As it was given."""
+
+    @property
+    def weights_sha256(self) -> str | None:
+        """Of its weights; None where they are not known by a hash."""
+
+    @property
+    def dtype(self) -> str:
+        """Its number type."""
 
 
 class HasName(Protocol):
@@ -82,28 +94,35 @@ def posterior_cell(numbers: object, prefix: str = "") -> str:
     return _POSTERIOR_NOTES.get(getattr(numbers, f"{prefix}posterior_note"), NOT_MEASURED)
 
 
-def interval_text(row: Any) -> str:
-    """Interval of a result or of a row of a summary; empty where it has none."""
-    interval = row.interval_nats
-    return "" if interval is None else f"[{', '.join(map(nats_text, interval))}]"
+def model_facts(result: HasModel) -> dict[str, str]:
+    """The first of a report's settings."""
+    return {
+        "Model": result.model,
+        "Weights (SHA-256)": result.weights_sha256 or "not recorded",
+        "Number type": result.dtype,
+    }
 
 
-def cost(results: Sequence[HasCost]) -> str:
+def cost(results: Sequence[IsMeasured]) -> str:
     """Tokens and time, predicted and taken."""
     costs = [result.cost for result in results]
     run, naive = sum(case_cost.tree_tokens for case_cost in costs), sum(case_cost.naive_tokens for case_cost in costs)
     seconds = sum(case_cost.seconds for case_cost in costs)
     taken = f"{run:,} tree tokens in {seconds:.1f}\u00a0s, {saved(run, naive)} saved against {naive:,} of full prompts"
-    tokens = [case_cost.predicted_tree_tokens for case_cost in costs]
-    predicted = [n for n in tokens if n is not None]
-    if len(predicted) < len(tokens):
-        return taken
-    times = [case_cost.predicted_seconds for case_cost in costs if case_cost.predicted_seconds is not None]
+    return f"{taken}{predicted(costs)}"
+
+
+def predicted(costs: Sequence[ResultCost]) -> str:
+    """What was predicted of the work, behind what it took; empty where it was not predicted of all."""
+    tokens = [cost.predicted_tree_tokens for cost in costs if cost.predicted_tree_tokens is not None]
+    if len(tokens) < len(costs):
+        return ""
+    times = [cost.predicted_seconds for cost in costs if cost.predicted_seconds is not None]
     about = f" in {about_seconds(sum(times))}" if len(times) == len(costs) else ""
-    return f"{taken}; predicted {sum(predicted):,}{about}"
+    return f"; predicted {sum(tokens):,}{about}"
 
 
-def warnings(results: Sequence[HasWarnings], what: str = "queries") -> list[str]:
+def warnings(results: Sequence[IsMeasured], what: str = "queries") -> list[str]:
     """The results' warnings; those that differ in numbers alone are one, told once with how many there are."""
     by_text: dict[str, list[str]] = {}
     for result in results:

@@ -174,7 +174,7 @@ def _filled(paths: Iterable[Path]) -> dict[str, pa.Table]:
 
 
 def _cases(run: RunDirectory) -> Iterator[_Row]:
-    reader, number = PartReader.of(run), 0
+    reader, number = PartReader.of_run(run), 0
     for part in run.parts:
         for case in reader.texts(part):
             texts = case["responses"]
@@ -187,7 +187,7 @@ def _cases(run: RunDirectory) -> Iterator[_Row]:
                 "context": case.get("context"),
                 "response": first,
                 "n_responses": len(texts),
-                **asdict(Taken.of([case])),
+                **asdict(Taken.from_cases([case])),
                 "texts": _json(case),
             }
             number += 1

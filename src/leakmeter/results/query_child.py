@@ -74,23 +74,23 @@ def main() -> None:
     os._exit(0)
 
 
-def _answered(asked: dict[str, Any], given: IO[bytes]) -> Iterator[dict[str, Any]]:
-    memory = int(asked["memory_bytes"] * _OF_DUCKDB)
+def _answered(request: dict[str, Any], stdin: IO[bytes]) -> Iterator[dict[str, Any]]:
+    memory = int(request["memory_bytes"] * _OF_DUCKDB)
     connection = duckdb.connect(config=_SHUT_OFF | {"memory_limit": f"{memory // 1000}kB"})
     tables = {}
-    if asked["tables"]:
+    if request["tables"]:
         import pyarrow.ipc  # seldom needed, and takes as long to load as DuckDB
 
-        tables = {name: pyarrow.ipc.open_stream(given.read(n_bytes)).read_all() for name, n_bytes in asked["tables"]}
-    threading.Thread(target=_end_with, args=(given,), daemon=True).start()
-    _limit_memory(asked["memory_bytes"])
+        tables = {name: pyarrow.ipc.open_stream(stdin.read(n_bytes)).read_all() for name, n_bytes in request["tables"]}
+    threading.Thread(target=_end_with, args=(stdin,), daemon=True).start()
+    _limit_memory(request["memory_bytes"])
     with _as_refusals():
-        statements = connection.extract_statements(asked["sql"])
+        statements = connection.extract_statements(request["sql"])
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         kinds = " and ".join(statement.type.name for statement in statements) or "empty"
-        raise RefusedError(f"the query is {kinds}; give one SELECT, over {', '.join(asked['views'])}")
-    if asked["measurements"] is not None:
-        _view_measurements(connection, asked["measurements"], asked["files"])
+        raise RefusedError(f"the query is {kinds}; give one SELECT, over {', '.join(request['views'])}")
+    if request["measurements"] is not None:
+        _view_measurements(connection, request["measurements"], request["files"])
     for name, table in tables.items():
         connection.register(name, table)
     connection.execute("SET enable_external_access = false")
@@ -153,9 +153,9 @@ def _address_space() -> int:
     return 0
 
 
-def _end_with(given: IO[bytes]) -> None:
+def _end_with(stdin: IO[bytes]) -> None:
     """End this process as soon as who asked has gone."""
-    while given.read(1):
+    while stdin.read(1):
         pass
     os._exit(1)
 

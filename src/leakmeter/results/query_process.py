@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 _CHILD: Final = Path(__file__).with_name("query_child.py")
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "tuple": lambda told: tuple(map(read, told)),
-    "dict": lambda told: {read(key): read(one) for key, one in told},
+    "tuple": lambda values: tuple(map(read, values)),
+    "dict": lambda pairs: {read(key): read(value) for key, value in pairs},
     "bytes": bytes.fromhex,
     "date": date.fromisoformat,
     "datetime": datetime.fromisoformat,
     "time": time.fromisoformat,
-    "timedelta": lambda told: timedelta(*told),
+    "timedelta": lambda numbers: timedelta(*numbers),
     "Decimal": Decimal,
     "UUID": UUID,
 }

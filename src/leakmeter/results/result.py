@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+from leakmeter.core import registry
 from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.measurement import Measurement
@@ -27,6 +28,7 @@ from leakmeter.core.plain import to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity
 from leakmeter.core.record import Record
 from leakmeter.core.urls import place_of
+from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Provenance, Report, Untrusted
 from leakmeter.storage.kept import KeptCase
@@ -114,16 +116,20 @@ class AnyResult(ABC):
         command: str | None = None,
         provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
     ) -> Report:
-        """What is said of results, as blocks; all views are made of it: by `report` in the folder that the class is in.
+        """What is said of results, as blocks; all views are made of it. See `core.instrument.Instrument.report_at`.
 
         Args:
             results: one or more.
             command: the command line they came from.
             provenance: of the run they lie in.
+
+        Raises:
+            UsageError: there is no result.
         """
-        module = importlib.import_module(f"{cls.__module__.rpartition('.')[0]}.report")
-        report: Report = module.report(results, command=command, provenance=provenance)
-        return report
+        if not results:
+            raise UsageError("nothing to show: a report needs at least one result, as `--json` prints them")
+        report: Report = registry.reporter(cls)(results)
+        return report.signed(command, provenance)
 
     @classmethod
     def summary(cls, results: Sequence[Any]) -> Any:

@@ -166,8 +166,8 @@ class Results(Generic[R]):
 
         if detail:
             cases: list[Any] = list(self.cases)
-            frames = [one.to_frame().assign(case=one.id) for one in cases]
-            frame: pd.DataFrame = pd.concat([one for one in frames if len(one)] or frames[:1], ignore_index=True)
+            frames = [case.to_frame().assign(case=case.id) for case in cases]
+            frame: pd.DataFrame = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
             return frame.reindex(columns=["case", *(name for name in frame.columns if name != "case")])
         measured = self.measured
         values = {quantity.name: measured.values(quantity) for quantity in case_quantities(measured)}

@@ -106,9 +106,9 @@ def views() -> dict[str, tuple[Column, ...]]:
     return columns
 
 
-def filled(runs: Sequence[Run], wanted: Mapping[str, Sequence[Column]]) -> tuple[dict[str, pa.Table], list[str]]:
-    """Views by name with their rows, and why runs were left out; `wanted` are columns of views, by the view's name."""
-    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in wanted}
+def filled(runs: Sequence[Run], columns: Mapping[str, Sequence[Column]]) -> tuple[dict[str, pa.Table], list[str]]:
+    """Views by name with their rows, and why runs were left out; `columns` are columns of views, by the view's name."""
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in columns}
     problems: list[str] = []
     for run in runs:
         try:
@@ -117,11 +117,11 @@ def filled(runs: Sequence[Run], wanted: Mapping[str, Sequence[Column]]) -> tuple
             problems.append(f"run '{run.path}': {error}")
             continue
         for number, result in enumerate(run):
-            for name, row in _rows(wanted, run, kind, number, result):
+            for name, row in _rows(columns, run, kind, number, result):
                 rows[name].append(row)
         if QUANTITIES in rows:
             rows[QUANTITIES] += _quantities(run)
-    return {name: _table(wanted[name], view_rows) for name, view_rows in rows.items()}, problems
+    return {name: _table(columns[name], view_rows) for name, view_rows in rows.items()}, problems
 
 
 def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
@@ -186,11 +186,11 @@ def _column_name(quantity: Quantity) -> str:
 
 
 def _rows(
-    wanted: Mapping[str, Sequence[Column]], run: Run, kind: Any, number: int, result: Any
+    columns: Mapping[str, Sequence[Column]], run: Run, kind: Any, number: int, result: Any
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Rows of a case, each with the view's name."""
     id_, measure = run.path.resolve().name, run.measure
-    if RESULTS in wanted:
+    if RESULTS in columns:
         values = {
             _column_name(quantity): quantity.of(result)
             for quantity in kind.quantities
@@ -198,18 +198,18 @@ def _rows(
             and not (quantity.lower_bound is not None and quantity.lower_bound.of(result))
         }
         of_case = {"run": id_, "measure": measure, "number": number, "id": result.id, **values}
-        yield RESULTS, tuple(of_case.get(column.name) for column in wanted[RESULTS])
-    if PIECES in wanted:
+        yield RESULTS, tuple(of_case.get(column.name) for column in columns[RESULTS])
+    if PIECES in columns:
         for row in _pieces(id_, measure, kind, result):
             yield PIECES, row
     own = _view_name(measure, RESULTS)
-    if own in wanted:
-        yield own, (id_, number, *(getattr(result, column.name) for column in wanted[own][2:]))
+    if own in columns:
+        yield own, (id_, number, *(getattr(result, column.name) for column in columns[own][2:]))
     for field in part_fields(kind) if issubclass(kind, Record) else ():
         name = _view_name(measure, field)
-        if name in wanted:
+        if name in columns:
             for place, part in enumerate(parts_of(result, field)):
-                yield name, (id_, result.id, place, *(getattr(part, column.name) for column in wanted[name][3:]))
+                yield name, (id_, result.id, place, *(getattr(part, column.name) for column in columns[name][3:]))
 
 
 def _pieces(run: str, measure: str, kind: Any, result: Any) -> Iterator[tuple[Any, ...]]:

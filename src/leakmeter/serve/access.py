@@ -24,7 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from leakmeter.serve.faults import without_paths
+from leakmeter.serve.faults import error_of, without_paths
 
 MOST_BYTES: Final = 2_000_000
 """Of the body of a request."""
@@ -318,6 +318,5 @@ def refusal(status: int, why: str, path: str = "") -> Response:
     """One line, as JSON for programs and scripts."""
     why = without_paths(why)
     if path.startswith(API):
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        return JSONResponse({"error": {"message": why, "type": kind, "param": None, "code": None}}, status)
+        return JSONResponse(error_of(status, why), status)
     return PlainTextResponse(f"leakmeter: {why}\n", status)

@@ -4,32 +4,51 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from starlette.requests import Request
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
 from leakmeter.core.plain import half_pair
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 
 
-async def json_object(request: Request) -> dict[str, Any]:
+async def json_object(request: Request) -> JsonObject:
     """The body of a request, a JSON object of which every text is valid Unicode."""
+    body = parsed_object(await request.body())
     try:
-        body = json.loads(await request.body())
         # JSON can write half of a surrogate pair, which no answer and no file can.
         at = half_pair(json.dumps(body, ensure_ascii=False))
-    except (ValueError, RecursionError):
-        raise DataError("the body has to be a JSON object") from None
+    except RecursionError:
+        raise DataError("the body is nested too deep") from None
     if at is not None:
         raise DataError("the body has half of a surrogate pair, which is no valid Unicode")
-    if not isinstance(body, dict):
-        raise DataError("the body has to be a JSON object")
     return body
 
 
-def texts(given: Mapping[str, Any], *names: str, most: int) -> dict[str, str]:
+def parsed_object(body: bytes) -> JsonObject:
+    """A JSON object, without fields that are there twice and numbers that are none."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> JsonObject:
+        if len(fields := dict(pairs)) < len(pairs):
+            raise DataError("the body gives a field twice")
+        return fields
+
+    def constant(name: str) -> Any:
+        raise DataError(f"the body has {name}, which is no JSON")
+
+    try:
+        value = json.loads(body, object_pairs_hook=unique, parse_constant=constant)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise DataError("the body has to be a JSON object")
+    return value
+
+
+def texts(given: JsonObject, *names: str, most: int) -> dict[str, str]:
     """Fields that are texts of at most so many characters; "" where one was not sent."""
     fields = {name: given.get(name, "") for name in names}
     for name, value in fields.items():
@@ -45,14 +64,14 @@ def choice(value: str, what: str, known: Collection[str], default: str | None) -
     return value or default
 
 
-def whole(given: Mapping[str, Any], name: str, default: int) -> int:
+def whole(given: JsonObject, name: str, default: int) -> int:
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{name} has to be a whole number")
     return value
 
 
-def number(given: Mapping[str, Any], name: str, default: float) -> float:
+def number(given: JsonObject, name: str, default: float) -> float:
     """A field that is a number, of no more digits than a float holds."""
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
@@ -60,7 +79,7 @@ def number(given: Mapping[str, Any], name: str, default: float) -> float:
     return float(value)
 
 
-def new_tokens(given: Mapping[str, Any]) -> int:
+def new_tokens(given: JsonObject) -> int:
     """Most tokens of an answer that is drawn."""
     n_tokens = whole(given, "max_new_tokens", 40)
     good, name, value, expected = bounded("max-new-tokens", n_tokens, 1, MOST_NEW_TOKENS)

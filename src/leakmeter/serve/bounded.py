@@ -22,6 +22,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from leakmeter.core.item import ContextItem
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import Trial
@@ -37,11 +38,10 @@ from leakmeter.serve.completions import (
     Envelope,
     FieldError,
     data,
-    error_of,
     parsed,
     refused,
 )
-from leakmeter.serve.faults import without_paths
+from leakmeter.serve.faults import error_of, without_paths
 from leakmeter.serve.queue import BusyError, Job
 from leakmeter.serve.serving import Serving, serving_of
 from leakmeter.serve.spent import NANO, Spent, SpentError, nano
@@ -128,7 +128,7 @@ async def _model(request: Request) -> Response:
     return JSONResponse(_described(name))
 
 
-def _described(name: str) -> dict[str, Any]:
+def _described(name: str) -> JsonObject:
     return {"id": name, "object": "model", "created": 0, "owned_by": "leakmeter"}
 
 
@@ -145,7 +145,7 @@ async def _completions(request: Request, bounded: Bounded) -> Response:
         return refused(503, str(error), retry=True)
     gone = asyncio.create_task(_cancelled_when_gone(request, job))
     events = job.listen()
-    is_charged, last = False, dict[str, Any]()
+    is_charged, last = False, JsonObject()
     try:
         async for event in events:
             if event is None:
@@ -203,12 +203,10 @@ async def _chunks(job: Job, asked: CompletionRequest, envelope: Envelope) -> Asy
         await events.aclose()  # type: ignore[attr-defined]
 
 
-def _answered(
-    serving: Serving, bounded: Bounded, asked: CompletionRequest, envelope: Envelope, job: Job
-) -> dict[str, Any]:
+def _answered(serving: Serving, bounded: Bounded, asked: CompletionRequest, envelope: Envelope, job: Job) -> JsonObject:
     """Check, charge, draw, and keep what is private; in the worker's thread."""
 
-    def refuse(status: int, why: str, param: str | None, code: str | None = None) -> dict[str, Any]:
+    def refuse(status: int, why: str, param: str | None, code: str | None = None) -> JsonObject:
         job.tell("refused", status=status, error=why, param=param, code=code)
         return {}
 
@@ -280,7 +278,7 @@ class _Drawing:
     def __init__(self, measure: Decode, tokenizer: Tokenizer, stops: Sequence[str], index: int, job: Job) -> None:
         self._measure, self._tokenizer, self._stops, self._index, self._job = measure, tokenizer, stops, index, job
         self._sent = ""
-        self.end: dict[str, Any] = {"index": index, "text": "", "finish_reason": "length"}
+        self.end: JsonObject = {"index": index, "text": "", "finish_reason": "length"}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._measure, name)

@@ -16,9 +16,12 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 from starlette.responses import JSONResponse, Response
 
 from leakmeter.core.case import Case, Document, Message
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.core.plain import visible
-from leakmeter.errors import UsageError
+from leakmeter.errors import DataError, UsageError
+from leakmeter.serve.bodies import parsed_object
+from leakmeter.serve.faults import error_of
 from leakmeter.stats.logspace import COLDEST
 
 MOST_CHOICES: Final = 16
@@ -258,23 +261,11 @@ def _refusal(error: ValidationError) -> FieldError:
     return FieldError(path, f"{path} {why or _WRONG.get(kind, 'is not what it has to be')}")
 
 
-def _object(body: bytes) -> dict[str, Any]:
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            raise FieldError(None, "the body gives a field twice")
-        return fields
-
-    def constant(name: str) -> Any:
-        raise FieldError(None, f"the body has {name}, which is no JSON")
-
+def _object(body: bytes) -> JsonObject:
     try:
-        value = json.loads(body, object_pairs_hook=unique, parse_constant=constant)
-    except (ValueError, RecursionError):
-        raise FieldError(None, "the body is no JSON") from None
-    if not isinstance(value, dict):
-        raise FieldError(None, "the body has to be a JSON object")
-    return value
+        return parsed_object(body)
+    except DataError as error:
+        raise FieldError(None, str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +276,7 @@ class Envelope:
     model: str
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def whole(self, choices: Sequence[Mapping[str, Any]], usage: Mapping[str, int], receipt: Any) -> dict[str, Any]:
+    def whole(self, choices: Sequence[JsonObject], usage: Mapping[str, int], receipt: Any) -> JsonObject:
         """A completion, of choices with `index`, `text` and `finish_reason`, and a public receipt."""
         records = [
             {
@@ -302,7 +293,7 @@ class Envelope:
         self, index: int, text: str | None = None, reason: str | None = None, *, first: bool = False, **more: Any
     ) -> bytes:
         """A piece of a stream, of one choice."""
-        delta: dict[str, Any] = {"role": "assistant", "content": ""} if first else {}
+        delta: JsonObject = {"role": "assistant", "content": ""} if first else {}
         if text is not None:
             delta["content"] = text
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
@@ -312,23 +303,16 @@ class Envelope:
         """The last piece of a stream, where its usage is wanted."""
         return data({**self._head("chat.completion.chunk"), "choices": [], "usage": usage})
 
-    def _head(self, kind: str) -> dict[str, Any]:
+    def _head(self, kind: str) -> JsonObject:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
 
-def data(value: Mapping[str, Any]) -> bytes:
+def data(value: JsonObject) -> bytes:
     """One server-sent event."""
     return f"data: {json.dumps(value, allow_nan=False)}\n\n".encode()
 
 
 END: Final = b"data: [DONE]\n\n"
-
-
-def error_of(status: int, why: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
-    """An error in OpenAI's shape."""
-    kinds = {401: "invalid_request_error", 429: "insufficient_quota"}
-    kind = kinds.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return {"error": {"message": why, "type": kind, "param": param, "code": code}}
 
 
 def refused(

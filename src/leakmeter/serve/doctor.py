@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -16,6 +16,7 @@ from leakmeter.checkup.examine import examine
 from leakmeter.checkup.report import report
 from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import Subject
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import UsageError
 from leakmeter.report import html
 from leakmeter.serve.bodies import json_object
@@ -45,7 +46,7 @@ async def run(request: Request) -> Response:
     return StreamingResponse(job.stream(), media_type="text/event-stream")
 
 
-def _examined(serving: Serving, model: str, job: Job) -> dict[str, Any]:
+def _examined(serving: Serving, model: str, job: Job) -> JsonObject:
     numbers = {name: number for number, (_, name, _) in enumerate(CHECKS, 1)}
 
     def on_check(name: str) -> None:
@@ -59,9 +60,7 @@ def _examined(serving: Serving, model: str, job: Job) -> dict[str, Any]:
 
 
 def _own(serving: Serving, model: str, job: Job, on_check: Callable[[str], None]) -> DoctorResult:
-    if serving.models.loaded != model:
-        job.tell("loading", model=model)
-    kept = serving.models.use(model)
+    kept = serving.use(model, job)
     with cancellable(kept, job):
         return examine(Subject.of(kept.backend), model, on_check=on_check)
 

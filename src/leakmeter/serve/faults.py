@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from leakmeter.commands import output
+from leakmeter.core.json_object import JsonObject
 
 _ROOT: Final = r"(?:/|~[/\\]|[A-Za-z]:[/\\]|\\\\)"
 _QUOTED: Final = re.compile(rf"(['\"]){_ROOT}(?:[^'\"]*[/\\])?([^'\"/\\]+)[/\\]?\1")
@@ -18,6 +19,12 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 def without_paths(text: str) -> str:
     """A message with the name alone of every file that it names by its place from the root on."""
     return _BARE.sub(r"…/\1", _QUOTED.sub(r"\1…/\2\1", text))
+
+
+def error_of(status: int, why: str, param: str | None = None, code: str | None = None) -> JsonObject:
+    """An error in OpenAI's shape."""
+    kind = "insufficient_quota" if status == 429 else "invalid_request_error" if status < 500 else "server_error"
+    return {"error": {"message": why, "type": kind, "param": param, "code": code}}
 
 
 def unforeseen(error: Exception) -> str:

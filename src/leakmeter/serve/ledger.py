@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.ledger import budgets
 from leakmeter.ledger import report as said
@@ -148,7 +149,7 @@ def _shown(blocks: Sequence[b.Block]) -> Markup:
 
 
 async def _page(
-    request: Request, title: str, key: object, make: Callable[[Book], tuple[Markup, Mapping[str, Any]]], **more: Any
+    request: Request, title: str, key: object, make: Callable[[Book], tuple[Markup, JsonObject]], **more: Any
 ) -> Response:
     """A page made of the ledger, or how to make a ledger."""
     serving = serving_of(request)
@@ -159,7 +160,7 @@ async def _page(
         return refusal(404, str(error))
     except LeakmeterError as error:
         problem, status, content = without_paths(str(error)), 400, (Markup(""), {})
-    context: dict[str, Any] = {"blocks": "", "texts": "", "per": "", "budget": "", "pers": (), **more}
+    context: JsonObject = {"blocks": "", "texts": "", "per": "", "budget": "", "pers": (), **more}
     if content is not None:
         context |= {"blocks": content[0], **content[1]}
     page = show(
@@ -207,7 +208,7 @@ async def opened(request: Request) -> Response:
     if kind not in _OPENED or len(id_) > MOST_ID:
         return refusal(404, "the ledger has no such page")
 
-    def make(book: Book) -> tuple[Markup, Mapping[str, Any]]:
+    def make(book: Book) -> tuple[Markup, JsonObject]:
         blocks, kept = _opened(book, kind, id_)
         texts = f"/ledger/texts?{urlencode({'id': id_})}" if kept else ""
         return _shown(blocks), {"texts": texts}
@@ -240,7 +241,7 @@ def _subject(book: Book, id_: str) -> str:
         raise NotFoundError("the ledger has no such subject, or several; give a pseudonym of its table") from None
 
 
-def _event(book: Book, id_: str) -> Mapping[str, Any]:
+def _event(book: Book, id_: str) -> JsonObject:
     for event in book.events:
         if event["event"] == id_:
             return event
@@ -275,7 +276,7 @@ async def checked(request: Request) -> Response:
     typed, per = request.query_params.get("budget", "")[:40], request.query_params.get("per", "")[:40]
     fields = {"budget": typed or _BUDGET_NATS, "per": per or budgets.PER[1], "pers": budgets.PER}
 
-    def make(book: Book) -> tuple[Markup, Mapping[str, Any]]:
+    def make(book: Book) -> tuple[Markup, JsonObject]:
         if not typed and not per:
             return Markup(""), {}
         limit = Budget(_number(typed), per or budgets.PER[1])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib import resources
+from itertools import islice
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -15,9 +16,11 @@ from starlette.routing import BaseRoute, Route
 
 from leakmeter.core.case import Case
 from leakmeter.core.item import Prepared
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE
 from leakmeter.core.plain import visible
+from leakmeter.data.rows import rows_of_text
 from leakmeter.engine.loading import KeptModel
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
@@ -38,10 +41,11 @@ from leakmeter.serve.queue import Job
 from leakmeter.serve.serving import Serving, serving_of, session_of
 from leakmeter.serve.watching import Watch, cancellable, measured, prepared_case
 from leakmeter.text.build import PromptSettings
+from leakmeter.text.templates import NAMED
 
 UNITS: Final = ("sentence", "line", "paragraph", "word", "ngram:5", "entity", "whole")
 """Of the page's list; another can be typed where `leakmeter influence` is."""
-TEMPLATES: Final = ("chat", "plain", "document", "article")
+TEMPLATES: Final = ("chat", *NAMED)
 MOST_CHARACTERS: Final = 400_000
 """Of a context, a query or an answer."""
 SEARCH: Final = "top:5"
@@ -68,7 +72,7 @@ class Typed:
     """How many pieces are scored exactly, as `top:K`; None for all."""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], serving: Serving) -> Typed:
+    def of(cls, given: JsonObject, serving: Serving) -> Typed:
         texts = bodies.texts(given, *_TEXTS, most=MOST_CHARACTERS)
         template = bodies.choice(texts["template"], "template", TEMPLATES, None)
         unit = bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0]
@@ -143,9 +147,7 @@ async def sample(request: Request) -> Response:
     return JSONResponse(example or {}, 200 if example else 404)
 
 
-def _streamed(
-    work: Callable[[Serving, Typed, Mapping[str, Any], Job], dict[str, Any]], *, to_the_end: bool = False
-) -> Any:
+def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, to_the_end: bool = False) -> Any:
     """A handler that has work done on what was typed, in the worker's thread, and answers with its events; `to_the_end`
     where it goes on when the browser has gone."""
 
@@ -158,15 +160,9 @@ def _streamed(
     return handler
 
 
-def _model(serving: Serving, typed: Typed, job: Job) -> KeptModel:
-    if serving.models.loaded != typed.model:
-        job.tell("loading", model=typed.model)
-    return serving.models.use(typed.model)
-
-
-def _measure(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _measure(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """The influence of each piece; an answer is drawn first where none was typed."""
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     drawn = typed.response is None
     if drawn:
         result, ids = _drawn(kept, typed, Seen(job))
@@ -203,7 +199,7 @@ def _measure(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job)
     }
 
 
-def _piece(result: InfluenceResult, number: int) -> dict[str, Any]:
+def _piece(result: InfluenceResult, number: int) -> JsonObject:
     piece = result.pieces[number]
     heat = scale.heat(piece.nats, wording.floor_nats(result, piece)) if wording.is_finding(result, piece) else 0
     return {
@@ -253,7 +249,7 @@ def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, t
     return result, tuple(ids.astype(int).tolist())
 
 
-def _segments(prepared: Prepared) -> list[dict[str, Any]]:
+def _segments(prepared: Prepared) -> list[JsonObject]:
     """The context as the page shows it: stretches, and the names of the pieces that cover each."""
     pieces = [
         ContextPiece(
@@ -278,7 +274,7 @@ def _segments(prepared: Prepared) -> list[dict[str, Any]]:
     ]
 
 
-def _values(prepared: Prepared) -> list[dict[str, Any]]:
+def _values(prepared: Prepared) -> list[JsonObject]:
     """Values that the context says several times, which are cut with all their mentions."""
     values = [span for span in prepared.item.spans if span.kind == "value"]
     return [
@@ -291,12 +287,12 @@ def _values(prepared: Prepared) -> list[dict[str, Any]]:
     ]
 
 
-def _cut(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _cut(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """The same answer without some pieces, or with surrogates in their place, and a new answer."""
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")
     cut, swap = _names(given, "cut"), _names(given, "swap")
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     prepared = _prepared(serving, kept, typed.influence, typed, job)
     edit = edits.edited(prepared, cut, swap)
     if not edit.text.strip():
@@ -319,10 +315,10 @@ def _whole_result(serving: Serving, kept: KeptModel, typed: Typed, job: Job) -> 
     return result
 
 
-def _redact(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _redact(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """What to cut so that what is left influences the answer by no more than a limit."""
     limit = bodies.number(given, "max_loss", _DEFAULT_LIMIT)
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     measure = Redaction(limit, search=typed.search, max_new_tokens=typed.max_new_tokens, seed=typed.seed)
     prepared = _prepared(serving, kept, measure, typed, job)
     (result,) = RedactionResult.from_run([measured(kept, measure, prepared, Seen(job))], asdict(measure))
@@ -333,16 +329,16 @@ def _redact(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) 
     }
 
 
-def _mix(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _mix(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """The next token's distribution for every λ and ε of the sliders, behind so many tokens of the answer."""
     at = bodies.whole(given, "at", 0)
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     typed = _whole_of(typed)
     prepared = _prepared(serving, kept, typed.influence, typed, job)
     return mixtures.table(kept, prepared, at, job)
 
 
-def _keep(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) -> dict[str, Any]:
+def _keep(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """A run of the case, measured as `leakmeter influence` measures it: with its id, its numbers, its modes."""
     from leakmeter.instruments.influence.api import influence
 
@@ -351,7 +347,7 @@ def _keep(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) ->
     name = given.get("name") or None
     if name is not None and not isinstance(name, str):
         raise UsageError("name has to be a text")
-    kept = _model(serving, typed, job)
+    kept = serving.use(typed.model, job)
     record = {"id": _CASE, "context": typed.context, "query": typed.query}
     if not _was_drawn(serving, typed, job):
         record["response"] = typed.response
@@ -370,7 +366,7 @@ def _keep(serving: Serving, typed: Typed, given: Mapping[str, Any], job: Job) ->
     return {"id": run.path.name, "nats": scale.nats_text(run[0].whole_nats)}
 
 
-def _names(given: Mapping[str, Any], name: str) -> Sequence[str]:
+def _names(given: JsonObject, name: str) -> Sequence[str]:
     value = given.get(name, [])
     if not isinstance(value, list) or not all(isinstance(piece, str) for piece in value):
         raise UsageError(f"{name} has to be a list of names of pieces")
@@ -382,8 +378,7 @@ def _samples() -> dict[str, dict[str, str]]:
     """Invented cases, by name."""
     folder = resources.files("leakmeter.samples")
     note = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
-    tickets = folder.joinpath("tickets.csv").read_text(encoding="utf-8").splitlines()[1:]
-    bodies = [line.split('"')[1] for line in tickets if line.count('"') == 2][:_TICKETS]
+    tickets = rows_of_text(folder.joinpath("tickets.csv").read_text(encoding="utf-8"), "tickets.csv")
     return {
         "note": {
             "title": "Clinic note",
@@ -393,7 +388,7 @@ def _samples() -> dict[str, dict[str, str]]:
         },
         "tickets": {
             "title": "Support tickets",
-            "context": "\n".join(bodies),
+            "context": "\n".join(str(row.fields["body"]) for row in islice(tickets, _TICKETS)),
             "query": "Whose kettle stays cold, and how can we reach them?",
             "response": "It is the kettle of Ines Valtorp. Call 555-010-2231.",
         },

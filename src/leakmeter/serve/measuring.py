@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.data.rows import rows_of_text
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.influence.measure import Influence
@@ -33,7 +33,7 @@ class Asked:
     """Cases, and how they are to be measured."""
 
     model: str
-    records: tuple[Mapping[str, Any], ...]
+    records: tuple[JsonObject, ...]
     unit: str
     context_from: str | None
     template: str | None
@@ -41,7 +41,7 @@ class Asked:
     name: str | None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], serving: Serving) -> Asked:
+    def of(cls, given: JsonObject, serving: Serving) -> Asked:
         texts = bodies.texts(
             given, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES
         )
@@ -126,40 +126,31 @@ def _streamed(serving: Serving, asked: Asked, owner: str) -> Response:
     return StreamingResponse(job.stream(and_cancel=False), media_type="text/event-stream")
 
 
-def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> dict[str, Any]:
-    from leakmeter.commands.cases import kept_parts
-    from leakmeter.commands.given import LoadedCases
+def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> JsonObject:
+    from leakmeter.core.loaded import LoadedCases, Plan
     from leakmeter.data.cases import cases_of
-    from leakmeter.engine.measure import Callbacks, check_answered
+    from leakmeter.engine.ready import make_ready
     from leakmeter.traces.presets import PRESETS
 
-    settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole").resolved()
+    settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole")
     what = Influence(max_new_tokens=asked.max_new_tokens)
     loaded = cases_of(list(asked.records), context_from=asked.context_from, logs=PRESETS)
-    if serving.models.loaded != asked.model:
-        job.tell("loading", model=asked.model)
-    kept = serving.models.use(asked.model)
+    kept = serving.use(asked.model, job)
     with kept.lock, cancellable(kept, job):
-        prepared, cases = LoadedCases(loaded.cases).prepared(kept.backend, settings, what)
-        what.check(prepared[0].item)
-        check_answered(kept.backend, what, prepared)
-        n_cases = len(prepared)
-        with kept_parts(
-            *(kept.backend, what, "influence", settings, prepared, cases, serving.runs),
-            label=asked.name,
-            callbacks=Callbacks(),
-        ) as (directory, _, parts):
-            name = Path(directory.place).name
+        ready = make_ready(Plan("influence", what, settings, LoadedCases(loaded.cases)), kept.backend)
+        n_cases = len(ready.prepared)
+        with ready.measure_into(serving.runs, label=asked.name) as run:
+            name = Path(run.directory.place).name
             serving.extras.setdefault(_STARTED, {})[name] = Started(asked, job, owner)
             job.tell("begun", run=name, of=n_cases)
-            for done, _ in enumerate(parts, 1):
+            for done, _ in enumerate(run.parts, 1):
                 job.tell("case", done=done, of=n_cases)
                 if done < n_cases:
                     job.check()
     return {"run": name}
 
 
-def _records(text: str, file: str) -> list[dict[str, Any]]:
+def _records(text: str, file: str) -> list[JsonObject]:
     """The cases of a file that a browser has read: JSON lines, JSON, or values with commas or tabs between them."""
     records = [row.fields for row in rows_of_text(text, file)] if text.strip() else []
     if not records:

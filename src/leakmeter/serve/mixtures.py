@@ -10,6 +10,7 @@ import numpy as np
 
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Prepared
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.reductions import NextToken
 from leakmeter.core.request import Request, Scores, Trial
 from leakmeter.engine.loading import KeptModel
@@ -38,7 +39,7 @@ class NextDistribution(NextToken):
         return logspace.log_softmax(rows, 1.0)
 
 
-def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> dict[str, Any]:
+def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> JsonObject:
     """What the sliders show of the token that is drawn next, behind the first `at` of the response; may be cancelled
     meanwhile."""
     item = prepared.item
@@ -58,7 +59,7 @@ def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> dict[str, A
         *(("lambda", value, Decoding(context_weight=value)) for value in LAMBDAS),
         *(("epsilon", value, Decoding(bound_nats=value / 2.0)) for value in EPSILONS),
     ]
-    content: dict[str, Any] = {"lambda": [], "epsilon": [], "n_tokens": len(response), "at": at}
+    content: JsonObject = {"lambda": [], "epsilon": [], "n_tokens": len(response), "at": at}
     for kind, value, decoding in settings:
         job.check()
         mixed = decoding.mix(full, bare)
@@ -67,7 +68,7 @@ def table(kept: KeptModel, prepared: Prepared, at: int, job: Job) -> dict[str, A
     return content
 
 
-def _shown(kept: KeptModel, kind: str, value: float, mixed: Any, bare: Any, full: Any, mixture: Any) -> dict[str, Any]:
+def _shown(kept: KeptModel, kind: str, value: float, mixed: Any, bare: Any, full: Any, mixture: Any) -> JsonObject:
     order = np.argsort(-mixed, kind="stable")[:_TOKENS]
     weight, loss = float(mixture.weight[0]), float(mixture.max_loss[0])
     cost = f"the largest loss of a token is {scale.nats_text(loss)}\u00a0nats"
@@ -79,7 +80,7 @@ def _shown(kept: KeptModel, kind: str, value: float, mixed: Any, bare: Any, full
     return {"value": value, "said": sentence, "rows": [_row(kept, int(i), mixed[i], bare[i], full[i]) for i in order]}
 
 
-def _row(kept: KeptModel, token: int, mixed: float, bare: float, full: float) -> dict[str, Any]:
+def _row(kept: KeptModel, token: int, mixed: float, bare: float, full: float) -> JsonObject:
     shares = [math.exp(float(value)) for value in (mixed, bare, full)]
     return {
         "token": _shown_token(kept.backend.tokenizer.decode([token])),

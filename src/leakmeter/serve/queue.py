@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from leakmeter.core.checkpoint import checked_by
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import LeakmeterError
 from leakmeter.serve.faults import unforeseen, without_paths
 
@@ -38,13 +39,13 @@ class Event:
     """Something that happened to a job: a name, and what is told of it, which JSON can say."""
 
     name: str
-    data: dict[str, Any]
+    data: JsonObject
 
     def as_sse(self) -> bytes:
         return f"event: {self.name}\ndata: {json.dumps(self.data, allow_nan=False)}\n\n".encode()
 
 
-Work = Callable[["Job"], "dict[str, Any] | None"]
+Work = Callable[["Job"], "JsonObject | None"]
 """Does it, in the worker's thread; what it returns is told with the event `done`."""
 
 
@@ -206,7 +207,7 @@ class Queue:
     def _do(self, job: Job) -> None:
         job.state = "running"
         job.tell("started")
-        ended: tuple[State, dict[str, Any]]
+        ended: tuple[State, JsonObject]
         try:
             job.check()
             with checked_by(job.check):

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
+from leakmeter.engine.loading import KeptModel
 from leakmeter.serve.access import Access
 from leakmeter.serve.models import Models
-from leakmeter.serve.queue import Queue
+from leakmeter.serve.queue import Job, Queue
 
 MOST_REMEMBERED: Final = 64
 
@@ -52,6 +53,12 @@ class Serving:
     """Influences of whole contexts, nats, by what was typed."""
     extras: dict[str, Any] = field(default_factory=dict)
     """Of pages that have options of their own, by name."""
+
+    def use(self, model: str, job: Job) -> KeptModel:
+        """A model, for a job, which is told if it has to be loaded."""
+        if self.models.loaded != model:
+            job.tell("loading", model=model)
+        return self.models.use(model)
 
 
 def serving_of(request: Request) -> Serving:

@@ -14,9 +14,9 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from leakmeter.commands.given import LoadedCases
 from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem, Lazily, Prepared
+from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import Asked, Request, Scores, Trial

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -94,13 +94,13 @@ class _Bands(NamedTuple):
     order: npt.NDArray[np.int64]
     low: npt.NDArray[np.int64]
     high: npt.NDArray[np.int64]
+    numbers: list[int]
+    """Bands that have tokens, rising."""
     starts: list[int]
-    """Where in that order each band begins, and the last one ends."""
+    """Where in that order each of them begins, and the last one ends."""
 
     def sums(self, start: int, stop: int) -> int:
         """Weights of some tokens of one band together, in its units."""
-        if start == stop:
-            return 0
         low, high = (
             int(running_sums[stop - 1]) - (int(running_sums[start - 1]) if start else 0)
             for running_sums in (self.low, self.high)
@@ -115,17 +115,17 @@ def _drawn(weights: FloatArray, bits: Bits, row: int) -> int:
     bands = _banded(weights)
     totals = [
         bands.sums(start, stop) << (number << _BAND)
-        for number, (start, stop) in enumerate(zip(bands.starts, bands.starts[1:], strict=False))
+        for number, (start, stop) in zip(bands.numbers, pairwise(bands.starts), strict=True)
     ]
     total = sum(totals)
     if not total:
         raise ValueError("nothing can be drawn: all weights are 0")
     n_bits = max(N_BITS, total.bit_length())
     at = next(at for attempt in count() if (at := bits.take(n_bits, row, attempt)) < total)
-    for number, of_band in enumerate(totals):
-        if at < of_band:
-            return _found(bands, number, at >> (number << _BAND))
-        at -= of_band
+    for index, total_of_band in enumerate(totals):
+        if at < total_of_band:
+            return _found(bands, index, at >> (bands.numbers[index] << _BAND))
+        at -= total_of_band
     raise AssertionError("a number below the total lies in some band")
 
 
@@ -141,13 +141,14 @@ def _banded(weights: FloatArray) -> _Bands:
     whole, rest = whole[order], (shift & ((1 << _BAND) - 1))[order]
     low = np.cumsum((whole & ((1 << _HALF) - 1)) << rest)
     high = np.cumsum((whole >> _HALF) << rest)
-    starts = np.searchsorted(band[order], np.arange(int(band.max()) + 2)).tolist()
-    return _Bands(order, low, high, starts)
+    in_order = band[order]
+    starts = [0, *(np.flatnonzero(np.diff(in_order)) + 1).tolist()]
+    return _Bands(order, low, high, in_order[starts].tolist(), [*starts, len(order)])
 
 
-def _found(bands: _Bands, number: int, at: int) -> int:
+def _found(bands: _Bands, index: int, at: int) -> int:
     """The token of a band at which the sum of weights passes `at`, in the band's units."""
-    start, stop = bands.starts[number], bands.starts[number + 1]
+    start, stop = bands.starts[index], bands.starts[index + 1]
     low, high = (
         running_sums[start:stop] - (running_sums[start - 1] if start else 0) for running_sums in (bands.low, bands.high)
     )

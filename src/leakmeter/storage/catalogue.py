@@ -66,7 +66,7 @@ class Taken:
     """How often memory ran out and the work was cut in halves."""
 
     @classmethod
-    def of(cls, cases: Iterable[JsonObject]) -> Taken:
+    def from_cases(cls, cases: Iterable[JsonObject]) -> Taken:
         """Of cases as a run keeps them; what was not kept counts as 0."""
         sums = dict.fromkeys((sum_field.name for sum_field in fields(cls)), 0.0)
         for case in cases:
@@ -208,7 +208,7 @@ def label(entry: Entry) -> str:
 
 def summary(path: Path) -> Summary:
     run = RunDirectory(path)
-    reader = PartReader.of(run)
+    reader = PartReader.of_run(run)
     cases: list[JsonObject] = []
     n_measurements = 0
     slowest: SlowestPart | None = None
@@ -216,14 +216,14 @@ def summary(path: Path) -> Summary:
         parts = reader.cases(number)
         texts = [case for case, _ in parts]
         cases += texts
-        seconds = Taken.of(texts).seconds
+        seconds = Taken.from_cases(texts).seconds
         if texts and seconds > (slowest.seconds if slowest is not None else 0.0):
             slowest = SlowestPart(number, tuple(case["id"] for case in texts), seconds, _worker(texts[0]))
         n_measurements += sum(len(measurement.values) for _, measurements in parts for measurement in measurements)
     record = reader.record
     return Summary(
         entry_of(path),
-        Taken.of(cases),
+        Taken.from_cases(cases),
         n_measurements,
         parameters=record.get("params") or {},
         prompts=record.get("prompts") or {},
@@ -247,37 +247,39 @@ def _of_workers(cases: Iterable[JsonObject]) -> tuple[OfWorker, ...]:
     for case in cases:
         if (name := _worker(case)) is not None:
             by_worker.setdefault(name, []).append(case)
-    taken = {name: (len(worker_cases), Taken.of(worker_cases)) for name, worker_cases in sorted(by_worker.items())}
+    taken = {
+        name: (len(worker_cases), Taken.from_cases(worker_cases)) for name, worker_cases in sorted(by_worker.items())
+    }
     return tuple(OfWorker(name, n, took.tree_tokens, took.seconds) for name, (n, took) in taken.items())
 
 
 def spec_of(run: RunDirectory) -> RunSpec:
     """The spec of a complete run; `StoreError` where it is not complete."""
     # What is in it, and of which kind, was looked at when it was read.
-    return RunSpec.of(run.read_spec())
+    return RunSpec.from_record(run.read_spec())
 
 
-def find_run(given: str, *roots: Path) -> Path:
+def find_run(name: str, *roots: Path) -> Path:
     """A run by its directory, by its name under one of `roots`, or by as much of its name as tells it from others.
 
     One of an object store is copied (see `fetched`).
     """
-    place = fetched(Path(given))
-    roots = () if place.is_dir() else tuple(fetched(root, given) for root in roots)
-    for path in (place, *(root / given for root in roots)):
+    place = fetched(Path(name))
+    roots = () if place.is_dir() else tuple(fetched(root, name) for root in roots)
+    for path in (place, *(root / name for root in roots)):
         if path.is_dir():
             if is_run(path):
                 return path
             raise StoreError(f"'{path}' is no run; `leakmeter runs list` shows which there are")
-    matches = [path for root in roots for path in _directories(root) if path.name.startswith(given) and is_run(path)]
+    matches = [path for root in roots for path in _directories(root) if path.name.startswith(name) and is_run(path)]
     if len(matches) == 1:
         return matches[0]
     where = " and ".join(f"'{root}'" for root in roots)
     if matches:
         raise StoreError(
-            f"'{given}' may be any of {len(matches)} runs under {where}, '{matches[0].name}' …; give more of it"
+            f"'{name}' may be any of {len(matches)} runs under {where}, '{matches[0].name}' …; give more of it"
         )
-    raise StoreError(f"no run '{given}', neither as a directory nor under {where}; `leakmeter runs list` shows them")
+    raise StoreError(f"no run '{name}', neither as a directory nor under {where}; `leakmeter runs list` shows them")
 
 
 def complete_runs(root: Path) -> tuple[list[Path], list[str]]:

@@ -15,7 +15,6 @@ of single tokens are evidence of what the tokens were.
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import tempfile
@@ -29,6 +28,7 @@ import pyarrow.parquet as pq
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import TOKEN_ID, Measurement
+from leakmeter.core.plain import csv_writer
 from leakmeter.core.written import PRIVATE, check_place, store_errors
 from leakmeter.errors import StoreError
 from leakmeter.storage.catalogue import spec_of
@@ -170,8 +170,7 @@ def _write_parquet(run: RunDirectory, form: Form, out: Path) -> None:
 
 def _write_csv(run: RunDirectory, form: Form, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        writer = csv_writer(file)
         writer.writerow(_PLAIN.names)
         for _, measurements in _cases(run, form):
             for r in measurements:
@@ -180,7 +179,7 @@ def _write_csv(run: RunDirectory, form: Form, path: Path) -> None:
 
 
 def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[JsonObject, list[Measurement]]]:
-    reader = PartReader.of(run)
+    reader = PartReader.of_run(run)
     for number in run.parts:
         for case, measurements in reader.cases(number):
             texts = {name: value for name, value in case.items() if name != "cost"}

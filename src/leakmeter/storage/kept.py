@@ -228,6 +228,6 @@ class KeptCase(Record):
                     raise FieldError(f"statistic {statistic}", "is missing of a piece or response")
 
 
-def _are_whole(one: Measurement, below: int) -> bool:
-    values = one.values
+def _are_whole(measurement: Measurement, below: int) -> bool:
+    values = measurement.values
     return bool(((values >= 0) & (values < below) & (values == np.floor(values))).all())

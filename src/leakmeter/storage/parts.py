@@ -39,7 +39,7 @@ class PartReader:
     _same: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, directory: RunDirectory) -> Self:
+    def of_run(cls, directory: RunDirectory) -> Self:
         """The reader of a run, complete or not."""
         return cls.of_complete(directory) if directory.is_complete else cls._of(directory, directory.read_begun())
 
@@ -47,7 +47,7 @@ class PartReader:
     def of_complete(cls, directory: RunDirectory) -> Self:
         record = directory.read_spec()
         with directory.reading(SPEC):
-            if RunSpec.of(record).id != record["id"]:
+            if RunSpec.from_record(record).id != record["id"]:
                 raise FieldError("id", "is not that of what the run holds")
             return cls._of(directory, record)
 
@@ -105,7 +105,7 @@ class PartReader:
 
 
 def cases_of_part(directory: RunDirectory, number: int) -> list[Part]:
-    return PartReader.of(directory).cases(number)
+    return PartReader.of_run(directory).cases(number)
 
 
 def cases_of_run(directory: RunDirectory) -> Iterator[Part]:

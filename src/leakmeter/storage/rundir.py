@@ -114,7 +114,7 @@ class RunDirectory:
                 raise
 
     @contextmanager
-    def opened_slice(self, spec: RunSpec, number: int, of: int, n_parts: int) -> Iterator[RunDirectory]:
+    def opened_slice(self, spec: RunSpec, number: int, n_slices: int, n_parts: int) -> Iterator[RunDirectory]:
         """The directory for slice `number`, from 1, of so many slices of the run's parts, which others may write to at
         the same time. The spec is the whole run's and is kept until the slices are put together. `StoreError` where
         another process writes this slice or the whole run, or the run was begun in other slices."""
@@ -122,10 +122,12 @@ class RunDirectory:
         with ExitStack() as locks:
             with self._writing():
                 self._make()
-                locks.enter_context(self._locked(f".slice-{number}-of-{of}.lock", f"part {number}/{of} of run"))
+                locks.enter_context(
+                    self._locked(f".slice-{number}-of-{n_slices}.lock", f"part {number}/{n_slices} of run")
+                )
             with self._locked(seconds=_SLICES_BEGIN_SECONDS), self._writing():
                 self._fetch()
-                self._begin_slice(spec, of, n_parts)
+                self._begin_slice(spec, n_slices, n_parts)
             yield self
 
     @contextmanager
@@ -180,25 +182,25 @@ class RunDirectory:
     def _slice_locks(self) -> list[str]:
         return sorted(path.name for path in self.path.glob(".slice-*.lock"))
 
-    def _begin_slice(self, spec: RunSpec, of: int, n_parts: int) -> None:
+    def _begin_slice(self, spec: RunSpec, n_slices: int, n_parts: int) -> None:
         if self.is_complete:
             return
         if self.sliced:
             _, _, before = self._read_sliced()
-            if before != of:
+            if before != n_slices:
                 raise StoreError(
-                    f"run '{self.place}' was begun in {before} slices, and {of} others would overlap with them; give "
-                    f"--part I/{before}, or no --part to measure what is left in one process"
+                    f"run '{self.place}' was begun in {before} slices, and {n_slices} others would overlap with them; "
+                    f"give --part I/{before}, or no --part to measure what is left in one process"
                 )
             return
-        self._write(self._sliced, _json({**_record(spec), "n_parts": n_parts, "slices": of}))
+        self._write(self._sliced, _json({**_record(spec), "n_parts": n_parts, "slices": n_slices}))
         if not self._begun.exists():
             self._write_begun(spec)
 
     def _read_sliced(self) -> tuple[RunSpec, int, int]:
         try:
             record = json.loads(read_whole(self._sliced))
-            spec = RunSpec.of(record)
+            spec = RunSpec.from_record(record)
             n_parts, n_slices = int(record["n_parts"]), int(record["slices"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
             raise StoreError(

@@ -35,10 +35,10 @@ def to_table(measurements: Sequence[Measurement]) -> pa.Table:
     )
     starts = np.cumsum(lengths) - lengths
 
-    def names(of: Iterable[str]) -> Any:
+    def names(labels: Iterable[str]) -> Any:
         code_of: dict[str, int] = {}
         codes = np.fromiter(
-            (code_of.setdefault(name, len(code_of)) for name in of), dtype=np.int32, count=len(measurements)
+            (code_of.setdefault(name, len(code_of)) for name in labels), dtype=np.int32, count=len(measurements)
         )
         return pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(list(code_of), type=pa.string()))
 
@@ -95,12 +95,12 @@ def from_table(table: pa.Table) -> list[Measurement]:
     ]
 
 
-def check_columns(found: pa.Schema) -> None:
+def check_columns(schema: pa.Schema) -> None:
     """Refuse a Parquet file of other columns."""
     for field in SCHEMA:
-        if found.names.count(field.name) != 1:
+        if schema.names.count(field.name) != 1:
             raise FieldError(field.name, "is missing")
-        if _stored_type(found.field(field.name).type) != _stored_type(field.type):
+        if _stored_type(schema.field(field.name).type) != _stored_type(field.type):
             raise FieldError(field.name, f"has to be {_stored_type(field.type)}")
 
 

@@ -50,7 +50,7 @@ class RunSpec:
     """Files that the cases came from, as they were given, for the reader; None where they may name people."""
 
     @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Self:
+    def from_record(cls, record: Mapping[str, Any]) -> Self:
         values = {spec_field.name: record[spec_field.name] for spec_field in fields(cls) if spec_field.name in record}
         return cls(**{**values, "cases": tuple(record["cases"]), "problems": tuple(record.get("problems", ()))})
 

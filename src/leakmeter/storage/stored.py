@@ -83,9 +83,9 @@ class StoredRun(RunDirectory):
 
     @contextmanager
     @override
-    def opened_slice(self, spec: RunSpec, number: int, of: int, n_parts: int) -> Iterator[RunDirectory]:
+    def opened_slice(self, spec: RunSpec, number: int, n_slices: int, n_parts: int) -> Iterator[RunDirectory]:
         """See `RunDirectory.opened_slice`; the copy goes when it is closed."""
-        with self._copied(), super().opened_slice(spec, number, of, n_parts):
+        with self._copied(), super().opened_slice(spec, number, n_slices, n_parts):
             yield self
 
     @contextmanager
@@ -246,12 +246,12 @@ def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
     return copy.path
 
 
-def _own_name(one: Found) -> str:
-    return one.name.rpartition("/")[2]
+def _own_name(file: Found) -> str:
+    return file.name.rpartition("/")[2]
 
 
-def _are_of_a_run(found: Sequence[Found]) -> bool:
-    return any(_own_name(file) in _TOLD or _own_name(file).startswith(NUMBERS) for file in found)
+def _are_of_a_run(files: Sequence[Found]) -> bool:
+    return any(_own_name(file) in _TOLD or _own_name(file).startswith(NUMBERS) for file in files)
 
 
 def _readable(objects: Objects, folder: str = "") -> list[Found]:
@@ -268,8 +268,8 @@ def _readable(objects: Objects, folder: str = "") -> list[Found]:
     return [file for name, file in here.items() if name not in parts or halves.count(parts[name]) > 1]
 
 
-def _copy(objects: Objects, found: Sequence[Found], folder: Path) -> None:
-    when = {file.name: file.modified.timestamp() for file in found}
+def _copy(objects: Objects, files: Sequence[Found], folder: Path) -> None:
+    when = {file.name: file.modified.timestamp() for file in files}
 
     def write(name: str, content: bytes) -> None:
         path = folder / name.rpartition("/")[2]

@@ -56,7 +56,7 @@ def verify(path: Path) -> Verified:
         record = run.read_spec()
     except DamagedError as error:
         return Verified(path, "wrong", 0, (error.finding,))
-    spec, n_parts, hashes = RunSpec.of(record), record["n_parts"], record["files_sha256"]
+    spec, n_parts, hashes = RunSpec.from_record(record), record["n_parts"], record["files_sha256"]
     findings = []
     if record["id"] != spec.id:
         findings.append(f"spec.json: edited: its id is {record['id']}, and what it holds makes {spec.id}")
@@ -105,7 +105,7 @@ def _unreadable(run: RunDirectory) -> Iterator[str]:
 def _damaged(run: RunDirectory) -> Iterator[str]:
     """What parts hold that leakmeter did not write, although they have their hashes."""
     try:
-        reader = PartReader.of(run)
+        reader = PartReader.of_run(run)
         for _ in reader.all_cases() if run.is_complete else map(reader.cases, run.parts):
             pass
     except DamagedError as error:

@@ -168,5 +168,5 @@ class Objects:
             raise StoreError(f"'{self.url}': {why}") from None
 
 
-def _version(found: Any) -> Version:
-    return {name: found[name] for name in ("e_tag", "version") if found[name] is not None}
+def _version(entry: Any) -> Version:
+    return {name: entry[name] for name in ("e_tag", "version") if entry[name] is not None}

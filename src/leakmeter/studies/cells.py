@@ -4,7 +4,7 @@ runs/
   decode-1f2e…/               the run of a cell; cells of several studies that are alike share it
   study-figure_8-laptop-9a…/  mode 0700: generations and contexts are in it
     cell-00.json              which run belongs to cell 0, and under which weights it was made
-    cell-00.csv               its items with their texts: see `Kind.items_csv`
+    cell-00.csv               its items with their texts: see `Kind.items`
     bertscore-00.json         quality that took a model of its own
     table.md, table.csv, figure.png, figure.svg
     agreement-00.csv …        also .png and .svg: of each Monte Carlo cell of a susceptibility study, beside Fisher's
@@ -14,9 +14,7 @@ runs/
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -26,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.item import Origin
 from leakmeter.core.json_object import JsonObject
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.written import (
     check_outside_runs,
     made_for,
@@ -36,10 +33,10 @@ from leakmeter.core.written import (
     store_errors,
     write_whole,
 )
-from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
+from leakmeter.engine.measure import Callbacks
+from leakmeter.engine.ready import make_ready
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
-from leakmeter.storage.fingerprint import spec_of
 from leakmeter.storage.nonce import NONCE_FILES, made_directory
 from leakmeter.storage.parts import Part, cases_of_run
 from leakmeter.storage.rundir import RunDirectory
@@ -116,41 +113,20 @@ def measure_cell(
     command: str | None,
 ) -> FinishedCell:
     """Measure a cell, going on with what an interrupted run has finished, and remember its run."""
-    measure, settings, size = cell.measure, cell.settings, study.kind.group_size(cell.measure)
-    cases = [study.kind.case(record) for record in records]
-    prepared = [Origin(case, settings, measure).prepare(backend) for case in cases]
-    name = cell.measure_name or study.measure
-    spec = spec_of(measure, name, settings, backend, cases, group_size=size, command=command)
+    cases = LoadedCases(tuple(study.kind.case(record) for record in records))
+    name, size = cell.measure_name or study.measure, study.kind.group_size(cell.measure)
+    ready = make_ready(Plan(name, cell.measure, cell.settings, cases, size), backend)
+    spec = ready.spec(command=command)
     with (
         used_directory(directory, directory.parent / spec.id),
-        RunDirectory.open(directory.parent, spec) as run,
-        progress(backend, len(prepared)) as callbacks,
+        progress(backend, len(cases.cases)) as callbacks,
+        ready.measure_into(directory.parent, callbacks=callbacks, command=command) as run,
     ):
-        measured = list(measure_cases(backend, measure, prepared, run, callbacks, group_size=size))
-        if not run.is_complete:
-            run.finish(spec, n_parts(len(prepared), size))
+        measured = list(run.parts)
     finished = FinishedCell(cell, dict(spec.model), spec.id, records, measured)
     record = {"run": spec.id, "model": dict(spec.model), "model_files": _model_files(cell.model), "cell": cell.record}
     write(_cell_file(cell, directory), json.dumps(record, ensure_ascii=False, indent=1))
     return finished
-
-
-def items_csv(finished: FinishedCell, nats_of: Callable[[Sequence[Measurement]], Sequence[float]]) -> str:
-    """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it.
-
-    `nats_of` turns a case's measurements to one number a response, nats.
-    """
-    sink = io.StringIO(newline="")
-    # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-    writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(["id", "sample", "whole_nats", "n_tokens", "generations", "contexts", "references"])
-    for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
-        pairs = zip(texts["responses"], nats_of(measurements), strict=True)
-        for sample, (response, nats) in enumerate(pairs):
-            n_tokens = len(response["tokens"])
-            row = [record.case.id, sample, float(nats), n_tokens, response["text"], texts["context"]]
-            writer.writerow([*row, record.reference])
-    return sink.getvalue()
 
 
 def kept_scores(path: Path, about: Mapping[str, object], score: Callable[[], list[float]]) -> list[float]:

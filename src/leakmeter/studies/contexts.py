@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -16,14 +16,14 @@ from leakmeter.data import named
 from leakmeter.data.named.base import Record
 from leakmeter.overriding import override
 from leakmeter.report import html
-from leakmeter.studies.cells import FinishedCell, items_csv
+from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.expected import whole_by_token
 from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, field_types
 from leakmeter.studies.quality import rouge_l_f1
 from leakmeter.studies.regurgitation import Regurgitation
-from leakmeter.studies.table import tables
+from leakmeter.studies.table import responses, tables
 from leakmeter.studies.tables import HEADINGS
 from leakmeter.text.build import PromptSettings
 
@@ -78,10 +78,8 @@ class Contexts(Kind):
         return record.case
 
     @override
-    def items_csv(self, finished: FinishedCell) -> str:
-        return items_csv(
-            finished, lambda measurements: [float(values.sum()) for values in whole_by_token(measurements)]
-        )
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
+        return responses(finished)
 
     @override
     def tables(

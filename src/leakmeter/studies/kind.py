@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from leakmeter.core.case import record_of
 from leakmeter.core.json_object import JsonObject
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.grid import Cell, Study
 
+T = TypeVar("T")
 Row = dict[str, Any]
 """Columns to values: factors first; numbers as they are, unrounded."""
 
@@ -116,16 +118,17 @@ class Kind(ABC):
         """How many there are of what is counted; `Choice.n_records` says how many were asked for."""
         return len(records)
 
-    @abstractmethod
     def case(self, record: Any) -> AnyCase:
-        """What is measured of a record."""
+        """What is measured of a record: by default the record itself."""
+        case: AnyCase = record
+        return case
 
     def record(self, record: Any) -> JsonObject:
         """A record as that by which studies of it are known again."""
         return record_of(record)
 
     @abstractmethod
-    def items_csv(self, finished: FinishedCell) -> str:
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
         """The items of a cell, as `cell-NN.csv` holds them."""
 
     @abstractmethod
@@ -159,6 +162,44 @@ class Kind(ABC):
     def pages(self, study: Study, cells: Sequence[FinishedCell], about: Sequence[str]) -> Mapping[str, str]:
         """Further files, such as HTML pages, by their names; `about` says where the numbers come from."""
         return {}
+
+
+def measured(name: str, value: float | None, interval: tuple[float, float] | None) -> Row:
+    """A number and its interval as columns of a row."""
+    low, high = interval or (math.nan, math.nan)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def lines_over(
+    x: str, cells: Iterable[tuple[Mapping[str, object], Sequence[str], T]]
+) -> list[tuple[Row, list[tuple[Any, T]]]]:
+    """What differs in x alone and is of the same records: of each line what it has in common, and its levels.
+
+    Args:
+        x: a factor.
+        cells: of each its factors, the ids of its records, and what is told of it.
+    """
+    lines: list[tuple[Row, Sequence[str], list[tuple[Any, T]]]] = []
+    for factors, ids, content in cells:
+        others: Row = {name: value for name, value in factors.items() if name != x}
+        line = next((levels for shared, of_line, levels in lines if (shared, of_line) == (others, ids)), None)
+        if line is None:
+            lines.append((others, ids, line := []))
+        line.append((factors[x], content))
+    return [(others, levels) for others, _, levels in lines]
+
+
+def seeds_text(seeds: Iterable[tuple[int | None, int]]) -> str:
+    """Seeds of choices, None where the first records were taken, and of draws; each pair once."""
+    pairs = dict.fromkeys(seeds)
+    return ", ".join(f"{'the first' if choice is None else choice} and {seed}" for choice, seed in pairs)
+
+
+def of_kind(value: object, kind: type[T]) -> T:
+    """The choice or the measure of a cell, which has to be of a kind."""
+    if not isinstance(value, kind):
+        raise TypeError(f"a {type(value).__name__} is no {kind.__name__}")
+    return value
 
 
 def field_types(settings: type) -> dict[str, str]:

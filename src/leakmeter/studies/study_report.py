@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.core.plain import visible
 from leakmeter.errors import StoreError
@@ -25,6 +25,16 @@ _LABELS: Final = 4
 """As many columns tell a row from others, at most."""
 
 
+@dataclass(frozen=True, slots=True)
+class MarkdownTable:
+    """A table of `tables.to_markdown`, with what is said of it."""
+
+    title: str
+    lines: list[str] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+
+
 def page_of_study(directory: Path) -> str:
     """The page of a study's directory: its tables, its figures, and how to run it again."""
     try:
@@ -40,11 +50,11 @@ def study_report(
 ) -> b.Report:
     """Tables, and figures in their order as long as a page has room for them."""
     sections = list(read_markdown(markdown))
-    lines = [line for section in sections for line in section["lines"]]
+    lines = [line for section in sections for line in section.lines]
     command = next((line.removeprefix(_COMMAND) for line in lines if line.startswith(_COMMAND)), None)
-    parts = [b.Part(b.Untrusted(section["title"]), _blocks(section)) for section in sections[1:]]
+    parts = [b.Part(b.Untrusted(section.title), _blocks(section)) for section in sections[1:]]
     report = b.Report(
-        b.Untrusted(sections[0]["title"]) if sections and sections[0]["title"] else "A study",
+        b.Untrusted(sections[0].title) if sections and sections[0].title else "A study",
         "study",
         notes=[b.Facts((("Directory", b.Untrusted(directory)),), heading="Study")],
         command=None if command is None else b.Command(b.Untrusted(command)),
@@ -64,13 +74,13 @@ def study_report(
     return replace(report, blocks=[*first, *images, *parts])
 
 
-def _findings(section: Mapping[str, Any]) -> Iterator[b.Block]:
+def _findings(section: MarkdownTable) -> Iterator[b.Block]:
     """What a study says it found; of one that says nothing, its largest and its smallest number with an interval."""
-    findings = [line.removeprefix(FINDING) for line in section["lines"] if line.startswith(FINDING)]
+    findings = [line.removeprefix(FINDING) for line in section.lines if line.startswith(FINDING)]
     if findings:
         yield b.Headline(b.Untrusted(findings[0]))
         yield from (b.Text(b.Untrusted(line)) for line in findings[1:])
-    elif (extremes := _extremes(section["heads"], section["rows"])) is not None:
+    elif (extremes := _extremes(section.heads, section.rows)) is not None:
         yield b.Headline(extremes)
 
 
@@ -102,38 +112,38 @@ def _number(match: re.Match[str], name: str) -> float:
     return float(match[name].replace("−", "-").rstrip("."))
 
 
-def _blocks(section: Mapping[str, Any]) -> list[b.Block]:
+def _blocks(section: MarkdownTable) -> list[b.Block]:
     """The table, and then what is to be known of it; the command stands at the end of the page."""
     blocks: list[b.Block] = []
-    if section["heads"]:
-        columns = [b.Column(b.Untrusted(head)) for head in section["heads"]]
-        rows = [b.Row([b.Untrusted(cell) for cell in row]) for row in section["rows"]]
+    if section.heads:
+        columns = [b.Column(b.Untrusted(head)) for head in section.heads]
+        rows = [b.Row([b.Untrusted(cell) for cell in row]) for row in section.rows]
         blocks.append(b.Table(columns, rows, first=len(rows), first_on_pages=len(rows)))
-    about = [line for line in section["lines"] if not line.startswith((_COMMAND, FINDING))]
+    about = [line for line in section.lines if not line.startswith((_COMMAND, FINDING))]
     return blocks + [b.Text(b.Untrusted(line), "soft") for line in about]
 
 
-def read_markdown(markdown: str) -> Iterator[dict[str, Any]]:
-    """The tables of a file of `tables.to_markdown`: of each its title, what is said of it, heads and rows."""
-    section: dict[str, Any] | None = None
+def read_markdown(markdown: str) -> Iterator[MarkdownTable]:
+    """The tables of a file of `tables.to_markdown`."""
+    section: MarkdownTable | None = None
     for line in visible(markdown).splitlines():
         if line.startswith("#") or section is None:
             if section is not None:
                 yield section
-            section = {"title": line.lstrip("# ") if line.startswith("#") else "", "lines": [], "heads": [], "rows": []}
+            section = MarkdownTable(line.lstrip("# ") if line.startswith("#") else "")
         if line.startswith("|") and not _RULE.fullmatch(line):
             # The first line of a table is its heads.
-            if section["heads"]:
-                section["rows"].append(_cells(line))
+            if section.heads:
+                section.rows.append(_cells(line))
             else:
-                section["heads"] = _cells(line)
+                section.heads.extend(_cells(line))
         elif line.strip() and not line.startswith(("#", "|")):
-            section["lines"].append(_plain(line.removeprefix("- ")))
+            section.lines.append(_plain(line.removeprefix("- ")))
     if section is not None:
         yield section
 
 
-def _cells(line: str) -> Sequence[str]:
+def _cells(line: str) -> list[str]:
     return [_plain(cell.strip()) for cell in _CELLS.split(line.strip())[1:-1]]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from leakmeter.studies.expected import (
     whole_context_nats,
 )
 from leakmeter.studies.grid import Study
-from leakmeter.studies.kind import Row, Tables
+from leakmeter.studies.kind import Row, Tables, measured
 from leakmeter.studies.regurgitation import Regurgitation, counts
 from leakmeter.text.units import parse
 
@@ -31,7 +31,22 @@ SEEDS_TITLE: Final = "Over seeds"
 SEEDS_ABOUT: Final = (
     "mean, standard deviation (n - 1), least and most over seeds; each seed's own values and intervals above"
 )
-_DIFFERENCE = ("difference_nats", "difference_nats_low", "difference_nats_high")
+
+
+def responses(finished: FinishedCell) -> Iterator[Row]:
+    """The items of a cell: one row a response, as `leakmeter regurgitation --csv` reads it."""
+    for record, (texts, measurements) in zip(finished.records, finished.measured, strict=True):
+        pairs = zip(texts["responses"], whole_by_token(measurements), strict=True)
+        for sample, (response, nats) in enumerate(pairs):
+            yield {
+                "id": record.case.id,
+                "sample": sample,
+                "whole_nats": float(nats.sum()),
+                "n_tokens": len(response["tokens"]),
+                "generations": response["text"],
+                "contexts": texts["context"],
+                "references": record.reference,
+            }
 
 
 def tables(study: Study, cells: Sequence[FinishedCell], directory: Path, notify: Callable[[str], None]) -> Tables:
@@ -85,10 +100,13 @@ def _by_factor(study: Study, cells: Sequence[FinishedCell], directory: Path, not
         row |= columns("nats_per_token", estimate(tokens, seed=study.seed))
         first = _first_of_line(study, cells, finished)
         before = per_record[first.cell.number]
-        low, high = stats.bootstrap_interval_of_mean_difference(nats, before, seed=study.seed)
-        by = stats.mean(np.subtract(nats, before))
+        by: Row = measured(
+            "difference_nats",
+            stats.mean(np.subtract(nats, before)),
+            stats.bootstrap_interval_of_mean_difference(nats, before, seed=study.seed),
+        )
         # A cell less itself is no finding.
-        row |= dict.fromkeys(_DIFFERENCE) if first is finished else dict(zip(_DIFFERENCE, (by, low, high), strict=True))
+        row |= dict.fromkeys(by) if first is finished else by
         responses, contexts, references = responses_of(finished)
         for name, count in counts(responses, contexts, Regurgitation()).items():
             low, high = count.interval
@@ -147,9 +165,7 @@ def _scorers(
 
 def columns(name: str, of: Estimate, *, quantiles: bool = False) -> Row:
     """A mean with its interval, and if wanted its quantiles, as columns of a row; 'nats' brings the number of cases."""
-    low, high = of.interval
-    row: Row = {"n": of.n} if name == "nats" else {}
-    row |= {name: of.mean, f"{name}_low": low, f"{name}_high": high}
+    row: Row = {**({"n": of.n} if name == "nats" else {}), **measured(name, of.mean, of.interval)}
     if quantiles:
         row |= {f"{name}_q{round(level * 100):02}": value for level, value in zip(LEVELS, of.quantiles, strict=True)}
     return row

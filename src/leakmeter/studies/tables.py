@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from leakmeter.core.plain import csv_writer
 
 Row = Mapping[str, Any]
 
@@ -118,6 +120,16 @@ def to_csv(rows: Sequence[Row]) -> str:
     writer.writerow(names)
     for row in rows:
         writer.writerow(["" if _is_missing(row.get(name)) else row[name] for name in names])
+    return sink.getvalue()
+
+
+def items_to_csv(rows: Iterable[Row]) -> str:
+    """A row an item: all have the same columns, and every digit."""
+    rows = list(rows)
+    sink = io.StringIO(newline="")
+    writer = csv_writer(sink)
+    writer.writerow(columns_of(rows))
+    writer.writerows(row.values() for row in rows)
     return sink.getvalue()
 
 

@@ -8,11 +8,10 @@ response alone and not when it is left out.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from leakmeter.core.checkpoint import checkpoint
+from leakmeter.text.entities.mention import is_free
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _URL = re.compile(r"https?://[^\s<>\"')\]]*[^\s<>\"')\].,;:!?]")
@@ -59,7 +58,7 @@ def find(text: str) -> list[Value]:
         for match in pattern.finditer(text):
             checkpoint()
             key = _digits(match.group()) if kind == "digits" else match.group().casefold()
-            if _overlaps(match.span(), taken) or (kind == "digits" and len(key) < 7):
+            if not is_free(taken, *match.span()) or (kind == "digits" and len(key) < 7):
                 continue
             new.append(match.span())
             groups.setdefault((kind, key[-9:] if kind == "digits" else key), []).append(match.span())
@@ -83,7 +82,7 @@ def _names(text: str, taken: list[tuple[int, int]]) -> list[list[tuple[int, int]
         ]
         opens = bool(_SENTENCE_START.search(text[max(0, match.start() - 4) : match.start()]))
         sure, unsure = frozenset(words[opens:]) - {""}, frozenset(words[:opens]) - {""}
-        if (sure or unsure) and not _overlaps(match.span(), taken):
+        if (sure or unsure) and is_free(taken, *match.span()):
             spans.append((match.span(), sure, unsure))
     # A word that only ever opens sentences is no evidence of a name; one seen as a name elsewhere counts there too.
     sure_words = frozenset(word for _, sure, _ in spans for word in sure)
@@ -118,8 +117,3 @@ def _value(text: str, spans: list[tuple[int, int]]) -> Value:
 
 def _digits(text: str) -> str:
     return re.sub(r"\D", "", text)
-
-
-def _overlaps(span: tuple[int, int], taken: Sequence[tuple[int, int]]) -> bool:
-    behind = bisect_left(taken, (span[1],))
-    return behind > 0 and span[0] < taken[behind - 1][1]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.prompt import QUERY
 from leakmeter.core.record import Record
 from leakmeter.core.tokenizer import Tokenizer
@@ -80,7 +81,7 @@ class TokensResult(Record):
     """What is left without the pieces that were named; None where none was."""
 
     @override
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         # In slotted dataclasses `super()` has no class.
         return {"schema": self.schema, **Record.to_dict(self)}
 

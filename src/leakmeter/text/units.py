@@ -16,6 +16,8 @@ _BY_CHARACTER = {
     "line": re.compile(r"[^\n]*\n\s*|[^\n]+"),
     "paragraph": re.compile(r"(?:[^\n]|\n(?!\s*\n))+(?:\n\s*|$)"),
 }
+_MOST_AROUND = 600
+BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 NAMES = (
     *("ngram:N", "ngram:N:STRIDE", "word", "sentence", "line", "paragraph", "entity", "document", "message", "whole"),
 )
@@ -55,6 +57,23 @@ def starts_in_characters(kind: str, text: str) -> list[int]:
     else:
         starts = [0]
     return sorted({0, *starts})
+
+
+def sentence_around(text: str, start: int, end: int) -> tuple[int, int]:
+    """Characters [start, end) of the sentence, or sentences, that a place lies in.
+
+    A sentence does not go over a blank line, nor further than 600 characters either way.
+    """
+    low, high = max(0, start - _MOST_AROUND), min(len(text), end + _MOST_AROUND)
+    for blank in BLANK_LINE.finditer(text, low, start):
+        low = blank.end()
+    if blank_after := BLANK_LINE.search(text, end, high):
+        high = blank_after.start()
+    starts = [low + at for at in starts_in_characters("sentence", text[low:high])]
+    first = max(at for at in starts if at <= start)
+    last = min((at for at in starts if at >= end), default=high)
+    sentence = text[first:last]
+    return first + len(sentence) - len(sentence.lstrip()), first + len(sentence.rstrip())
 
 
 def windows_in_tokens(unit: Unit, n_tokens: int) -> list[tuple[int, int]]:

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leakmeter.core.plain import half_pair
-from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ROLES, TEXT_PARTS
+from leakmeter.data.foreign import CALL_PARTS, RESULT_PARTS, ROLES, parsed, parts_of, turn_of
 from leakmeter.text.templates import PART_SEPARATOR
 from leakmeter.traces.answer import LoggedMessage
-from leakmeter.traces.plainly import is_record, parsed
+from leakmeter.traces.plainly import is_record
 from leakmeter.traces.refused import Reason, Unusable
 
 _ROLE = re.compile(r"[a-z][a-z_]*")
-_CALLS = ("tool_calls", "function_call", "tool_use")
 _ANSWERS = ("answer", "result", "response", "output", "text", "output_text")
 
 
@@ -36,7 +35,7 @@ def messages_of(value: object) -> list[LoggedMessage]:
         value = value[0]
     if not isinstance(value, list) or not value:
         raise Unusable(Reason.NO_PROMPT)
-    return [_message(message) for message in value]
+    return [_message(parsed(message)) for message in value]
 
 
 def checked(messages: Sequence[LoggedMessage]) -> tuple[LoggedMessage, ...]:
@@ -89,8 +88,9 @@ def _answers(value: Any, depth: int) -> list[tuple[str, str | None]]:
     if depth > 4:
         return []
     if isinstance(value, list):
-        if value and all(is_record(item) and item.get("type") in TEXT_PARTS and "text" in item for item in value):
-            return [("".join(str(item["text"]) for item in value), None)]
+        parts = parts_of(value) if all(is_record(item) and "type" in item for item in value) else []
+        if parts and all(part.kind == "text" and part.text is not None for part in parts):
+            return [("".join(part.text or "" for part in parts), None)]
         return [answer for item in value for answer in _answers(item, depth + 1)]
     if not is_record(value):
         return []
@@ -109,7 +109,7 @@ def _answers(value: Any, depth: int) -> list[tuple[str, str | None]]:
     if "content" in value or "parts" in value or "role" in value:
         if isinstance(value.get("response_metadata"), Mapping):
             ended = ended or value["response_metadata"].get("finish_reason")
-        return [(_message({"role": "assistant", **value}).content, _word(ended))]
+        return [(_message({**value, "role": value.get("role") or "assistant"}).content, _word(ended))]
     if isinstance(value.get("messages"), list) and value["messages"]:
         return _answers(value["messages"][-1], depth + 1)
     for name in _ANSWERS:
@@ -123,53 +123,15 @@ def _word(value: object) -> str | None:
 
 
 def _message(value: object) -> LoggedMessage:
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(item, str) for item in value):
-        return LoggedMessage(ROLES.get(value[0]) or value[0], value[1])
-    if not is_record(value):
+    turn = turn_of(value)
+    parts = turn.parts
+    if turn.role is None and not is_record(value):
         raise Unusable(Reason.NOT_OF_FORMAT)
-    fields: Mapping[Any, Any] = value
-    named = fields.get("id")
-    role = fields.get("role")
-    for shell in ("message", "kwargs", "data"):
-        if is_record(fields.get(shell)):
-            fields = fields[shell]
-            role = role or fields.get("role")
-    if role is None:
-        kind = fields.get("type", value.get("type"))
-        if kind in (None, "constructor") and isinstance(named, list) and named:
-            kind = named[-1]
-        role = kind
-    extra = fields.get("additional_kwargs")
-    if any(fields.get(name) for name in _CALLS) or (is_record(extra) and any(extra.get(name) for name in _CALLS)):
+    if turn.calls or any(part.kind in (*CALL_PARTS, *RESULT_PARTS) for part in parts):
         raise Unusable(Reason.TOOL_CALL)
-    if not isinstance(role, str):
+    if not isinstance(turn.role, str):
         raise Unusable(Reason.BAD_ROLE)
-    content: object = fields.get("content", fields.get("parts", fields.get("contents")))
-    return LoggedMessage(ROLES.get(role) or role, _content(content))
-
-
-def _content(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return value
-    if is_record(value):
-        value = [value]
-    if not isinstance(value, list):
+    texts = [part.text for part in parts if part.kind == "text" and part.text is not None]
+    if len(texts) < len(parts):
         raise Unusable(Reason.NOT_TEXT)
-    out: list[str] = []
-    for part in value:
-        if is_record(part):
-            inner = part.get("message_content")
-            part = inner if is_record(inner) else part
-            kind = part.get("type")
-            if kind in (*CALL_PARTS, *RESULT_PARTS):
-                raise Unusable(Reason.TOOL_CALL)
-            text = part.get("text", part.get("content"))
-            if kind not in (None, *TEXT_PARTS) or not isinstance(text, str):
-                raise Unusable(Reason.NOT_TEXT)
-            part = text
-        if not isinstance(part, str):
-            raise Unusable(Reason.NOT_TEXT)
-        out.append(part)
-    return PART_SEPARATOR.join(out)
+    return LoggedMessage(turn.role, PART_SEPARATOR.join(texts))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeGuard
 
 from leakmeter.data import foreign
+from leakmeter.data.foreign import parsed
 from leakmeter.traces.answer import Sampling
 
 _LONGEST_ID: Final = 256
@@ -20,31 +21,6 @@ _REASONED_ENDS: Final = ("reasoning", "reasoning_content", "tokens", "token_coun
 
 def is_record(value: object) -> TypeGuard[Mapping[Any, Any]]:
     return isinstance(value, dict)
-
-
-def parsed(value: object) -> Any:
-    """What a text says as JSON, if it looks like a list or a record; else the value."""
-    if isinstance(value, str) and (start := value.lstrip()[:1]) and start in '[{"':
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return value
-
-
-def record(value: object) -> Mapping[Any, Any]:
-    """A record, maybe as JSON text; empty where it is none."""
-    inner = parsed(value)
-    return inner if is_record(inner) else {}
-
-
-def first(held: Mapping[Any, Any], *names: str) -> Any:
-    """The first of these fields that is there and not empty."""
-    for name in names:
-        value = held.get(name)
-        if value is not None and value != "" and value != [] and value != {}:
-            return value
-    return None
 
 
 def named(value: object) -> str | None:

@@ -13,7 +13,6 @@ from leakmeter.core.case import Case
 from leakmeter.data import formats as data_formats
 from leakmeter.data.mapping import Fields
 from leakmeter.data.rows import Row
-from leakmeter.data.streamed import Streamed
 from leakmeter.errors import DataError
 from leakmeter.traces.case import as_case
 from leakmeter.traces.formats import FORMATS
@@ -26,7 +25,7 @@ _Read = Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Case | Data
 
 def _read(name: str, rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Case | DataError]]:
     reader = TraceReader((), format=name)
-    for outcome in reader.answers_of(("", Streamed(row.where, fields)) for row, fields in rows):
+    for outcome in reader.answers_of(("", Row(0, "", row.where, fields)) for row, fields in rows):
         row = Row(0, "", outcome.where)
         yield (
             row,

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from leakmeter.data.opened import STDIN, named
-from leakmeter.data.streamed import MOST_LINE, Streamed, records_of
+from leakmeter.data.rows import Row
+from leakmeter.data.streamed import MOST_LINE, records_of
 from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.traces.answer import LoggedAnswer
 from leakmeter.traces.formats import FORMATS, Choices, Record, found_in, openai
@@ -102,7 +103,7 @@ class TraceReader:
         self.size = self._sizes()
         yield from self.answers_of(self._records())
 
-    def answers_of(self, records: Iterator[tuple[str, Streamed]]) -> Iterator[LoggedAnswer | Refused]:
+    def answers_of(self, records: Iterator[tuple[str, Row]]) -> Iterator[LoggedAnswer | Refused]:
         """The same of records that were read elsewhere, each with the name of what holds it."""
         ends = dict(self.offsets)
         with closing(Spool()) as spool:
@@ -127,7 +128,7 @@ class TraceReader:
                 raise DataError(f"{named(source, 'log')} cannot be read: {error.strerror or error}") from None
         return sizes
 
-    def _records(self) -> Iterator[tuple[str, Streamed]]:
+    def _records(self) -> Iterator[tuple[str, Row]]:
         before = 0
         for source in self._sources:
 
@@ -140,9 +141,9 @@ class TraceReader:
                 yield str(source), logged
             before += 0 if str(source) == STDIN else Path(source).stat().st_size
 
-    def _recognised(self, records: Iterator[tuple[str, Streamed]]) -> Iterator[tuple[str, Streamed]]:
+    def _recognised(self, records: Iterator[tuple[str, Row]]) -> Iterator[tuple[str, Row]]:
         """The records, once it is known of which format they are."""
-        looked_at: list[tuple[str, Streamed]] = []
+        looked_at: list[tuple[str, Row]] = []
         n_bytes = before = 0
         while self._format is None and len(looked_at) < _LOOKED_AT and n_bytes <= MOST_LINE:
             entry = next(records, None)
@@ -158,9 +159,10 @@ class TraceReader:
             )
         yield from chain(looked_at, records)
 
-    def _of_record(self, logged: Streamed, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
+    def _of_record(self, logged: Row, spool: Spool) -> Iterable[LoggedAnswer | Refused]:
         if logged.problem is not None or self._format is None:
-            return [Refused(Reason(logged.problem or Reason.NOT_OF_FORMAT), logged.where)]
+            wrong = Reason.TOO_LONG if logged.is_too_long else Reason.MALFORMED
+            return [Refused(Reason.NOT_OF_FORMAT if logged.problem is None else wrong, logged.where)]
         is_one = self._format.fits(logged.given)
         held = [logged.given] if is_one else list(unwrapped(logged.given))
         out: list[LoggedAnswer | Refused] = []
@@ -169,7 +171,7 @@ class TraceReader:
             try:
                 if not is_one and not self._format.fits(entry):
                     raise Unusable(Reason.NOT_OF_FORMAT)
-                spans = list(self._format.read(entry, where, self._choices))
+                spans = list(self._format.spans(entry, where, self._choices))
             except (Unusable, RecursionError) as error:
                 reason = error.reason if isinstance(error, Unusable) else Reason.MALFORMED
                 out.append(Refused(reason, where))

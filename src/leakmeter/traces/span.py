@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
+from leakmeter.core.json_object import JsonObject
+from leakmeter.data.foreign import document_of, parsed
 from leakmeter.traces.answer import LoggedMessage
 from leakmeter.traces.chats import answers_of, messages_of
+from leakmeter.traces.plainly import named
 from leakmeter.traces.refused import Unusable
 
 Kind = Literal["llm", "retriever", "reranker", "tool", "other"]
@@ -36,7 +39,7 @@ class Span:
     """The reason why the call cannot be measured."""
     failed: bool = False
     model: str | None = None
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
     n_tools: int = 0
     response_id: str | None = None
     documents: list[list[str | None]] = field(default_factory=list)
@@ -74,10 +77,8 @@ class Span:
 _FIELDS: Final = tuple(one.name for one in fields(Span))
 
 
-def documents_of(value: object, text: Callable[[Any], tuple[Any, Any]]) -> list[list[str | None]]:
+def documents_of(value: object, text: Callable[[Any], tuple[Any, Any]] = document_of) -> list[list[str | None]]:
     """Documents of a list in a log: what the function says are id and text, as texts; None where they are none."""
-    from leakmeter.traces.plainly import named, parsed
-
     held = parsed(value)
     documents: Iterable[Any] = held if isinstance(held, Sequence) and not isinstance(held, str) else ()
     out: list[list[str | None]] = []

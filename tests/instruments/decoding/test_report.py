@@ -16,10 +16,12 @@ from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_har
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding import words
-from leakmeter.instruments.decoding.report import public_report, report
+from leakmeter.instruments.decoding.report import public_report
 from leakmeter.instruments.decoding.result import DecodeResult, Draws, PublicResult, TokenLosses
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
+
+report = DecodeResult.report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 Plain = dict[str, Any]
@@ -261,7 +263,7 @@ def test_reports_need_a_case() -> None:
     with pytest.raises(UsageError, match="at least one"):
         report([])
     with pytest.raises(UsageError, match="at least one"):
-        public_report([])
+        PublicResult.report([])
 
 
 def test_it_is_said_how_tokens_were_drawn() -> None:

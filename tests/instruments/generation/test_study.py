@@ -19,7 +19,7 @@ from leakmeter.instruments.generation.study import PRINTED, Batches, cases_of
 from leakmeter.privacy.rdp import conversion, guarantee
 from leakmeter.studies.cells import load_records
 from leakmeter.studies.grid import Cell, Study, load_study
-from leakmeter.studies.tables import to_csv, to_markdown
+from leakmeter.studies.tables import items_to_csv, to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -159,7 +159,7 @@ def test_a_finished_cell_costs_nothing_again(news: dict[str, str]) -> None:
 def test_items_are_the_texts(news: dict[str, str]) -> None:
     study = study_of("audit_table_4", target_epsilon=["100"])
     (finished,), _ = measured(study, news)
-    rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
+    rows = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(finished)), newline="")))
     (case,) = cases_of(finished)
     assert [row["generations"] for row in rows] == [one.text for one in case.samples]
     assert [int(row["n_tokens"]) for row in rows] == [len(one.token_ids) for one in case.samples]

@@ -19,12 +19,14 @@ from helpers.report_snapshots import printed
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl import words
-from leakmeter.instruments.icl.report import LABELS_SHOWN, report
+from leakmeter.instruments.icl.report import LABELS_SHOWN
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import summary
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 from leakmeter.report import words as shared_words
+
+report = IclResult.report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

@@ -21,7 +21,7 @@ from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.cells import FinishedCell, load_records, measure_cell
 from leakmeter.studies.grid import Study, load_study
-from leakmeter.studies.tables import to_csv, to_markdown
+from leakmeter.studies.tables import items_to_csv, to_csv, to_markdown
 from leakmeter.text.exemplar import ExemplarCase
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -169,7 +169,7 @@ def test_items_hold_every_query_and_exemplar(task: dict[str, str]) -> None:
     Path("new.csv").write_text('said,label\n"he said ""x"",\r\nthen | <b> {y}",Odd\n', encoding="utf-8", newline="")
     study = study_of("icl_figure_1", shots=["2"])
     (finished,), _ = measured(study, task)
-    rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
+    rows = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(finished)), newline="")))
     assert [row["exemplar_position"] for row in rows] == ["1", "2"]
     ((first, second),) = losses_by_hand(finished)
     assert [float(row["exemplar_loss_nats"]) for row in rows] == [first, second]

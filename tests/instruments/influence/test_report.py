@@ -32,7 +32,7 @@ from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence import context
-from leakmeter.instruments.influence.report import posterior, report, verdict
+from leakmeter.instruments.influence.report import posterior, verdict
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, console, html, markdown, scale
@@ -41,6 +41,8 @@ from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import posterior_cell
 from leakmeter.stats.posterior import posterior_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean
+
+report = InfluenceResult.report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -187,7 +189,7 @@ def test_a_notebook_shows_the_view_and_not_the_object() -> None:
 def test_text_stays_text_and_nothing_is_fetched(cases: list[Case]) -> None:
     attack = cases[0].id
     told = b.Provenance(facts=((b.Untrusted(attack), b.Untrusted(attack)),))
-    made = report(cases, title=attack, command=attack, provenance=told)
+    made = report(cases, command=attack, provenance=told)
     page = html.page(made)
     assert_harmless(page)
     assert visible(attack) in text_of(page)

@@ -19,11 +19,12 @@ from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_har
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.backends.toy import Toy
 from leakmeter.instruments.influence import search_report
-from leakmeter.instruments.influence.report import report
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.influence.searched import AuditRound, SearchSummary
 from leakmeter.report import blocks as b
 from leakmeter.report import html, markdown, scale
+
+report = InfluenceResult.report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 TEXTS = (

@@ -13,26 +13,25 @@ import pytest
 from faker import Faker
 
 from leakmeter.errors import DataError, UsageError
-from leakmeter.instruments.pii.extraction.documents import MOST_CHARACTERS, clean, parts, sentence_around
+from leakmeter.instruments.pii.extraction.documents import MOST_CHARACTERS, clean, parts
 from leakmeter.instruments.pii.extraction.finders import (
     Candidate,
     Find,
     Found,
-    Place,
     Relationships,
     Structured,
     Universities,
-    any_name,
     apart_from,
     load_names,
-    names_beside_emails,
     nearest,
     one_line,
-    whole_name,
     widest,
 )
 from leakmeter.instruments.pii.subject import Relation, Subject
 from leakmeter.text.entities import address, email, phone
+from leakmeter.text.entities.mention import Place
+from leakmeter.text.entities.names import any_name, names_beside_emails, whole_name
+from leakmeter.text.units import sentence_around
 
 PHONES = functools.partial(phone.find, region="US")
 ADDRESSES = functools.partial(address.find, region="US")

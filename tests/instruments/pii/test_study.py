@@ -22,6 +22,7 @@ from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study
 from leakmeter.studies.kind import Row
+from leakmeter.studies.tables import items_to_csv
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -219,7 +220,7 @@ def test_a_study_is_known_again_by_keyed_hashes_alone() -> None:
 def test_items_are_numbers_and_ids() -> None:
     study = study_of("pii_table_1", subjects=["2"])
     (finished,), _ = measured(study, {"people": "people.jsonl"})
-    rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
+    rows = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(finished)), newline="")))
     assert [json.loads(row["p_value"]) for row in rows] == [case.p_value for case in cases_of(finished)]
     assert [row["subject"] for row in rows] == [PEOPLE[0].id] * 4 + [PEOPLE[1].id] * 4
 

@@ -13,10 +13,12 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
-from leakmeter.instruments.redaction.report import posterior, report, verdict
+from leakmeter.instruments.redaction.report import posterior, verdict
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
+
+report = RedactionResult.report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 Plain = dict[str, Any]

@@ -20,10 +20,11 @@ from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import report as words
 from leakmeter.instruments.susceptibility.memorisation import Memorisation, MemorisationOfAll
-from leakmeter.instruments.susceptibility.report import report
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
+
+report = SusceptibilityResult.report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

@@ -24,7 +24,7 @@ from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
 from leakmeter.studies.kind import Tables
-from leakmeter.studies.tables import to_markdown
+from leakmeter.studies.tables import items_to_csv, to_markdown
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -134,7 +134,7 @@ def test_a_study_is_known_by_its_queries(name: str) -> None:
 def test_items_hold_every_query() -> None:
     study = study_of("susceptibility_table_2")
     (finished,), _ = measured(study, {})
-    rows = list(csv.DictReader(io.StringIO(study.kind.items_csv(finished), newline="")))
+    rows = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(finished)), newline="")))
     assert [float(row["susceptibility_nats"]) for row in rows] == chi_of(finished)
     assert [row["query"] for row in rows] == [record.query.text for record in finished.records]
     assert {row["familiarity"] for row in rows} == {"real", "invented"}
@@ -217,7 +217,7 @@ def test_items_have_both_values(agreement: Measured) -> None:
     assert [float(row["susceptibility"]) for row in rows] == chi_of(cells[-1])
     assert {row["predictor"] for row in made.rows} <= rows[0].keys()
     for finished in cells:
-        assert len(study.kind.items_csv(finished).splitlines()) > N_QUERIES
+        assert len(items_to_csv(study.kind.items(finished)).splitlines()) > N_QUERIES
     pytest.importorskip("matplotlib")
     Path(page[0]).write_text(page[1], encoding="utf-8")
     study.kind.draw(study, made.rows, footer="f", stem=Path("figure"))

@@ -144,8 +144,8 @@ def _tensor(array: Any) -> Tensor:
     return tensor
 
 
-def _with(weigh: Callable[..., Tensor], *given: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda gradients: weigh(gradients, *given)
+def _with(weigh: Callable[..., Tensor], *tensors: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda gradients: weigh(gradients, *tensors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +235,13 @@ class _Batch:
         return [slice(i, min(i + at_once, n)) for i in range(0, n, at_once)]
 
 
-def _many(of: Tensor, inputs: Tensor, directions: Tensor) -> Tensor:
+def _many(output: Tensor, inputs: Tensor, directions: Tensor) -> Tensor:
     """Gradients of one tensor along each of many directions; one by one where an operation knows no other way."""
     try:
-        return torch.autograd.grad(of, inputs, directions, retain_graph=True, is_grads_batched=True)[0]
+        return torch.autograd.grad(output, inputs, directions, retain_graph=True, is_grads_batched=True)[0]
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise
-    return torch.stack([torch.autograd.grad(of, inputs, direction, retain_graph=True)[0] for direction in directions])
+    return torch.stack(
+        [torch.autograd.grad(output, inputs, direction, retain_graph=True)[0] for direction in directions]
+    )

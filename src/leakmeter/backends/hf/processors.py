@@ -97,7 +97,7 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
         self._steps: list[dict[str, Tensor]] = []
         self._pending: dict[str, Tensor] | None = None
 
-    def arguments(self, **given: Any) -> dict[str, Any]:
+    def arguments(self, **others: Any) -> dict[str, Any]:
         """Arguments for `model.generate` under which the processor has the last word, itself among them.
 
         Args:
@@ -106,9 +106,9 @@ class _TwoBranchProcessor(LogitsProcessor):  # type: ignore[misc]  # the library
         Raises:
             UsageError: one of them, or of the model's generation_config, would change the distribution; names it.
         """
-        if "logits_processor" in given:
+        if "logits_processor" in others:
             raise UsageError("logits_processor is what arguments() sets; leave it out")
-        settings = {**SAMPLERS_OFF, **given}
+        settings = {**SAMPLERS_OFF, **others}
         check_arguments(self._model, settings)
         return {**settings, "logits_processor": LogitsProcessorList([self])}
 
@@ -277,9 +277,9 @@ class BoundedContextInfluenceProcessor(_TwoBranchProcessor):
         )
 
 
-def _check_range(name: str, given: float, *, above: bool) -> None:
-    if not (np.isfinite(given) and (given > 0 if above else given >= 0)):
-        raise UsageError(f"{name} is {given}; it has to be {'above 0' if above else '0 or more'}")
+def _check_range(name: str, number: float, *, above: bool) -> None:
+    if not (np.isfinite(number) and (number > 0 if above else number >= 0)):
+        raise UsageError(f"{name} is {number}; it has to be {'above 0' if above else '0 or more'}")
 
 
 def _chosen(step: dict[str, Tensor], tokens: Tensor) -> dict[str, Tensor]:

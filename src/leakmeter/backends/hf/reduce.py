@@ -155,9 +155,9 @@ def _blocks(reduction: Reduction, table: IntArray, step: int) -> Iterator[tuple[
         yield np.concatenate([table[:1], table[p : p + step - 1]]), 1
 
 
-def _row_by_row(asked: tuple[Request, IntArray]) -> Reduction | None:
+def _row_by_row(request_and_table: tuple[Request, IntArray]) -> Reduction | None:
     """The reduction of a request, if it goes row by row."""
-    reduction = asked[0].reduction
+    reduction = request_and_table[0].reduction
     return None if reduction.rows_together else reduction
 
 

@@ -15,7 +15,7 @@ from leakmeter.backends.served.backend import ServedBackend
 
 __all__ = ["DIALECTS", "ServedBackend", "names_a_server"]
 
-DIALECTS: Final = ("llamacpp", "openai", "sglang", "vllm")
+DIALECTS: Final = ("llamacpp", "vllm", "sglang", "openai")
 """Modules with a dialect, and how a model's name begins that is served by one: 'vllm:http://…#name'."""
 
 

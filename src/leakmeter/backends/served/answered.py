@@ -61,9 +61,9 @@ def log_probs_of(values: Sequence[Any], n: int, host: str) -> FloatArray:
     return _checked(values, host)
 
 
-def _checked(given: Any, host: str) -> FloatArray:
+def _checked(numbers: Any, host: str) -> FloatArray:
     with reading(host):
-        values = np.asarray(given, dtype=np.float64)
+        values = np.asarray(numbers, dtype=np.float64)
     log_probs: FloatArray = np.where((values == _NO_PROBABILITY) | (values < _LOWEST), -np.inf, values)
     check_log_probs(log_probs, host)
     return log_probs
@@ -110,9 +110,9 @@ def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
         )
 
 
-def check_model(name: str, told: Any, host: str) -> None:
+def check_model(name: str, answered_name: Any, host: str) -> None:
     """Refuse an answer of another model than was asked."""
-    if told != name:
+    if answered_name != name:
         raise AnswerError(
             "another_model",
             f"the server {host} answers with another model than it began with; start a new run for the other one",
@@ -182,49 +182,49 @@ def whole_rows_of(rows: Sequence[Mapping[int, float]], n_vocab: int | None, host
     return _checked([[row[token] for token in range(n)] for row in rows], host)
 
 
-def token_id(told: Any) -> int:
+def token_id(value: Any) -> int:
     """A token's id, as JSON has it: a number, or its digits as a name; else a `ValueError` (see `reading`)."""
-    number = int(told)
-    if not 0 <= number < MOST_VOCAB or isinstance(told, (bool, float)):
+    number = int(value)
+    if not 0 <= number < MOST_VOCAB or isinstance(value, (bool, float)):
         raise ValueError("no token's id")
     return number
 
 
-def token_ids(told: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(map(token_id, told))
+def token_ids(values: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(map(token_id, values))
 
 
-def text(told: Any) -> str:
+def text(value: Any) -> str:
     """`TypeError` of what is no text; see `reading`."""
-    if not isinstance(told, str):
+    if not isinstance(value, str):
         raise TypeError("no text")
-    return told
+    return value
 
 
-def word(told: Any) -> str | None:
+def word(value: Any) -> str | None:
     """A name or version that a server tells, if it is one that a line can hold."""
-    return told if isinstance(told, str) and told.isprintable() and 0 < len(told) <= _LONGEST_WORD else None
+    return value if isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_WORD else None
 
 
-def window(told: Any, n_beside: int) -> int | None:
+def window(value: Any, n_beside: int) -> int | None:
     """Most tokens of prompt and response as a server tells them; None where it tells none that a model can have.
     `n_beside` tokens are put beside them."""
-    is_one = isinstance(told, int) and not isinstance(told, bool) and n_beside < told < _LARGEST_WINDOW
-    return told - n_beside if is_one else None
+    is_one = isinstance(value, int) and not isinstance(value, bool) and n_beside < value < _LARGEST_WINDOW
+    return value - n_beside if is_one else None
 
 
-def one_model(given: str | None, names: Sequence[str], host: str) -> str:
+def one_model(model: str | None, names: Sequence[str], host: str) -> str:
     """The name of the model to ask for, the only one where None was given; names that no line can hold are left out."""
     names = [name for name in names if word(name)]
     visible_names = list(map(visible, names))
-    if given is None and len(names) == 1:
+    if model is None and len(names) == 1:
         return names[0]
-    if given is None:
+    if model is None:
         listing = ", ".join(f"'{name}'" for name in visible_names[:20]) or "none"
         raise UsageError(f"the server {host} has several models, or none; name one behind '#': {listing}")
-    if given not in names:
-        raise UnknownNameError(f"model of the server {host}", given, visible_names)
-    return given
+    if model not in names:
+        raise UnknownNameError(f"model of the server {host}", model, visible_names)
+    return model
 
 
 def normalised(rows: FloatArray, host: str) -> FloatArray:

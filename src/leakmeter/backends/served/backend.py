@@ -158,7 +158,7 @@ class ServedBackend:
         """Answers of requests that are asked for side by side, round by round."""
         live = {i: answering(request, self.capabilities) for i, request in enumerate(requests)}
         scores: dict[int, Scores] = {}
-        open_questions = {i: _next(one, None, i, scores) for i, one in live.items()}
+        open_questions = {i: _next(generator, None, i, scores) for i, generator in live.items()}
         while len(scores) < len(requests):
             todo = list(dict.fromkeys(chain.from_iterable(open_questions.values())))
             replies: dict[Question, Any] = {}
@@ -168,7 +168,7 @@ class ServedBackend:
             rest = [question for question in todo if not question.is_alone]
             replies.update(zip(rest, self.ask(rest) if rest else [], strict=True))
             open_questions = {
-                i: _next(live[i], [replies[one] for one in some], i, scores)
+                i: _next(live[i], [replies[question] for question in some], i, scores)
                 for i, some in open_questions.items()
                 if i not in scores
             }
@@ -181,9 +181,11 @@ class ServedBackend:
         has read what they share before the others come.
         """
         order = _in_prefix_order(questions, waits=self.dialect.reads_prefix_cache)
-        answers = self.connection.in_order(self._one, [questions[one.index] for one in order], [o.after for o in order])
-        self.n_tokens_run += sum(n_tokens(one.scored) for one in questions)
-        back = {one.index: answer for one, answer in zip(order, answers, strict=True)}
+        answers = self.connection.in_order(
+            self._one, [questions[placed.index] for placed in order], [o.after for o in order]
+        )
+        self.n_tokens_run += sum(n_tokens(question.scored) for question in questions)
+        back = {placed.index: answer for placed, answer in zip(order, answers, strict=True)}
         return [back[i] for i in range(len(questions))]
 
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
@@ -223,10 +225,10 @@ def _told(dialect: Dialect, served: Served) -> dict[str, str | None]:
     }
 
 
-def _next(answering: Answering, told: list[Any] | None, number: int, scores: dict[int, Scores]) -> list[Question]:
+def _next(answering: Answering, replies: list[Any] | None, number: int, scores: dict[int, Scores]) -> list[Question]:
     """What is asked next; nothing, and the scores put down, where that was all."""
     try:
-        return next(answering) if told is None else answering.send(told)
+        return next(answering) if replies is None else answering.send(replies)
     except StopIteration as end:
         scores[number] = end.value
         return []

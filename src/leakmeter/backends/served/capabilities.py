@@ -15,6 +15,7 @@ positions, reads vectors in place of tokens, or gives gradients.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Final, Literal
 
 from leakmeter.backends.served.dialect import Capabilities
@@ -27,20 +28,6 @@ from leakmeter.errors import CapabilityError
 Kind = Literal["targets", "top", "interval", "rows"]
 """Log-probabilities of the response's tokens, a row's likeliest tokens, an interval from them, or whole rows."""
 
-SERVERS: Final = {
-    "llamacpp": Capabilities(
-        targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True
-    ),
-    "vllm": Capabilities(targets=True, most_top=20, whole_rows=False, samples=True, token_ids=True),
-    "vllm with --max-logprobs -1": Capabilities(
-        targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True
-    ),
-    "sglang": Capabilities(targets=True, most_top=100, whole_rows=False, samples=True, token_ids=True),
-    "openai with echo": Capabilities(targets=True, most_top=0, whole_rows=False, samples=True, token_ids=True),
-    "openai by chat": Capabilities(targets=False, most_top=20, whole_rows=False, samples=True, token_ids=False),
-}
-"""What servers give, by dialect and by how they are set up."""
-
 _HERE: Final = "a model loaded here (--model hf:… or a directory)"
 
 
@@ -48,12 +35,20 @@ def kind_of(request: Request, has: Capabilities) -> Kind:
     """What a request is answered from."""
     kind = _kind(request, has)
     if kind is None:
-        able = [name for name, other in SERVERS.items() if _kind(request, other) is not None]
+        able = [name for name, other in servers().items() if _kind(request, other) is not None]
         raise CapabilityError(
             f"{_words(request)} cannot be had from this server, which gives {', '.join(_given(has))}; "
             f"{', '.join([*able, _HERE])} can"
         )
     return kind
+
+
+def servers() -> dict[str, Capabilities]:
+    """What servers give, by dialect and by how they are set up."""
+    from leakmeter.backends.served import DIALECTS
+
+    of_dialects = (import_module(f"leakmeter.backends.served.{name}").SERVERS for name in DIALECTS)
+    return {name: has for of_dialect in of_dialects for name, has in of_dialect.items()}
 
 
 def check(chunk: Chunk, has: Capabilities) -> None:

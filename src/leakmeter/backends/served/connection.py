@@ -129,7 +129,7 @@ class Connection:
         no JSON, or longer."""
         return self._checked(path, *self._tried("POST", path, body, n_values))
 
-    def asked(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> tuple[int, Any]:
+    def post_or_refusal(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> tuple[int, Any]:
         """Status and JSON of an answer that may be a refusal (4xx), of which a dialect wants to know more; see `post`.
         What it reads there never goes into a message. None stands for what is no JSON."""
         status, content = self._tried("POST", path, body, n_values)
@@ -256,10 +256,10 @@ def key_for(parts: SplitResult) -> str | None:
     return None
 
 
-def _wait(tries: int, asked: float | None) -> float:
+def _wait(tries: int, retry_after: float | None) -> float:
     """Seconds until the next try; at random in part, so that threads do not come back all at once."""
     step = min(_FIRST_WAIT * 2.0 ** (tries - 1), _LONGEST_WAIT)
-    return max(asked or 0.0, step / 2) + _chance.uniform(0.0, step / 2)
+    return max(retry_after or 0.0, step / 2) + _chance.uniform(0.0, step / 2)
 
 
 def _seconds_asked(header: str | None) -> float | None:

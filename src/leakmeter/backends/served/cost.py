@@ -20,17 +20,17 @@ def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
         questions.update(dict.fromkeys(next(answering(request, has), ())))
         if bare_first(request.reduction):
             rows = request.reduction.rows(len(request.response))
-            questions.update((Question(one, "rows", rows), None) for one in sequences(request)[1:])
+            questions.update((Question(scored, "rows", rows), None) for scored in sequences(request)[1:])
         if isinstance(request.reduction, Labels) and has.targets and kind_of(request, has) == "top":
             # Labels that turn out not to be among the likeliest tokens are asked for one by one.
             is_most = True
             n = len(request.response)
             questions.update(
-                (Question(Scored(one.prompt, (*one.response, label)), "targets", range(n, n + 1)), None)
-                for one in sequences(request)
+                (Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1)), None)
+                for scored in sequences(request)
                 for label in request.reduction.token_ids
             )
-    return Sent(len(questions), sum(n_tokens(one.scored) for one in questions), is_most)
+    return Sent(len(questions), sum(n_tokens(question.scored) for question in questions), is_most)
 
 
 def n_tokens(scored: Scored) -> int:

@@ -47,13 +47,13 @@ class Fingerprint:
 def fingerprint(dialect: Dialect, tokenizer: Tokenizer) -> Fingerprint:
     """Take a served model's fingerprint: a request for each probe, one after another."""
     log_probs = [uncached(dialect, scored) for scored in probes(tokenizer)]
-    if len({value for one in log_probs for value in one.tolist()}) == 1:
+    if len({value for values in log_probs for value in values.tolist()}) == 1:
         raise ScoreError(
             "the server gives all tokens of four texts one log-probability, whatever stands before them: what it "
             "answers does not come from a language model"
         )
-    sums = tuple(float(one.sum()) for one in log_probs)
-    rounded = " ".join(f"{round(one / _STEP_NATS) if math.isfinite(one) else one}" for one in sums)
+    sums = tuple(float(values.sum()) for values in log_probs)
+    rounded = " ".join(f"{round(total / _STEP_NATS) if math.isfinite(total) else total}" for total in sums)
     return Fingerprint(hashlib.sha256(rounded.encode()).hexdigest()[:16], sums)
 
 

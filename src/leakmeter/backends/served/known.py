@@ -24,24 +24,24 @@ SAME_NATS: Final = 0.3
 """By how much a sum may differ: noise moves it by 1e-3, another quantisation by more than this."""
 
 
-def settled(found: Fingerprint, told: Mapping[str, str | None]) -> Fingerprint:
-    """The fingerprint of the same model from before, or the one that was found now, which is kept; `told` is what else
-    identifies the model."""
-    name = json.dumps(dict(told), sort_keys=True)
+def settled(fingerprint: Fingerprint, identity: Mapping[str, str | None]) -> Fingerprint:
+    """The fingerprint of the same model from before, or the one that was found now, which is kept; `identity` is
+    what else identifies the model."""
+    name = json.dumps(dict(identity), sort_keys=True)
     folder = scores_dir()
     if folder is None:
-        return found
+        return fingerprint
     entries = _entries(folder / _FILE)
     for entry in entries:
         earlier = Fingerprint(entry["sha256"], tuple(entry["sums_nats"]))
-        if entry["model"] == name and earlier.agrees(found, SAME_NATS):
-            return Fingerprint(earlier.sha256, found.sums_nats)
-    entries.append({"model": name, "sha256": found.sha256, "sums_nats": found.sums_nats})
+        if entry["model"] == name and earlier.agrees(fingerprint, SAME_NATS):
+            return Fingerprint(earlier.sha256, fingerprint.sums_nats)
+    entries.append({"model": name, "sha256": fingerprint.sha256, "sums_nats": fingerprint.sums_nats})
     # Without the file, all that is lost is what noise may do to a name.
     with suppress(OSError, LeakmeterError):
         make_private(folder, named=True)
         write_whole(folder / _FILE, json.dumps(entries[-_MOST:], indent=1).encode())
-    return found
+    return fingerprint
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:

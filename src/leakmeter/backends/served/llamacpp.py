@@ -25,6 +25,12 @@ _FIELDS: Final = ("completion_probabilities", "model", "timings", "tokens", "tok
 _ALWAYS: Final = {"response_fields": _FIELDS, "return_tokens": True, "n_cache_reuse": 0, "mirostat": 0}
 _DRAWING: Final = {"samplers": ["penalties", "temperature"], "dynatemp_range": 0.0, "frequency_penalty": 0.0}
 _SCORING, _UNCACHED = Setting(temperature=0.0), Setting(temperature=0.0, reads_cache=False)
+SERVERS: Final = {
+    "llamacpp": Capabilities(
+        targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True
+    )
+}
+"""What such a server gives, by how it is set up; for advice."""
 
 
 class LlamaCpp:
@@ -133,10 +139,10 @@ class LlamaCpp:
         """What asks for a whole row, whatever token is put there."""
         return {"n_predict": 1, "n_probs": self._n_vocab, "grammar": "root ::= [ -~]+"}
 
-    def _completion(self, ids: Sequence[int], setting: Setting, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def _completion(self, ids: Sequence[int], setting: Setting, options: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to token ids, all of which were read."""
         caching = self.reads_prefix_cache if setting.reads_cache is None else setting.reads_cache
-        how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **asked}
+        how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **options}
         body = {"prompt": list(ids), "cache_prompt": caching, **how}
         answer: dict[str, Any] = self._connection.post("completion", body, how["n_predict"] * how["n_probs"])
         with answered.reading(self._host):

@@ -45,29 +45,29 @@ def main(arguments: list[str]) -> None:
     os._exit(0)
 
 
-def _started(given: argparse.Namespace) -> Any:
+def _started(options: argparse.Namespace) -> Any:
     try:
         import xllamacpp
     except ImportError:
         raise UsageError("a llama.cpp server is started with xllamacpp: pip install 'leakmeter[llamacpp]'") from None
-    if not given.gguf.is_file():
-        raise ModelError(f"there is no file '{given.gguf}'; give a GGUF file")
+    if not options.gguf.is_file():
+        raise ModelError(f"there is no file '{options.gguf}'; give a GGUF file")
     params = xllamacpp.CommonParams()
-    params.model.path = str(given.gguf)
-    params.port, params.n_parallel, params.n_ctx = given.port, given.slots, given.window * given.slots
-    if given.exact:
+    params.model.path = str(options.gguf)
+    params.port, params.n_parallel, params.n_ctx = options.port, options.slots, options.window * options.slots
+    if options.exact:
         # Flash attention on a CPU computes in float16 whatever keys and values are kept in: 0.01 nats a token.
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
-    if given.threads:
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = given.threads
+    if options.threads:
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
     # Fitting to free memory would make the window depend on it; the page is not needed.
     params.warmup = params.ui = params.fit_params = False
     params.verbosity = _QUIET
     try:
         return xllamacpp.Server(params)
     except RuntimeError:
-        raise ModelError(f"llama.cpp cannot load '{given.gguf}'; give a GGUF file of a kind it knows") from None
+        raise ModelError(f"llama.cpp cannot load '{options.gguf}'; give a GGUF file of a kind it knows") from None
 
 
 if __name__ == "__main__":

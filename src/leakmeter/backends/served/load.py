@@ -121,23 +121,23 @@ def _dialect(name: str, connection: Connection, model: str | None, tokenizer: To
     return dialect
 
 
-def served_tokenizer(given: Any, notify: Callable[[str], None]) -> tuple[Tokenizer, Mapping[str, str | None]]:
+def served_tokenizer(tokenizer: Any, notify: Callable[[str], None]) -> tuple[Tokenizer, Mapping[str, str | None]]:
     """The tokenizer of a served model, and what identifies it; see `load_served`."""
-    if given is None:
+    if tokenizer is None:
         raise UsageError(
             "a served model's tokenizer is needed on this machine too; give --tokenizer hf:ORG/NAME, or a directory "
             "with its tokenizer.json"
         )
-    if given == _TOY:
+    if tokenizer == _TOY:
         return registry.backend(_TOY)().tokenizer, {"tokenizer": _TOY}
     from leakmeter.backends.hf.identity import tokenizer_identity
     from leakmeter.backends.hf.local_tokenizer import load_tokenizer
     from leakmeter.backends.hf.tokenizer import HfTokenizer
 
-    if isinstance(given, (str, Path)):
+    if isinstance(tokenizer, (str, Path)):
         from leakmeter.models.tokenizers import tokenizer_folder
 
-        read = load_tokenizer(tokenizer_folder(str(given), notify=notify), str(given))
+        read = load_tokenizer(tokenizer_folder(str(tokenizer), notify=notify), str(tokenizer))
     else:
-        read = HfTokenizer(given, None)
+        read = HfTokenizer(tokenizer, None)
     return read, tokenizer_identity(read)

@@ -61,13 +61,13 @@ class Noise:
 def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence[Scored]) -> Noise:
     """Measure it on some sequences, best such as a run asks for: with a common beginning, and as long."""
 
-    def one(scored: Scored) -> _Values:
+    def values_of(scored: Scored) -> _Values:
         return _values(dialect, scored)
 
-    first, again = ([one(scored) for scored in sequences] for _ in range(2))
-    other = [one(scored) for scored in reversed(sequences)][::-1]
+    first, again = ([values_of(scored) for scored in sequences] for _ in range(2))
+    other = [values_of(scored) for scored in reversed(sequences)][::-1]
     n = len(sequences)
-    together = connection.in_order(one, [*sequences] * _TOGETHER)
+    together = connection.in_order(values_of, [*sequences] * _TOGETHER)
     ways: list[Sequence[_Values]] = [first, again, other, *(together[i * n : (i + 1) * n] for i in range(_TOGETHER))]
     cache: float | None = None
     if (controlled := _controlled(dialect)) is not None:
@@ -75,7 +75,7 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
         uncached = [dict(enumerate(controlled.probed_log_probs(s, setting).log_probs.tolist())) for s in sequences]
         cache = _largest([uncached, first, again], lambda values: max(abs(values[0] - v) for v in values[1:]))
         ways.append(uncached)
-    single = [{token: one(alone)[0] for token, alone in parts.items()} for parts in _split(dialect, sequences)]
+    single = [{token: values_of(alone)[0] for token, alone in parts.items()} for parts in _split(dialect, sequences)]
     has_targets = dialect.capabilities().targets
     return Noise(
         repeat_nats=_spread([first, again]),
@@ -147,12 +147,12 @@ def _sums(way: Sequence[_Values]) -> list[_Values]:
     return [{0: math.fsum(values.values())} for values in way]
 
 
-def _largest(ways: Sequence[Sequence[_Values]], of: Callable[[list[float]], Any]) -> float:
+def _largest(ways: Sequence[Sequence[_Values]], statistic: Callable[[list[float]], Any]) -> float:
     """The largest of something over the log-probabilities that every way has; equal infinities do not differ."""
     largest = 0.0
     for alike in zip(*ways, strict=True):
         for key in set.intersection(*(set(way_values) for way_values in alike)):
             values = [way_values[key] for way_values in alike]
             if len(set(values)) > 1:
-                largest = max(largest, float(of(values)))
+                largest = max(largest, float(statistic(values)))
     return largest

@@ -21,6 +21,11 @@ _COMPLETIONS: Final = "v1/completions"
 _CHAT: Final = "v1/chat/completions"
 _TOPS: Final = (20, 5)  # most of the likeliest tokens that chat gives, of OpenAI itself and of others
 _PROBE: Final = "One two three."
+SERVERS: Final = {
+    "openai with echo": Capabilities(targets=True, most_top=0, whole_rows=False, samples=True, token_ids=True),
+    "openai by chat": Capabilities(targets=False, most_top=20, whole_rows=False, samples=True, token_ids=False),
+}
+"""What such a server gives, by how it is set up; for advice."""
 
 
 class OpenAi:
@@ -43,7 +48,7 @@ class OpenAi:
                 names = [model["id"] for model in self._connection.get("v1/models")["data"]]
                 self._model = answered.one_model(None, names, self._host)
             ids = self._tokenizer.encode_data(_PROBE, first=True).ids
-            status, reply = self._connection.asked(_COMPLETIONS, self._echo(ids))
+            status, reply = self._connection.post_or_refusal(_COMPLETIONS, self._echo(ids))
             n_rows = _n_echoed(reply) if status == 200 else 0
             self._echoes = n_rows >= len(ids)
             # The one token that is generated may stand behind the prompt's.
@@ -104,7 +109,7 @@ class OpenAi:
     def _probe_chat(self) -> tuple[Any, int]:
         """An answer of chat, and how many of an answer's likeliest tokens it tells."""
         for k in _TOPS:
-            if (answer := self._connection.asked(_CHAT, self._chat(_PROBE, k)))[0] == 200:
+            if (answer := self._connection.post_or_refusal(_CHAT, self._chat(_PROBE, k)))[0] == 200:
                 return answer[1], k
         # Raises where chat does not answer either, and says what to do.
         return self._connection.post(_CHAT, self._chat(_PROBE)), 0
@@ -140,9 +145,9 @@ class OpenAi:
 DIALECT = OpenAi
 
 
-def _n_echoed(found: Any) -> int:
+def _n_echoed(answer: Any) -> int:
     """Rows of an echo; 0 where it was ignored."""
     try:
-        return len(found["choices"][0]["logprobs"]["token_logprobs"])
+        return len(answer["choices"][0]["logprobs"]["token_logprobs"])
     except (LookupError, TypeError):
         return 0

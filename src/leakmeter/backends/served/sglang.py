@@ -23,6 +23,8 @@ _UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penal
 _SCORING: Final = Setting(temperature=0.0)
 _RAW_AT: Final = (0.0, 1.0)
 """Temperatures at which rows of drawn tokens are raw: the greedy one counts as 1."""
+SERVERS: Final = {"sglang": Capabilities(targets=True, most_top=100, whole_rows=False, samples=True, token_ids=True)}
+"""What such a server gives, by how it is set up; for advice."""
 
 
 class SGLang:
@@ -117,16 +119,16 @@ class SGLang:
         return token_rows, meta.get("cached_tokens")
 
     def _generated(
-        self, ids: Sequence[int], sampling: Mapping[str, Any], asked: Mapping[str, Any]
+        self, ids: Sequence[int], sampling: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """What the server says of token ids, all of which it read, and of what follows them."""
         body = {
             "input_ids": list(ids),
             "sampling_params": {**_UNTRUNCATED, **sampling},
             "return_logprob": True,
-            **asked,
+            **options,
         }
-        n_values = len(ids) * (2 + asked.get("top_logprobs_num", 0)) + sampling["max_new_tokens"]
+        n_values = len(ids) * (2 + options.get("top_logprobs_num", 0)) + sampling["max_new_tokens"]
         answer = self._connection.post("generate", body, n_values)
         with answered.reading(self._host):
             meta: Mapping[str, Any] = answer["meta_info"]

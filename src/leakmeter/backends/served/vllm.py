@@ -22,6 +22,13 @@ _DEFAULT_TOP: Final = 20
 # Where these are left out, a server takes them from the model's generation_config.json.
 _UNTRUNCATED: Final = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "frequency_penalty": 0.0}
 _SCORING: Final = Setting(temperature=0.0)
+SERVERS: Final = {
+    "vllm": Capabilities(targets=True, most_top=20, whole_rows=False, samples=True, token_ids=True),
+    "vllm with --max-logprobs -1": Capabilities(
+        targets=True, most_top=None, whole_rows=True, samples=True, token_ids=True, fresh_rows=True
+    ),
+}
+"""What such a server gives, by how it is set up; for advice."""
 
 
 class Vllm:
@@ -115,11 +122,11 @@ class Vllm:
                 answered.check_n_top(sum((entry.get("rank") or 1) <= k for entry in row.values()), k, self._host)
             return [{answered.token_id(token): entry["logprob"] for token, entry in row.items()} for row in row_entries]
 
-    def _choice(self, ids: Sequence[int], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _choice(self, ids: Sequence[int], options: Mapping[str, Any]) -> Mapping[str, Any]:
         """The one answer to token ids, which have to come back as they were sent."""
-        body = {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **asked}
-        n_top = asked.get("prompt_logprobs", 0) % answered.MOST_VOCAB  # −1 asks for all
-        reply = self._connection.post(_COMPLETIONS, body, len(ids) * (2 + n_top) + asked["max_tokens"])
+        body = {"model": self._model, "prompt": [list(ids)], "return_token_ids": True, **options}
+        n_top = options.get("prompt_logprobs", 0) % answered.MOST_VOCAB  # −1 asks for all
+        reply = self._connection.post(_COMPLETIONS, body, len(ids) * (2 + n_top) + options["max_tokens"])
         with answered.reading(self._host):
             answered.check_model(self._model, reply["model"], self._host)
             (choice,) = reply["choices"]
@@ -138,7 +145,7 @@ class Vllm:
     def _probe(self) -> None:
         """Ask for a whole row; a server that does not give it says how many entries it does."""
         body = {"model": self._model, "prompt": [[0, 0]], "max_tokens": 1, "temperature": 0, "prompt_logprobs": -1}
-        status, reply = self._connection.asked(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
+        status, reply = self._connection.post_or_refusal(_COMPLETIONS, body, 2 * answered.MOST_VOCAB)
         if status == 200:
             self._most_top, self._n_vocab = None, len(reply["choices"][0]["prompt_logprobs"][1])
         elif allowed := _ALLOWED.search(json.dumps(reply)):

@@ -8,6 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:Decode",
     result_at="result:DecodeResult",
     example_at="example:example",
+    public_report_at="report:public_report",
     functions=("api:decode", "api:frontier"),
     study_at="study:KIND",
     commands=(

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function, measured
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.text.build import PromptSettings
 
@@ -85,7 +86,7 @@ def decode(
         return DecodeResult.from_run(parts, asdict(seeded), delta=delta)
 
     size = seeded.together if len(loaded.cases) > 1 else 1
-    decoded = measured(model, "decode", seeded, prompts, loaded, how, group_size=size, results=results)
+    decoded = measured(model, Plan("decode", seeded, prompts, loaded, size), how, results=results)
     return decoded[0] if is_single else decoded
 
 
@@ -130,10 +131,9 @@ def frontier(
         >>> [setting["cid_lambda"] for setting in found.settings]
         [0.0, 1.0]
     """
-    from leakmeter.core.item import Origin
     from leakmeter.data.referenced import load_referenced
     from leakmeter.engine.loading import tell
-    from leakmeter.engine.measure import Callbacks, measure_cases
+    from leakmeter.engine.ready import make_ready
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.guarantee import check_precision, precision_for
     from leakmeter.instruments.decoding.sweep import study_of, sweep_of
@@ -160,13 +160,12 @@ def frontier(
         backend = model.backend
         check_precision(sweep.measures[0], backend.dtype)
         sweep = sweep.seeded(drawn_nonce())
-        prepared = [Origin(record.case, settings, sweep.measures[0]).prepare(backend) for record in records]
+        cases = LoadedCases(tuple(record.case for record in records))
         quality = Quality(bertscore, bertscore_layer)
         model_facts = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
         model_facts["device"] = device_of(backend)
         finished = []
         for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
-            size = cell.measure.together
-            parts = list(measure_cases(backend, cell.measure, prepared, None, Callbacks(), group_size=size))
-            finished.append(FinishedCell(cell, model_facts, "", records, parts))
+            plan = Plan("decode", cell.measure, settings, cases, cell.measure.together)
+            finished.append(FinishedCell(cell, model_facts, "", records, list(make_ready(plan, backend).measure())))
         return frontier_of(sweep, finished, utilities_of(finished, quality, None, tell))

@@ -11,6 +11,7 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import Flag, RunOptions, Source
+from leakmeter.core.loaded import Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.text.build import PromptSettings
@@ -78,6 +79,8 @@ def decode(
     if measure.epsilon is not None and measure.seed is not None:
         output.tell(SEED_WARNING)
     seeded = measure.seeded()
+    # Only the whole context is taken away.
+    settings = PromptSettings(unit="whole", template=template, truncate=truncate)
 
     def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
         from leakmeter.instruments.decoding.result import DecodeResult
@@ -87,13 +90,8 @@ def decode(
 
     with output.unnamed(public):
         run_cases(
-            loaded,
-            # Only the whole context is taken away.
-            PromptSettings(unit="whole", template=template, truncate=truncate),
-            seeded,
-            "decode",
+            Plan("decode", seeded, settings, loaded, seeded.together if len(loaded.cases) > 1 else 1),
             replace(run, dtype=precision),
-            group_size=seeded.together if len(loaded.cases) > 1 else 1,
             results=results,
             accept=lambda backend: check_precision(seeded, backend.dtype),
             inputs=[source],

@@ -195,16 +195,12 @@ def _write(
     from leakmeter.instruments.decoding.frontier_report import report
     from leakmeter.instruments.decoding.sweep import EPSILON
     from leakmeter.report import console
-    from leakmeter.studies.cells import items_csv, write
-    from leakmeter.studies.expected import whole_by_token
-    from leakmeter.studies.table import models_line
-    from leakmeter.studies.tables import SYMBOLS, to_csv, to_markdown
+    from leakmeter.studies.cells import write
+    from leakmeter.studies.table import models_line, responses
+    from leakmeter.studies.tables import SYMBOLS, items_to_csv, to_csv, to_markdown
 
     for finished in cells:
-        text = items_csv(
-            finished, lambda measurements: [float(values.sum()) for values in whole_by_token(measurements)]
-        )
-        write(directory / f"{finished.cell.stem}.csv", text)
+        write(directory / f"{finished.cell.stem}.csv", items_to_csv(responses(finished)))
     result = frontier_of(sweep, cells, utilities_of(cells, quality, directory, output.tell))
     seed = "secret" if sweep.kind == EPSILON else str(sweep.measures[0].seed)
     about = [f"command: {command}", f"seed: {seed}", models_line(cells), f"cases: {result.n_cases:,}"]

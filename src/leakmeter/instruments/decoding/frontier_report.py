@@ -63,7 +63,7 @@ def report(found: Frontier, *, command: str | None = None) -> b.Report:
         lead="Every case was answered under every setting; leakage is the influence of the whole context on the "
         "response, utility its agreement with the reference.",
         scripted=False,
-        command=None if command is None else b.Command(b.Untrusted(command)),
+        command=b.Command.of(command),
     )
 
 
@@ -73,10 +73,7 @@ def _advice(found: Frontier) -> b.Advice:
     for choice in found.choices.values():
         verdict = "settled" if choice.settled else "unsettled"
         met.add(verdict if choice.verdict in ("knee", "one case") else choice.verdict)
-    return b.Advice(
-        [row for name, row in _ADVICE.items() if name in met],
-        [row for name, row in _ADVICE.items() if name not in met],
-    )
+    return b.Advice.of(_ADVICE.values(), [_ADVICE[name] for name in met])
 
 
 def _settings(found: Frontier) -> b.Phrase:

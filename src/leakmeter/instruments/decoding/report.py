@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding import words
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, Guarantee, PublicResult
 from leakmeter.report import blocks as b
@@ -24,14 +23,8 @@ _FAR: Final = 4.0  # times the highest bar, from where a line at the limit would
 _AGAIN: Final = "Given again without a seed, the command draws anew, and what it spends adds to this."
 
 
-def report(
-    cases: Sequence[DecodeResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(cases: Sequence[DecodeResult]) -> b.Report:
     """Everything, for whoever may read the context: responses shaded by what each token told, and guarantees."""
-    _check(cases)
     bounded = any(case.guarantee is not None for case in cases)
     several = len(cases) > 1
     blocks: list[b.Block] = []
@@ -49,30 +42,22 @@ def report(
             b.Section(
                 b.Untrusted(case.id, 80),
                 list(_private(case, warned=several)),
-                _cells(case),
+                b.cells(_INDEX, case),
                 weight=case.ledger.whole_nats,
             )
             for case in cases
         ],
-        index=(
-            b.Column("Told", "nats", "nats", shade=True),
-            b.Column("Spent", "nats"),
-            b.Column("Bound", "nats"),
-            b.Column("Response"),
-        ),
+        index=b.heads(_INDEX),
         index_caption="Responses, largest leakage first" if several else "",
         sections_left_out="that leak less",
-        notes=[b.Text(_AGAIN, "soft")] if bounded and command is not None else [],
+        again=_AGAIN if bounded else "",
         guide_to="context",
         scripted=False,
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
 def public_report(cases: Sequence[PublicResult]) -> b.Report:
     """Responses, what is guaranteed of them, and what the model says of them without the context."""
-    _check(cases)
     several = len(cases) > 1
     most = max(case.guarantee.response.basic_nats for case in cases)
     n = f"{len(cases):,} responses leaks"
@@ -97,12 +82,8 @@ def public_report(cases: Sequence[PublicResult]) -> b.Report:
         index=(b.Column("Bound", "nats", "nats"), b.Column("Text")),
         case=("response", "responses"),
         scripted=False,
+        is_signed=False,
     )
-
-
-def _check(cases: Sequence[object]) -> None:
-    if not cases:
-        raise UsageError("no case to show: a report needs at least one, as `leakmeter decode --json` prints them")
 
 
 def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
@@ -119,9 +100,12 @@ def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
         yield b.Text(f"{n_given:,} of the responses were given, not drawn: another model’s numbers would differ.")
 
 
-def _cells(case: DecodeResult) -> tuple[b.Cell, ...]:
-    bound = None if case.guarantee is None else case.guarantee.response.basic_nats
-    return case.ledger.whole_nats, case.ledger.spent_nats, bound, b.Untrusted(case.response.text, 60)
+_INDEX: Final[b.Columns[DecodeResult]] = [
+    (b.Column("Told", "nats", "nats", shade=True), lambda case: case.ledger.whole_nats),
+    (b.Column("Spent", "nats"), lambda case: case.ledger.spent_nats),
+    (b.Column("Bound", "nats"), lambda case: None if case.guarantee is None else case.guarantee.response.basic_nats),
+    (b.Column("Response"), lambda case: b.Untrusted(case.response.text, 60)),
+]
 
 
 # ---- private --------------------------------------------------------------------------------------------------------
@@ -136,8 +120,7 @@ def _private(case: DecodeResult, *, warned: bool) -> Iterator[b.Block]:
         yield from words.advice([case])
         if case.guarantee is not None:
             yield b.Warning(words.PRIVATE)
-    for warning in case.warnings:
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(case.warnings)
     if case.truncated_tokens:
         yield b.Warning(
             f"{case.truncated_tokens} tokens of the context did not fit the model's window and were left out."

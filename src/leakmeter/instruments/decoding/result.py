@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.places import Quantities, at, most
 from leakmeter.core.plain import SELDOM
+from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.kept import KeptDecoding
-from leakmeter.instruments.decoding.quantities import DECODE
-from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
-from leakmeter.report.blocks import Provenance, Report
 from leakmeter.results.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
 
 if TYPE_CHECKING:
@@ -147,23 +146,6 @@ class PublicResult(PublicResponse, AnyResult):
         """All responses."""
         return self.samples or (self,)
 
-    @classmethod
-    @override
-    def report(
-        cls,
-        results: Sequence[PublicResult],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """See `instruments.decoding.report`.
-
-        Command and run are left out: the one may hold the seed, and the other's id is made of it.
-        """
-        from leakmeter.instruments.decoding.report import public_report
-
-        return public_report(results)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedResponse(Record):
@@ -177,13 +159,55 @@ class DecodedResponse(Record):
     """What may be published; None without a bound, or where the response was not drawn under it."""
 
 
+def _spent(case: DecodeResult) -> float | None:
+    if case.guarantee is None:
+        return None
+    nats = most(nats for response in case.responses for nats in response.ledger.per_token.spent_nats or ())
+    return None if nats is None else nats / case.guarantee.epsilon_nats
+
+
+_QUANTITIES: Final[Quantities] = (
+    Quantity(
+        "decode",
+        NATS,
+        "What the response leaks of the whole context: how far the context moved its log-probability, token by token.",
+        at("ledger", "whole_nats"),
+    ),
+    Quantity(
+        "decode.worst_response",
+        NATS,
+        "Leakage of the whole context by the response that leaks most, where several were drawn for a case.",
+        lambda case: most(one.ledger.whole_nats for one in case.samples),
+    ),
+    Quantity(
+        "decode.worst_token",
+        NATS,
+        "The most that a token of a response could have leaked, whether the drawn token or another in its place.",
+        lambda case: most(nats for one in case.responses for nats in one.ledger.per_token.max_loss_nats),
+    ),
+    Quantity(
+        "decode.bound",
+        NATS,
+        "Bound on what the response leaks, by basic composition over its tokens.",
+        at("guarantee", "response", "basic_nats"),
+    ),
+    Quantity(
+        "decode.ratio",
+        "measured over bound",
+        "The largest share of its epsilon that a token spent; above 1 the guarantee is broken.",
+        _spent,
+        usual="max",
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeResult(Result):
     """A response and what each of its tokens told of the context. It is private: much is a function of the context."""
 
     schema: ClassVar = "decode-1"
     kept: ClassVar = KeptDecoding
-    quantities: ClassVar = DECODE
+    quantities: ClassVar = _QUANTITIES
     defining: ClassVar = ()
 
     template: str

@@ -9,6 +9,7 @@ from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult,
 from leakmeter.privacy.draws import sentences
 from leakmeter.report.blocks import Advice
 from leakmeter.report.scale import NOT_MEASURED, nats_text, percent
+from leakmeter.report.words import model_facts
 from leakmeter.stats.stats import posterior_from_even_odds
 
 PRIVATE = (
@@ -64,10 +65,7 @@ def advice(cases: Sequence[DecodeResult]) -> Iterator[Advice]:
         else:
             met.add("worthless" if case.guarantee.response.basic_nats >= _WORTHLESS_NATS else "bounded")
     if cases:
-        yield Advice(
-            [row for name, row in ADVICE.items() if name in met],
-            [row for name, row in ADVICE.items() if name not in met],
-        )
+        yield Advice.of(ADVICE.values(), [ADVICE[name] for name in met])
 
 
 def headline(one: DecodedResponse) -> str:
@@ -114,9 +112,7 @@ def meaning(guarantee: Guarantee, n_responses: int) -> list[str]:
 
 def settings(case: DecodeResult | PublicResult) -> dict[str, str]:
     facts = {
-        "Model": case.model,
-        "Weights (SHA-256)": case.weights_sha256 or "not recorded",
-        "Number type": case.dtype,
+        **model_facts(case),
         "Temperature": f"{case.temperature:g}",
         "Tokens": f"{case.min_new_tokens} to {case.max_new_tokens}",
     }

@@ -8,6 +8,7 @@ INSTRUMENT = Instrument(
     measure_at="measure:PrivateGeneration",
     result_at="result:PrivateGenerationResult",
     example_at="example:example",
+    public_report_at="report:public_report",
     functions=("api:audit",),
     study_at="study:KIND",
     commands=(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
-from leakmeter.commands.given import LoadedCases
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation.command import Wanted
 from leakmeter.instruments.generation.measure import PrivateGeneration
@@ -128,11 +128,9 @@ def audit(
 
     if how.out is None:
         seeded = seeded.seeded()
-    return measured(
-        *(model, "private_generation", seeded, audited.settings, LoadedCases(audited.cases), how),
-        results=results if how.out is None else None,
-        settle=settled if seeded.seed is None and how.out is not None else None,
-    )
+    settle = settled if seeded.seed is None and how.out is not None else None
+    plan = Plan("private_generation", seeded, audited.settings, LoadedCases(audited.cases), settle=settle)
+    return measured(model, plan, how, results=results if how.out is None else None)
 
 
 @function(takes_model=False, wanted=Wanted)

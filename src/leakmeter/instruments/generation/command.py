@@ -26,9 +26,9 @@ from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions, Text
 from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 from leakmeter.privacy.calibrate import Free
@@ -182,16 +182,19 @@ def run(
                 sys.exit(_BROKEN)
             yield from (result.public for result in collected)
 
+    plan = Plan(
+        "private_generation",
+        measure,
+        audited.settings,
+        LoadedCases(audited.cases),
+        settle=settled if chosen.seed is None else None,
+    )
     with output.unnamed(public):
         run_cases(
-            LoadedCases(audited.cases),
-            audited.settings,
-            measure,
-            "private_generation",
+            plan,
             options,
             results=results,
             accept=lambda backend: check_precision(backend.dtype),
-            settle=settled if chosen.seed is None else None,
             inputs=[config, chosen],
             public=public,
         )

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.generation import words
 from leakmeter.instruments.generation.charts import figures, of_batch
-from leakmeter.instruments.generation.result import ClippedLogits, PrivateGenerationResult, PublicTexts, Summary
+from leakmeter.instruments.generation.result import (
+    AtOrder,
+    ClippedLogits,
+    Exemplar,
+    PrivateGenerationResult,
+    PublicTexts,
+    Summary,
+)
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 
@@ -29,15 +35,8 @@ _NOTES: Final = (
 )  # fmt: skip
 
 
-def report(
-    cases: Sequence[PrivateGenerationResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(cases: Sequence[PrivateGenerationResult]) -> b.Report:
     """The verdict on all batches, and of each its bounds, measurements and texts, and who paid most."""
-    if not cases:
-        raise UsageError("no batch to show: a report needs at least one, as `leakmeter audit run --json` prints them")
     several = len(cases) > 1
     return b.Report(
         "Private generation: guarantee against measurement",
@@ -49,33 +48,22 @@ def report(
             b.Section(
                 b.Untrusted(case.id.removeprefix("batch "), 80),
                 [*(() if several else _summary(cases)), *_batch(case, several=several)],
-                _cells(case),
+                b.cells(_INDEX, case),
                 # Of broken ones all come first; what is infinite is above any ratio.
                 weight=min(case.at_guarantee.ratio, _MOST) + (0.0 if case.holds else 2.0 * _MOST),
             )
             for case in cases
         ],
-        index=(
-            b.Column("Verdict"),
-            b.Column("Bound", "number"),
-            b.Column("Measured", "number"),
-            b.Column("Share", "share", digits=_SHARE_DIGITS),
-            b.Column("Exemplar"),
-            b.Column("Perplexity", "number"),
-        ),
+        index=b.heads(_INDEX),
         index_caption="Batches, broken ones first, then by share of the bound",
         case=("batch", "batches"),
         scripted=False,
         notes=[b.Facts(_NOTES)],
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
 def public_report(publics: Sequence[PublicTexts]) -> b.Report:
     """What may be published: the texts, their guarantee, and how they were made; nothing that was measured."""
-    if not publics:
-        raise UsageError("nothing may be published: there is no batch")
     weakest = max((public.guarantee for public in publics), key=lambda guarantee: guarantee.epsilon)
     texts = [text for public in publics for text in public.texts]
     averaged = (
@@ -94,11 +82,26 @@ def public_report(publics: Sequence[PublicTexts]) -> b.Report:
         lead="A language model wrote these texts after private examples, which are not shown here. "
         f"{averaged if isinstance(publics[0].mechanism, ClippedLogits) else ''}What is on this page is the texts, "
         "their guarantee, and how they were made.",
+        is_signed=False,
     )
 
 
 def _text(text: str, heading: str) -> b.Text:
     return b.Text(b.Untrusted(text), "prose", heading=heading)
+
+
+def _share(heading: str, **more: Any) -> b.Column:
+    return b.Column(heading, "share", digits=_SHARE_DIGITS, **more)
+
+
+_INDEX: Final[b.Columns[PrivateGenerationResult]] = [
+    (b.Column("Verdict"), lambda case: "kept" if case.holds else "broken"),
+    (b.Column("Bound", "number"), lambda case: case.at_guarantee.bound_nats),
+    (b.Column("Measured", "number"), lambda case: case.at_guarantee.measured_nats),
+    (_share("Share"), lambda case: case.at_guarantee.ratio),
+    (b.Column("Exemplar"), lambda case: words.exemplar(case, case.at_guarantee.exemplar)),
+    (b.Column("Perplexity", "number"), lambda case: words.perplexity(case.text_quality.perplexity)),
+]
 
 
 # ---- all batches ----------------------------------------------------------------------------------------------------
@@ -117,8 +120,7 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
         yield b.Text(f"And {len(failures) - _FAILURES:,} more.")
     if not failures:
         yield b.Text(words.measured(cases))
-    met = words.decisions(cases)
-    yield b.Advice(met, [row for row in words.DECISIONS if row not in met])
+    yield b.Advice.of(words.DECISIONS, words.decisions(cases))
     if holds and not several:
         yield _nearest(cases[0])
     yield b.Text(words.MEANING if holds else words.PROOF)
@@ -141,18 +143,6 @@ def _nearest(case: PrivateGenerationResult) -> b.Text:
     return b.Text(("Nearest to its bound: exemplar ", *words.compared(case.verdict.worst_token), "."))
 
 
-def _cells(case: PrivateGenerationResult) -> tuple[b.Cell, ...]:
-    row = case.at_guarantee
-    return (
-        "kept" if case.holds else "broken",
-        row.bound_nats,
-        row.measured_nats,
-        row.ratio,
-        words.exemplar(case, row.exemplar),
-        words.perplexity(case.text_quality.perplexity),
-    )
-
-
 # ---- a batch --------------------------------------------------------------------------------------------------------
 def _batch(case: PrivateGenerationResult, *, several: bool) -> Iterator[b.Block]:
     if several:
@@ -161,8 +151,7 @@ def _batch(case: PrivateGenerationResult, *, several: bool) -> Iterator[b.Block]
             yield _nearest(case)
     spent = case.bounds.spent
     yield b.Text(f"Spent: ε = {nats_text(spent.epsilon)} for the {spent.n_tokens:,} tokens there are; {words.SPENT}.")
-    for warning in case.warnings:
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(case.warnings)
     yield from _orders(case)
     yield _exemplars(case)
     yield _tokens(case)
@@ -175,29 +164,16 @@ def _orders(case: PrivateGenerationResult) -> Iterator[b.Block]:
     chart = of_batch(case)
     if chart is not None:
         yield chart
-    columns = (
-        b.Column("Order", "number"),
-        b.Column("Bound", "number"),
-        b.Column("Measured", "number"),
-        b.Column("Share", "share", digits=_SHARE_DIGITS),
-        b.Column("Exemplar"),
-        b.Column("Sum of maxima", "number"),
-        b.Column("Worst token", "share", digits=_SHARE_DIGITS),
-    )
-    rows = [
-        b.Row((
-            words.order_text(row.order) + ("*" if row.order == case.bounds.order else ""),
-            row.bound_nats,
-            row.measured_nats,
-            row.ratio,
-            words.exemplar(case, row.exemplar),
-            row.sum_of_maxima_nats,
-            row.worst_token_ratio,
-        ))
-        for row in case.by_order
-    ]  # fmt: skip
-    caption = "Rényi divergences of all tokens together, bound and measured, nats"
-    yield b.Table(columns, rows, caption, first=len(rows))
+    columns: b.Columns[AtOrder] = [
+        (b.Column("Order", "number"), lambda row: words.order_text(row.order) + "*" * (row.order == case.bounds.order)),
+        (b.Column("Bound", "number"), lambda row: row.bound_nats),
+        (b.Column("Measured", "number"), lambda row: row.measured_nats),
+        (_share("Share"), lambda row: row.ratio),
+        (b.Column("Exemplar"), lambda row: words.exemplar(case, row.exemplar)),
+        (b.Column("Sum of maxima", "number"), lambda row: row.sum_of_maxima_nats),
+        (_share("Worst token"), lambda row: row.worst_token_ratio),
+    ]
+    yield b.table_of(case.by_order, columns, "Rényi divergences of all tokens together, bound and measured, nats")
     yield b.Text(
         "* the order of the guaranteed ε. Bound: for the tokens there are. Measured: of the exemplar with the largest "
         "sum, named beside it; share: of the bound. Sum of maxima: of each token the largest of an exemplar, as the "
@@ -207,63 +183,38 @@ def _orders(case: PrivateGenerationResult) -> Iterator[b.Block]:
 
 
 def _exemplars(case: PrivateGenerationResult) -> b.Table:
-    columns = (
-        b.Column("Rank", "count"),
-        b.Column("Exemplar"),
-        b.Column("Nats", "number"),
-        b.Column("Share", "share", bar=True, digits=_SHARE_DIGITS),
-        b.Column("Worst token", "share", digits=_SHARE_DIGITS),
-        b.Column("Copied", "count"),
-        b.Column("Text"),
-    )
-    rows = [
-        b.Row((
-            exemplar.rank,
-            words.exemplar(case, exemplar.name),
-            exemplar.measured_nats,
-            exemplar.ratio,
-            exemplar.worst_token.ratio,
-            exemplar.copied_tokens,
-            b.Untrusted(exemplar.text, 160),
-        ))
-        for exemplar in sorted(case.exemplars, key=lambda exemplar: exemplar.rank)
-    ]  # fmt: skip
+    columns: b.Columns[Exemplar] = [
+        (b.Column("Rank", "count"), lambda exemplar: exemplar.rank),
+        (b.Column("Exemplar"), lambda exemplar: words.exemplar(case, exemplar.name)),
+        (b.Column("Nats", "number"), lambda exemplar: exemplar.measured_nats),
+        (_share("Share", bar=True), lambda exemplar: exemplar.ratio),
+        (_share("Worst token"), lambda exemplar: exemplar.worst_token.ratio),
+        (b.Column("Copied", "count"), lambda exemplar: exemplar.copied_tokens),
+        (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 160)),
+    ]
     caption = f"Who paid most, at order {words.order_text(case.bounds.order)}; shares: of the bound; copied: tokens"
-    return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=_SHOWN, open_on_pages=_OPEN)
+    ranked = sorted(case.exemplars, key=lambda exemplar: exemplar.rank)
+    rest = ("exemplar", "exemplars")
+    return b.table_of(ranked, columns, caption, rest=rest, first=_SHOWN, open_on_pages=_OPEN)
 
 
 def _tokens(case: PrivateGenerationResult) -> b.Table:
     """Those that used most of their bound, the worst first."""
-    tokens = [
-        (share, i, t)
-        for i, sample in enumerate(case.samples)
-        for t, share in enumerate(sample.per_token.share_of_bound)
+    by_sample = [sample.per_token.share_of_bound for sample in case.samples]
+    shares = {(i, t): share for i, sample in enumerate(by_sample) for t, share in enumerate(sample)}
+    columns: b.Columns[tuple[int, int]] = [
+        (b.Column("Sample", "count"), lambda at: at[0] + 1),
+        (b.Column("Token", "count"), lambda at: at[1] + 1),
+        (b.Column("Text"), lambda at: words.token(case.samples[at[0]].tokens[at[1]])),
+        (_share("Share"), lambda at: shares[at]),
+        (
+            b.Column("Of exemplar"),
+            lambda at: words.exemplar(case, case.samples[at[0]].per_token.share_exemplar[at[1]]),
+        ),
     ]
-    worst = sorted(tokens, key=lambda token: (-token[0], *token[1:]))[:_TOKENS]
-    columns = (
-        b.Column("Sample", "count"),
-        b.Column("Token", "count"),
-        b.Column("Text"),
-        b.Column("Share", "share", digits=_SHARE_DIGITS),
-        b.Column("Of exemplar"),
-    )
-    rows = [
-        b.Row((
-            i + 1,
-            t + 1,
-            words.token(case.samples[i].tokens[t]),
-            share,
-            words.exemplar(case, case.samples[i].per_token.share_exemplar[t]),
-        ))
-        for share, i, t in worst
-    ]  # fmt: skip
-    return b.Table(
-        columns,
-        rows,
-        "Tokens that used most of their bound; share: at the order where it is largest",
-        rest=("token", "tokens"),
-        first=_SHOWN,
-    )
+    worst = sorted(shares, key=lambda at: (-shares[at], *at))[:_TOKENS]
+    caption = "Tokens that used most of their bound; share: at the order where it is largest"
+    return b.table_of(worst, columns, caption, rest=("token", "tokens"), first=_SHOWN)
 
 
 def _convention(case: PrivateGenerationResult) -> Iterator[b.Block]:
@@ -273,7 +224,7 @@ def _convention(case: PrivateGenerationResult) -> Iterator[b.Block]:
         (
             b.Column("ε", "number"),
             b.Column(""),
-            b.Column("Of guaranteed", "share", bar=True, digits=_SHARE_DIGITS, on="pages"),
+            _share("Of guaranteed", bar=True, on="pages"),
         ),
         [b.Row((value, label, value / guaranteed if 0.0 < guaranteed < math.inf else None)) for label, value in rows],
         caption="The paper’s convention, which is no verdict",
@@ -297,18 +248,16 @@ def _texts(case: PrivateGenerationResult) -> Iterator[b.Block]:
         blocks.append(b.Details(f"{len(shown) - _SHOWN:,} more", shown[_SHOWN:]))
     copies = case.text_quality.verbatim
     if copies:
-        columns = (
-            b.Column("Sample", "count"),
-            b.Column("Passage"),
-            b.Column("Longest run, tokens", "count"),
-            b.Column("Exemplar"),
+        passages = b.table_of(
+            copies,
+            [
+                (b.Column("Sample", "count"), lambda copy: copy.sample + 1),
+                (b.Column("Passage"), lambda copy: b.Untrusted(copy.text, 200)),
+                (b.Column("Longest run, tokens", "count"), lambda copy: copy.longest_run_tokens),
+                (b.Column("Exemplar"), lambda copy: words.exemplar(case, copy.exemplar)),
+            ],
+            rest=("passage", "passages"),
+            first=20,
         )
-        rows = [
-            b.Row((
-                one.sample + 1, b.Untrusted(one.text, 200), one.longest_run_tokens,
-                words.exemplar(case, one.exemplar),
-            ))
-            for one in copies
-        ]  # fmt: skip
-        blocks.append(b.Details("Copied passages", [b.Table(columns, rows, rest=("passage", "passages"))]))
+        blocks.append(b.Details("Copied passages", [passages]))
     yield b.Part("Text" if len(shown) == 1 else f"{len(shown):,} texts", blocks)

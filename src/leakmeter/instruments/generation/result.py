@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.cost import ResultCost
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.places import Quantities, at, most
+from leakmeter.core.quantity import Case, Quantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation import text_quality
 from leakmeter.instruments.generation.kept import KeptBatch
 from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
-from leakmeter.instruments.generation.quantities import AUDIT
 from leakmeter.overriding import override
 from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
 from leakmeter.privacy.rdp import Guarantee, composed
-from leakmeter.report.blocks import Provenance, Report
 from leakmeter.results.result import AnyResult, Part, PieceFields, Result, Texts
 
 if TYPE_CHECKING:
@@ -267,19 +267,51 @@ class PublicTexts(Record, AnyResult):
     guarantee: Guarantee
     draws: Draws
 
-    @classmethod
-    @override
-    def report(
-        cls,
-        results: Sequence[PublicTexts],
-        *,
-        command: str | None = None,
-        provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
-    ) -> Report:
-        """What may be published, without command and run: these may hold the seed, or be made of it."""
-        from leakmeter.instruments.generation.report import public_report
 
-        return public_report(results)
+def _ratio(case: Case) -> float:
+    """1 where it is above that by rounding alone, so that a bound of 1 says what the audit's verdict says."""
+    verdict = case.verdict
+    largest: float = max(row.ratio for row in (verdict.worst_token, *verdict.failures, *case.by_order))
+    return min(largest, 1.0) if verdict.holds else largest
+
+
+_QUANTITIES: Final[Quantities] = (
+    Quantity(
+        "audit.ratio",
+        "measured over bound",
+        "The largest measured divergence over its bound, of a token and of all, at any order; above 1 the guarantee is "
+        "broken.",
+        _ratio,
+        usual="max",
+    ),
+    Quantity(
+        "audit.measured",
+        NATS,
+        "The largest measured divergence of an exemplar: Rényi divergence at the guarantee's order.",
+        lambda case: most(one.measured_nats for one in case.exemplars),
+        usual="max",
+    ),
+    Quantity(
+        "audit.epsilon",
+        NATS,
+        "The guaranteed epsilon of a batch's texts, where they have a guarantee.",
+        at("bounds", "guarantee", "epsilon"),
+        usual="max",
+    ),
+    Quantity(
+        "audit.verbatim",
+        "share of tokens",
+        "How much of a batch's texts stands in an exemplar word for word.",
+        at("text_quality", "verbatim_share"),
+        usual="max",
+    ),
+    Quantity(
+        "audit.perplexity",
+        "perplexity",
+        "How odd a batch's texts are to the model without exemplars.",
+        at("text_quality", "perplexity"),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +320,7 @@ class PrivateGenerationResult(Result):
 
     schema: ClassVar = "private_generation-1"
     kept: ClassVar = KeptBatch
-    quantities: ClassVar = AUDIT
+    quantities: ClassVar = _QUANTITIES
     defining: ClassVar = ("params.delta",)
     pieces_at: ClassVar = PieceFields("exemplars", nats="measured_nats")
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -25,9 +22,10 @@ from leakmeter.overriding import override
 from leakmeter.privacy.calibrate import Free, Target, Unreachable, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.report.blocks import Chart
+from leakmeter.report.scale import share_text
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
+from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, of_kind, seeds_text
 from leakmeter.text.exemplar import Example, ExemplarCase
 
 Given = Mapping[str, Any]
@@ -108,10 +106,13 @@ class PrivateTexts(Kind):
 
         A study's seed is known to all, and guarantees nothing: where none is given, the measure has none.
         """
-        if not isinstance(measure, PrivateGeneration):
-            raise TypeError(f"a {type(measure).__name__} generates no private texts")
         aggregation = _aggregation(given)
-        return replace(measure, clip=aggregation.clip, temperature=aggregation.temperature, seed=given.get("seed"))
+        return replace(
+            of_kind(measure, PrivateGeneration),
+            clip=aggregation.clip,
+            temperature=aggregation.temperature,
+            seed=given.get("seed"),
+        )
 
     @override
     def datasets(self) -> list[str]:
@@ -127,7 +128,7 @@ class PrivateTexts(Kind):
         read: dict[str, list[Example]] = {}
         out = []
         for cell in cells:
-            task, chosen = tasks.load_task(cell.dataset), _batches_of(cell)
+            task, chosen = tasks.load_task(cell.dataset), of_kind(cell.choice, Batches)
             if cell.dataset not in read:
                 path = paths.get(cell.dataset + _TRAIN, paths.get(cell.dataset))
                 read[cell.dataset] = task.load(path, "train")
@@ -136,23 +137,19 @@ class PrivateTexts(Kind):
         return out
 
     @override
-    def case(self, record: ExemplarCase) -> ExemplarCase:
-        return record
-
-    @override
-    def items_csv(self, finished: FinishedCell) -> str:
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
         """One row a text, with its perplexity, and what its exemplars were."""
-        sink = io.StringIO(newline="")
-        # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-        writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        names = ("batch", "sequence", "n_tokens", "perplexity", "most_share_of_promise", "generations", "contexts")
-        writer.writerow(names)
         for case in cases_of(finished):
-            context = "\n\n".join(one.text for one in case.exemplars)
-            for number, one in enumerate(case.samples):
-                most = max(one.per_token.share_of_bound)
-                writer.writerow([case.id, number, len(one.token_ids), one.perplexity, most, one.text, context])
-        return sink.getvalue()
+            for number, sample in enumerate(case.samples):
+                yield {
+                    "batch": case.id,
+                    "sequence": number,
+                    "n_tokens": len(sample.token_ids),
+                    "perplexity": sample.perplexity,
+                    "most_share_of_promise": max(sample.per_token.share_of_bound),
+                    "generations": sample.text,
+                    "contexts": "\n\n".join(exemplar.text for exemplar in case.exemplars),
+                }
 
     @override
     def tables(
@@ -161,7 +158,7 @@ class PrivateTexts(Kind):
         rows: list[Row] = []
         shown: list[Row] = []
         for finished in cells:
-            cases, choice = cases_of(finished), _batches_of(finished.cell)
+            cases, choice = cases_of(finished), of_kind(finished.cell.choice, Batches)
             for case in cases:
                 which = {**finished.cell.factors, **({"batch": case.id} if len(cases) > 1 else {})}
                 row = row_of(case, choice.free.replace("-", "_"), choice.target_epsilon)
@@ -181,14 +178,11 @@ class PrivateTexts(Kind):
 
     @override
     def seed(self, cell: Cell) -> int:
-        return _measure_of(cell).seed or 0
+        return of_kind(cell.measure, PrivateGeneration).seed or 0
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        seeds = dict.fromkeys((_batches_of(cell).choice_seed, self.seed(cell)) for cell in study.cells)
-        listed = ", ".join(
-            f"{'the first' if choice_seed is None else choice_seed} and {seed}" for choice_seed, seed in seeds
-        )
+        listed = seeds_text((cell.choice.choice_seed, self.seed(cell)) for cell in study.cells)
         none = "intervals: none, one set of texts of each setting; what the paper printed is of 50 sequences each"
         return f"seeds of exemplars and draws: {listed}", none
 
@@ -227,18 +221,6 @@ def _shuffled(examples: Sequence[Example], seed: int | None) -> list[Example]:
     if seed is None:
         return list(examples)
     return [examples[i] for i in np.random.default_rng(seed).permutation(len(examples))]
-
-
-def _batches_of(cell: Cell) -> Batches:
-    if not isinstance(cell.choice, Batches):
-        raise TypeError(f"a {type(cell.choice).__name__} makes no batches")
-    return cell.choice
-
-
-def _measure_of(cell: Cell) -> PrivateGeneration:
-    if not isinstance(cell.measure, PrivateGeneration):
-        raise TypeError(f"a {type(cell.measure).__name__} generates no private texts")
-    return cell.measure
 
 
 def cases_of(finished: FinishedCell) -> list[PrivateGenerationResult]:
@@ -299,7 +281,7 @@ def _shown(row: Row) -> Row:
 
 
 def _percent(ratio: float | None) -> str:
-    return "–" if ratio is None else "∞" if math.isinf(ratio) else f"{100 * ratio:.3g} %"
+    return share_text(ratio, 3).replace("\u00a0", " ")
 
 
 KIND = PrivateTexts()

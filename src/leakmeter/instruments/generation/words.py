@@ -19,7 +19,8 @@ from leakmeter.instruments.generation.result import (
 from leakmeter.privacy.draws import sentences
 from leakmeter.privacy.rdp import Guarantee
 from leakmeter.report.blocks import Phrase, Untrusted
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import nats_text, share_in, share_text
+from leakmeter.report.words import model_facts
 from leakmeter.stats.stats import interval_of_share
 
 MEANING: Final = (
@@ -76,8 +77,7 @@ def verdict(cases: Sequence[PrivateGenerationResult]) -> str:
     n, n_broken = len(cases), sum(not case.holds for case in cases)
     if n == 1:
         return "Broken: a measurement is above its bound." if n_broken else "Kept: no measurement is above its bound."
-    low, high = (f"{100 * end:.0f}" for end in interval_of_share(n_broken, n))
-    share = f"{100 * n_broken / n:.0f}\u00a0% [{low}, {high}] of such batches"
+    share = f"{share_in(n_broken / n, interval_of_share(n_broken, n))} of such batches"
     if n_broken:
         return f"Broken: a measurement is above its bound in {n_broken:,} of {n:,} batches, {share}."
     return f"Kept: no measurement in any of {n:,} batches is above its bound; above it would be {share}."
@@ -97,7 +97,7 @@ def decisions(cases: Sequence[PrivateGenerationResult]) -> list[tuple[str, str]]
 
 def compared(one: Comparison) -> tuple[str | Untrusted, ...]:
     """A measurement beside its bound: of which exemplar, where, and which share of the bound it is."""
-    share = f"order {order_text(one.order)} ({share_text(one.ratio)})"
+    share = f"order {order_text(one.order)} ({share_text(one.ratio, 3)})"
     numbers = f": {nats_text(one.measured_nats)} nats measured, bound {nats_text(one.bound_nats)} at {share}"
     whose = _named(one.exemplar, one.exemplar_id)
     if one.sample is None or one.token is None:
@@ -115,7 +115,7 @@ def measured(cases: Sequence[PrivateGenerationResult]) -> Phrase:
         *exemplar(case, row.exemplar),
         *batch,
         f", and no more of any other; the bound at order {order_text(row.order)} is {nats_text(row.bound_nats)} "
-        f"({share_text(row.ratio)}).",
+        f"({share_text(row.ratio, 3)}).",
     )
 
 
@@ -150,14 +150,13 @@ def repeated(summary: Summary) -> str:
 def quality(told: TextQuality) -> str:
     """How good the texts are, and how much of them was copied."""
     shares = (told.distinct_1, told.distinct_2, told.distinct_3)
-    distinct = ", ".join(f"distinct-{n} {_percent(share)}" for n, share in enumerate(shares, 1))
+    distinct = ", ".join(f"distinct-{n} {share_text(share, 3)}" for n, share in enumerate(shares, 1))
     least, longest = told.verbatim_from_tokens, told.longest_verbatim_tokens
     copied = f"no run of {least} tokens or more stands in an exemplar too"
     if longest >= least:
-        copied = (
-            f"{_percent(told.verbatim_share)} of the tokens are in runs of {least} or more that an exemplar has too, "
-            f"the longest of {longest:,}"
-        )
+        share = share_text(told.verbatim_share, 3)
+        copied = f"{share} of the tokens are in runs of {least} or more that an exemplar has too, "
+        copied += f"the longest of {longest:,}"
     return f"Perplexity {perplexity(told.perplexity)} under the model without exemplars; {distinct}; {copied}."
 
 
@@ -172,7 +171,7 @@ def noise(case: PrivateGenerationResult) -> str | None:
 def sharpness(clip: float, temperature: float) -> tuple[str, bool]:
     """The largest probability these settings leave a token, in words; and whether that makes for noise."""
     share = most_likely(clip, temperature, _VOCABULARY)
-    least = _percent(share) if share > 1e-4 else "less than 0.01 %"
+    least = share_text(share, 3) if share > 1e-4 else "less than 0.01 %"
     most = "nearly all probability" if share > 0.995 else f"{least} at most"
     sentence = f"Of a vocabulary of {_VOCABULARY:,}, a token on which all exemplars agree gets {most}."
     if share >= _MOSTLY_NOISE:
@@ -200,9 +199,7 @@ def settings(case: PrivateGenerationResult | PublicTexts) -> dict[str, str]:
         f"{name.replace('_', ' ')} {f'{x:g}' if isinstance(x, float) else x}" for name, x in own.items()
     )
     return {
-        "Model": case.model,
-        "Weights (SHA-256)": case.weights_sha256 or "not recorded",
-        "Number type": case.dtype,
+        **model_facts(case),
         "Prompt template": case.template,
         "Label": case.query or "none",
         "Mechanism": f"{case.mechanism.name}{': ' if options else ''}{options}",
@@ -230,14 +227,6 @@ def order_text(order: float) -> str:
     return "∞" if math.isinf(order) else f"{order:g}"
 
 
-def share_text(ratio: float) -> str:
-    return "∞" if math.isinf(ratio) else f"{100 * ratio:.3g}\u00a0%"
-
-
 def delta_text(delta: float) -> str:
     """δ in few letters: 1e-5, 0.01."""
     return f"{delta:g}".replace("e-0", "e-")
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.3g}\u00a0%"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from leakmeter.report import blocks as b
@@ -69,15 +69,11 @@ def of_exemplars(total: Summary, n_labels: int) -> b.Advice:
         met.add("worst")
     if total.accuracy_interval is not None and total.accuracy_interval[0] <= 1 / n_labels:
         met.add("chance")
-    return _advice(EXEMPLARS, met)
+    return b.Advice.of(EXEMPLARS.values(), [EXEMPLARS[name] for name in met])
 
 
 def of_selection(found: Selection) -> b.Advice:
     falls = found.accuracy_difference_interval[1] < 0.0
-    return _advice(SELECTION, {"costs" if found.verdict == "lower" and falls else found.verdict})
-
-
-def _advice(table: Mapping[str, tuple[str, str]], met: Collection[str]) -> b.Advice:
-    return b.Advice(
-        [row for name, row in table.items() if name in met], [row for name, row in table.items() if name not in met]
+    return b.Advice.of(
+        SELECTION.values(), [SELECTION["costs" if found.verdict == "lower" and falls else found.verdict]]
     )

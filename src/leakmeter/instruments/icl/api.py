@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
-from leakmeter.commands.given import LoadedCases
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
@@ -106,7 +106,7 @@ def icl(
         size = REDRAWN_TOGETHER
     prompts = ExemplarSettings(task=sources.task.task, **settings)
     loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
-    return measured(model, "icl", measure, prompts, loaded, how, group_size=size)
+    return measured(model, Plan("icl", measure, prompts, loaded, size), how)
 
 
 @function(
@@ -183,7 +183,7 @@ def icl_responses(
     )
     loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
     prompts = ResponseSettings(task=task, **settings)
-    return measured(model, "influence", replace(measure, seed=seed), prompts, loaded, how)
+    return measured(model, Plan("influence", replace(measure, seed=seed), prompts, loaded), how)
 
 
 @function(settings=_SETTINGS, measure=Icl, names=RowNames, how=Some(CallOptions, only=("out", "progress")))

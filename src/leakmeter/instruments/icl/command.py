@@ -10,8 +10,8 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
@@ -95,12 +95,14 @@ def icl(
             yield result
 
     run_cases(
-        LoadedCases(tuple(cases), skip_bad=skip_bad),
-        ExemplarSettings(sources.task.task, template),
-        measure,
-        "icl",
+        Plan(
+            "icl",
+            measure,
+            ExemplarSettings(sources.task.task, template),
+            LoadedCases(tuple(cases), skip_bad=skip_bad),
+            REDRAWN_TOGETHER if exemplars is None else FIXED_TOGETHER,
+        ),
         run,
-        group_size=REDRAWN_TOGETHER if exemplars is None else FIXED_TOGETHER,
         results=results,
         inputs=[told.task, data, pool, exemplars],
     )

@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.icl import advice, words
 from leakmeter.instruments.icl.result import Exemplar, IclResult
 from leakmeter.instruments.icl.summary import FixedExemplar, Losses, Position, Summary, summary
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.report.words import posterior_cell
 
 LABELS_SHOWN: Final = 6
@@ -29,17 +28,10 @@ _NOTES: Final = (
 )
 
 
-def report(
-    results: Sequence[IclResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(results: Sequence[IclResult]) -> b.Report:
     """One query with its exemplars; or many: ICLInf, accuracy, positions or exemplars, labels, and each query
     folded.
     """
-    if not results:
-        raise UsageError("no query to show: a report needs at least one, as `leakmeter icl --json` prints them")
     several = len(results) > 1
     queries = f"{len(results):,} queries" if several else "a query"
     by_loss = sorted(results, key=lambda result: (-result.answer_nats, -result.loss_nats)) if several else []
@@ -66,8 +58,6 @@ def report(
         sections_left_out="that reveal less",
         notes=[b.Facts(_NOTES)] if several else [],
         guide_to="exemplar",
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
@@ -79,7 +69,7 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
     if (text := words.vocabulary([result])) is not None:
         yield b.Text(text)
     yield advice.of_exemplars(total, len(result.labels))
-    yield from _warnings([result])
+    yield from b.warnings_of(shared_words.warnings([result]))
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)))
     yield b.Text(words.answer(result), heading="Answer")
     yield _labels_of(result)
@@ -98,7 +88,7 @@ def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
         if text is not None:
             yield b.Text(text)
     yield advice.of_exemplars(total, len(results[0].labels))
-    yield from _warnings(results)
+    yield from b.warnings_of(shared_words.warnings(results))
     yield from _charts(results, total)
     yield _fixed_exemplars(total.exemplars) if total.exemplars else _positions(total.positions)
     yield _labels(results, total)
@@ -106,10 +96,6 @@ def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
         yield b.Text(soft, "soft")
     settings = {**words.settings(results[0]), "Cost": shared_words.cost(results)}
     yield b.Details("Settings and cost", b.facts_of(settings))
-
-
-def _warnings(results: Sequence[IclResult]) -> Iterator[b.Block]:
-    return (b.Warning(b.Untrusted(warning)) for warning in shared_words.warnings(results))
 
 
 # ---- many queries ---------------------------------------------------------------------------------------------------
@@ -136,23 +122,21 @@ def _positions(positions: Sequence[Position]) -> b.Table:
 
 def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
     """The same ones before all queries, those that the answers reveal most of first."""
-    columns = (
-        *map(b.Column, ("Exemplar", "Label", "Text")),
-        b.Column("By the answers", "nats", "nats", shade=True),
-        b.Column("Interval", "interval"),
-        b.Column("Worst case", "nats", on="wide"),
-        b.Column("Most", "nats", on="wide"),
-        b.Column("Worst in", "share"),
+    return b.table_of(
+        sorted(exemplars, key=lambda exemplar: -exemplar.answers.mean_nats),
+        [
+            (b.Column("Exemplar"), _id),
+            (b.Column("Label"), lambda exemplar: b.Untrusted(exemplar.label or "", _LABEL)),
+            (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 320)),
+            (b.Column("By the answers", "nats", "nats", shade=True), lambda exemplar: exemplar.answers.mean_nats),
+            (b.Column("Interval", "interval"), lambda exemplar: _means(exemplar.answers)[2]),
+            (b.Column("Worst case", "nats", on="wide"), lambda exemplar: exemplar.mean_nats),
+            (b.Column("Most", "nats", on="wide"), lambda exemplar: exemplar.max_nats),
+            (b.Column("Worst in", "share"), lambda exemplar: exemplar.worst_share),
+        ],
+        "Exemplars, the same for all queries, by what the answers reveal of them on average",
+        rest=("exemplar", "exemplars"),
     )
-    rows = [
-        b.Row((
-            _id(exemplar), b.Untrusted(exemplar.label or "", _LABEL), b.Untrusted(exemplar.text, 320),
-            *_means(exemplar.answers)[::2], exemplar.mean_nats, exemplar.max_nats, exemplar.worst_share,
-        ))
-        for exemplar in sorted(exemplars, key=lambda exemplar: -exemplar.answers.mean_nats)
-    ]  # fmt: skip
-    caption = "Exemplars, the same for all queries, by what the answers reveal of them on average"
-    return b.Table(columns, rows, caption, rest=("exemplar", "exemplars"), first=len(rows))
 
 
 def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
@@ -246,35 +230,25 @@ def _labels_of(result: IclResult) -> b.Table:
 
 def _exemplars_of(result: IclResult, *, among_many: bool = False) -> b.Table:
     """What the answer reveals of each exemplar, and its worst case; fewer columns on a page of hundreds of queries."""
-    columns = (
-        b.Column("Exemplar"),
-        *(() if among_many else (b.Column("Label"),)),
-        b.Column("Text"),
-        b.Column("By the answer", "nats", shade=among_many, bar=not among_many),
-        *(() if among_many else (b.Column("Posterior", "posterior"),)),
-        b.Column("Worst case", "nats"),
-        *(() if among_many else (b.Column("At"),)),
-    )
+    everywhere: b.Columns[Exemplar] = [
+        (b.Column("Exemplar"), _id),
+        (b.Column("Label"), lambda exemplar: b.Untrusted(exemplar.label or "", _LABEL)),
+        (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 108 if among_many else 130)),
+        (
+            b.Column("By the answer", "nats", shade=among_many, bar=not among_many),
+            lambda exemplar: exemplar.answer_nats,
+        ),
+        (b.Column("Posterior", "posterior"), _posterior),
+        (b.Column("Worst case", "nats"), lambda exemplar: exemplar.loss_nats),
+        (b.Column("At"), lambda exemplar: words.changed(exemplar, _LABEL)),
+    ]
     floor = result.answer_noise_floor_nats
-    rows = []
-    for exemplar in sorted(result.exemplars, key=lambda exemplar: -exemplar.answer_nats):
-        label = () if among_many else (b.Untrusted(exemplar.label or "", _LABEL),)
-        text = b.Untrusted(exemplar.text, 108 if among_many else 130)
-        moved: tuple[b.Cell, ...] = (
-            exemplar.answer_nats,
-            _posterior(exemplar),
-            exemplar.loss_nats,
-            words.changed(exemplar, _LABEL),
-        )
-        if among_many:
-            moved = moved[::2]
-        rows.append(b.Row((_id(exemplar), *label, text, *moved), quiet=exemplar.answer_below_noise_floor))
-    return b.Table(
-        columns,
-        rows,
-        caption="" if among_many else "Exemplars, by what the answer reveals of them, nats",
+    return b.table_of(
+        sorted(result.exemplars, key=lambda exemplar: -exemplar.answer_nats),
+        [everywhere[i] for i in (0, 2, 3, 5)] if among_many else everywhere,
+        "" if among_many else "Exemplars, by what the answer reveals of them, nats",
+        quiet=lambda exemplar: exemplar.answer_below_noise_floor,
         rest=("exemplar", "exemplars"),
-        first=len(rows),
         marks=() if among_many else (b.Mark("noise floor", floor, f"{nats_text(floor)}\u00a0nats"),),
     )
 
@@ -290,7 +264,7 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
         names: list[b.Phrase] = [ids.get(exemplar.position, str(exemplar.position)) for exemplar in places]
         kind = "" if ids else "position "
         captions: list[b.Phrase] = [
-            (kind, *b.parts(name), f": {words.mean_text(exemplar)}\u00a0nats")
+            (kind, *b.parts(name), f": {nats_in(exemplar.mean_nats, exemplar.interval_nats)}\u00a0nats")
             for name, exemplar in zip(names, places, strict=True)
         ]
         on_pages = len(results) > 1 and len(places) > 1 and len(places) == len(total.positions)
@@ -306,22 +280,14 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
     finite = [exemplar for exemplar in total.exemplars or () if math.isfinite(exemplar.answers.mean_nats)]
     shown = sorted(finite, key=lambda exemplar: -exemplar.answers.mean_nats)[:_EXEMPLARS_DRAWN]
     if shown:
-        y = b.Axis(
-            "", names=[(b.Untrusted(exemplar.id, 12), ": ", b.Untrusted(exemplar.text, 42)) for exemplar in shown]
-        )
-        yield b.Chart(
+        names = [(b.Untrusted(exemplar.id, 12), ": ", b.Untrusted(exemplar.text, 42)) for exemplar in shown]
+        yield b.chart_of_rows(
             "exemplars",
             "What the answers reveal of each exemplar, most first",
-            (
-                b.Panel(
-                    b.Axis("revealed by the answers", "nats"),
-                    y,
-                    (_series("rows", [exemplar.answers for exemplar in shown]),),
-                ),
-            ),
-            footer=about,
-            panel_inches=(7.2, 1.1 + 0.24 * max(len(shown), 4)),
-            on="files",
+            "revealed by the answers",
+            names,
+            _series("rows", [exemplar.answers for exemplar in shown]),
+            about,
         )
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.instruments.icl.given import InputFile
 from leakmeter.instruments.influence.measure import Influence
 
@@ -75,11 +75,6 @@ def icl_responses(
         shots=shots,
         seed=measure.seed,
     )
-    run_cases(
-        LoadedCases(tuple(cases), skip_bad=skip_bad),
-        ResponseSettings(task, template),
-        measure,
-        "influence",
-        run,
-        inputs=[data, exemplars, pool],
-    )
+    loaded = LoadedCases(tuple(cases), skip_bad=skip_bad)
+    plan = Plan("influence", measure, ResponseSettings(task, template), loaded)
+    run_cases(plan, run, inputs=[data, exemplars, pool])

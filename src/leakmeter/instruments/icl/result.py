@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
+from leakmeter.core.measurement import NATS
+from leakmeter.core.places import NOISE, Quantities, at
+from leakmeter.core.quantity import SHARE_OF_CASES, Quantity, RunQuantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.icl.kept import KeptQuery
 from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.measure import Icl
-from leakmeter.instruments.icl.quantities import ICL
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, Part, PieceFields, Result, Texts
@@ -99,13 +101,40 @@ class Exemplar(Record):
     """Ids of other exemplars that say the same."""
 
 
+_QUANTITIES: Final[Quantities] = (
+    Quantity("icl", NATS, "Largest influence of an exemplar on any answer to a query.", at("loss_nats"), floor=NOISE),
+    Quantity(
+        "icl.answer",
+        NATS,
+        "What the answer to a query reveals of an exemplar, at most.",
+        at("answer_nats"),
+        floor=at("answer_noise_floor_nats"),
+    ),
+    Quantity(
+        "icl.accuracy",
+        SHARE_OF_CASES,
+        "Whether the likeliest label is the right one, of queries whose label is known.",
+        at("is_right"),
+        worse="less",
+        usual="mean",
+    ),
+    RunQuantity(
+        "icl.macro_f1",
+        "F1",
+        "Mean F1 of the labels, over the queries whose label is known.",
+        lambda results: summary(results).macro_f1,
+        worse="less",
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IclResult(Result):
     """The influence of each exemplar of a prompt on the answer to one query, in nats."""
 
     schema: ClassVar = "icl-2"
     kept: ClassVar = KeptQuery
-    quantities: ClassVar = ICL
+    quantities: ClassVar = _QUANTITIES
     defining: ClassVar = (
         *DEFINING,
         *(f"params.{name}" for name in ("space", "label_scoring", "calibration", "calibration_baseline")),

@@ -21,11 +21,11 @@ from statistics import NormalDist
 from typing import Final
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.item import Origin
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
 from leakmeter.core.written import check_outside_runs
-from leakmeter.engine.measure import measure_cases, n_parts
 from leakmeter.engine.prediction import Predictor, predicted_cases
+from leakmeter.engine.ready import make_ready
 from leakmeter.errors import WindowError
 from leakmeter.instruments.icl.draw import FIXED_TOGETHER, fixed_cases
 from leakmeter.instruments.icl.measure import Icl
@@ -35,8 +35,7 @@ from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Sco
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.stats import stats
 from leakmeter.stats.rank_tests import signed_rank_p
-from leakmeter.storage.fingerprint import device_of, spec_of
-from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.fingerprint import device_of
 from leakmeter.studies.cells import Progress, digest, used_directory
 from leakmeter.text.exemplar import Example, Task
 
@@ -165,19 +164,15 @@ class Lists:
         return True
 
     def measured(self, exemplars: Exemplars, queries: Sequence[Example]) -> list[IclResult]:
-        backend, measure, settings, size = self.backend, self.measure, self.settings, FIXED_TOGETHER
-        cases = fixed_cases(exemplars, queries)
-        prepared = [Origin(case, settings, measure).prepare(backend) for case in cases]
-        spec = spec_of(measure, "icl", settings, backend, cases, group_size=size, command=self.command)
+        cases = LoadedCases(tuple(fixed_cases(exemplars, queries)))
+        plan = Plan("icl", self.measure, self.settings, cases, FIXED_TOGETHER)
+        ready = make_ready(plan, self.backend)
         with (
             used_directory(self.directory),
-            RunDirectory.open(self.directory, spec) as run,
-            self.progress(backend, len(cases)) as callbacks,
+            self.progress(self.backend, len(cases.cases)) as callbacks,
+            ready.measure_into(self.directory, callbacks=callbacks, command=self.command) as run,
         ):
-            parts = list(measure_cases(backend, measure, prepared, run, callbacks, group_size=size))
-            if not run.is_complete:
-                run.finish(spec, n_parts(len(cases), size))
-        return list(IclResult.from_run(parts, asdict(measure)))
+            return list(IclResult.from_run(list(run.parts), asdict(self.measure)))
 
 
 def selection_directory(

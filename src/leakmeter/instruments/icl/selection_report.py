@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from leakmeter.core.plain import visible
 from leakmeter.instruments.icl import advice
 from leakmeter.instruments.icl.search import MeasuredList
 from leakmeter.instruments.icl.selection import Selection
-from leakmeter.instruments.icl.summary import Summary
+from leakmeter.instruments.icl.summary import FixedExemplar, Summary
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import nats_text
+from leakmeter.report.scale import nats_in, nats_text
 from leakmeter.studies.tables import share_text
 
 _ID_CHARACTERS: Final = 14
@@ -42,7 +42,7 @@ def report(found: Selection, *, command: str | None = None) -> b.Report:
             *_lists(found),
             b.Facts(facts),
         ],
-        command=None if command is None else b.Command(b.Untrusted(command)),
+        command=b.Command.of(command),
     )
 
 
@@ -121,7 +121,7 @@ def _reporting(found: Selection) -> b.Table:
     """What the queries say that chose none, in words: numbers of several kinds stand below each other."""
     halves = (found.before, found.after)
     rows = [
-        ("ICLInf, nats", *(f"{nats_text(half.mean_nats)}{_interval(half.interval_nats)}" for half in halves),
+        ("ICLInf, nats", *(nats_in(half.mean_nats, half.interval_nats) for half in halves),
          _loss_difference(found)),
         ("largest loss, nats",
          *(nats_text(max(each.max_nats for each in half.exemplars or ())) for half in halves), ""),
@@ -137,34 +137,28 @@ def _exemplars(found: Selection) -> b.Table:
     before, after = (
         {exemplar.id: exemplar for exemplar in half.exemplars or ()} for half in (found.before, found.after)
     )
-    rows = []
-    for id_ in (*after, *(id_ for id_ in before if id_ not in after)):
-        was, now = before.get(id_), after.get(id_)
-        exemplar = after.get(id_) or before[id_]
-        rows.append(
-            b.Row((
-                *("" if half is None else half.position for half in (was, now)),
-                b.Untrusted(id_, _ID_CHARACTERS),
-                b.Untrusted(exemplar.label or "", _ID_CHARACTERS),
-                b.Untrusted(_beginning(exemplar.text)),
-                *("" if half is None else half.mean_nats for half in (was, now)),
-            ))
-        )  # fmt: skip
-    columns = (
-        *(b.Column(heading, "count") for heading in ("Was", "Is")),
-        *map(b.Column, ("Exemplar", "Label", "Text")),
-        *(b.Column(heading, "nats") for heading in ("Before", "After")),
+
+    def of_half(half: dict[str, FixedExemplar], name: str) -> Callable[[str], b.Cell]:
+        return lambda id_: getattr(half[id_], name) if id_ in half else ""
+
+    return b.table_of(
+        (*after, *(id_ for id_ in before if id_ not in after)),
+        [
+            (b.Column("Was", "count"), of_half(before, "position")),
+            (b.Column("Is", "count"), of_half(after, "position")),
+            (b.Column("Exemplar"), lambda id_: b.Untrusted(id_, _ID_CHARACTERS)),
+            (b.Column("Label"), lambda id_: b.Untrusted({**before, **after}[id_].label or "", _ID_CHARACTERS)),
+            (b.Column("Text"), lambda id_: b.Untrusted(_beginning({**before, **after}[id_].text))),
+            (b.Column("Before", "nats"), of_half(before, "mean_nats")),
+            (b.Column("After", "nats"), of_half(after, "mean_nats")),
+        ],
+        "Exemplars: mean loss over the other queries, nats",
     )
-    return b.Table(columns, rows, "Exemplars: mean loss over the other queries, nats", first=len(rows))
 
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 def _loss_difference(found: Selection) -> str:
-    return f"{nats_text(found.loss_difference_nats)}{_interval(found.loss_difference_interval_nats)}"
-
-
-def _interval(edges: Sequence[float] | None) -> str:
-    return "" if edges is None else f" [{nats_text(edges[0])}, {nats_text(edges[1])}]"
+    return nats_in(found.loss_difference_nats, found.loss_difference_interval_nats)
 
 
 def _accuracy(of: Summary) -> str:

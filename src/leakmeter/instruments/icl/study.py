@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -23,7 +21,18 @@ from leakmeter.stats import stats
 from leakmeter.stats.rank_tests import holm, signed_rank_p
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
+from leakmeter.studies.kind import (
+    Axes,
+    Choice,
+    Kind,
+    Row,
+    Tables,
+    at_least_one,
+    lines_over,
+    measured,
+    of_kind,
+    seeds_text,
+)
 from leakmeter.text.exemplar import Example, ExemplarCase
 
 POSITION: Final = "exemplar_position"
@@ -35,7 +44,6 @@ _COMPARED_BY: Final = (
     "difference: of the same queries, with a 95 % interval by bootstrap over them",
     "p: Wilcoxon's signed-rank test, two-sided; Holm's rule among all rows",
 )
-_NO_INTERVAL: Final = (math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,29 +109,19 @@ class Exemplars(Kind):
             splits[name] = (task.load(paths.get(name + _TRAIN), "train"), task.load(paths.get(name), "test"))
         drawn: dict[tuple[str, Draw], list[ExemplarCase]] = {}
         for cell in cells:
-            draw, (pool, queries) = _draw_of(cell), splits[cell.dataset]
+            draw, (pool, queries) = of_kind(cell.choice, Draw), splits[cell.dataset]
             if (cell.dataset, draw) not in drawn:
                 chosen = choose_queries(queries, draw.n_records, draw.choice_seed)
                 drawn[cell.dataset, draw] = draw_cases(pool, chosen, shots=draw.shots, seed=draw.draw_seed)
-        return [drawn[cell.dataset, _draw_of(cell)] for cell in cells]
+        return [drawn[cell.dataset, of_kind(cell.choice, Draw)] for cell in cells]
 
     @override
-    def case(self, record: ExemplarCase) -> ExemplarCase:
-        return record
-
-    @override
-    def items_csv(self, finished: FinishedCell) -> str:
-        sink = io.StringIO(newline="")
-        # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-        writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        of_query = ("id", "query", "gold", "prediction", "loss_nats")
-        of_exemplar = ("position", "id", "label", "text", "loss_nats")
-        writer.writerow([*of_query, *(f"exemplar_{name}" for name in of_exemplar)])
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
         for result in _results(finished):
+            row = {name: getattr(result, name) for name in ("id", "query", "gold", "prediction", "loss_nats")}
             for exemplar in result.exemplars:
-                row = [getattr(result, name) for name in of_query]
-                writer.writerow([*row, *(getattr(exemplar, name) for name in of_exemplar)])
-        return sink.getvalue()
+                of_exemplar = ("position", "id", "label", "text", "loss_nats")
+                yield row | {f"exemplar_{name}": getattr(exemplar, name) for name in of_exemplar}
 
     @override
     def tables(
@@ -151,14 +149,11 @@ class Exemplars(Kind):
 
     @override
     def seed(self, cell: Cell) -> int:
-        return _draw_of(cell).draw_seed
+        return of_kind(cell.choice, Draw).draw_seed
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        draws = dict.fromkeys((_draw_of(cell).choice_seed, _draw_of(cell).draw_seed) for cell in study.cells)
-        chosen = ", ".join(
-            f"{'the first' if choice_seed is None else choice_seed} and {seed}" for choice_seed, seed in draws
-        )
+        chosen = seeds_text((cell.choice.choice_seed, self.seed(cell)) for cell in study.cells)
         return f"seeds of queries and exemplars: {chosen}", "intervals: 95 %, bootstrap over queries (accuracy: Wilson)"
 
 
@@ -175,22 +170,15 @@ def compared(x: str, groups: Iterable[tuple[Row, Sequence[Level]]], *, seed: int
     rows: list[Row] = []
     for others, levels in groups:
         for (first, before), (second, after) in combinations(levels, 2):
-            mean: float | None = None
-            interval = _NO_INTERVAL
+            mean, interval = None, None
             if all(map(math.isfinite, (*before, *after))):
                 mean = stats.mean(after) - stats.mean(before)
                 interval = stats.bootstrap_interval_of_mean_difference(after, before, seed=seed)
             row: Row = {**others, x: second, "less": first, "n": len(after)}
-            row |= _with_interval("paired_nats", mean, interval)
+            row |= measured("paired_nats", mean, interval)
             rows.append({**row, "wilcoxon_p": signed_rank_p(after, before)})
     adjusted = holm([row["wilcoxon_p"] for row in rows])
     return [{**row, "holm_p": p} for row, p in zip(rows, adjusted, strict=True)]
-
-
-def _draw_of(cell: Cell) -> Draw:
-    if not isinstance(cell.choice, Draw):
-        raise TypeError(f"a {type(cell.choice).__name__} draws no exemplars")
-    return cell.choice
 
 
 def _results(finished: FinishedCell) -> Iterable[IclResult]:
@@ -201,18 +189,13 @@ def _row(told: Summary) -> Row:
     row: Row = {"n": told.n, **_mean("loss_nats", told)}
     row |= {f"loss_nats_q{round(100 * float(level)):02}": nats for level, nats in told.quantiles_nats.items()}
     row["below_noise_share"] = told.share_below_noise_floor
-    row |= _with_interval("accuracy", told.accuracy, told.accuracy_interval)
+    row |= measured("accuracy", told.accuracy, told.accuracy_interval)
     return row | {"macro_f1": told.macro_f1, "tree_tokens_median": told.median_tree_tokens}
 
 
 def _mean(name: str, told: Losses) -> Row:
     mean = told.mean_nats if math.isfinite(told.mean_nats) else None
-    return _with_interval(name, mean, told.interval_nats) | {f"{name}_std": told.std_nats}
-
-
-def _with_interval(name: str, value: float | None, interval: tuple[float, float] | None) -> Row:
-    low, high = interval or _NO_INTERVAL
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
+    return measured(name, mean, told.interval_nats) | {f"{name}_std": told.std_nats}
 
 
 def _positions(
@@ -228,16 +211,11 @@ def _lines(
     study: Study, cells: Sequence[FinishedCell], found: Sequence[Sequence[IclResult]]
 ) -> Iterable[tuple[Row, Sequence[Level]]]:
     """Cells that differ in x alone and have the same queries."""
-    lines: list[tuple[Row, list[str], list[Level]]] = []
-    for finished, results in zip(cells, found, strict=True):
-        others = dict(finished.cell.factors)
-        level = (others.pop(str(study.x)), [each.loss_nats for each in results])
-        ids = [each.id for each in results]
-        line = next(
-            (levels for line_factors, of_known, levels in lines if (line_factors, of_known) == (others, ids)), None
-        )
-        if line is None:
-            lines.append((others, ids, [level]))
-        else:
-            line.append(level)
-    return ((others, levels) for others, _, levels in lines)
+    cells_results = zip(cells, found, strict=True)
+    return lines_over(
+        str(study.x),
+        (
+            (finished.cell.factors, [each.id for each in results], [each.loss_nats for each in results])
+            for finished, results in cells_results
+        ),
+    )

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from leakmeter.instruments.icl.result import Exemplar, IclResult
-from leakmeter.instruments.icl.summary import Losses, Summary
+from leakmeter.instruments.icl.summary import Summary
 from leakmeter.report import scale
 from leakmeter.report.blocks import Phrase, Untrusted
-from leakmeter.report.scale import nats_text, percent
-from leakmeter.report.words import interval_text
+from leakmeter.report.scale import interval_text, nats_text, percent
+from leakmeter.report.words import model_facts
 
 READING: Final = (
     "0\u00a0nats: leaving an exemplar out changes nothing. 0.7\u00a0nats: some answer becomes twice or half as likely, "
@@ -36,16 +36,12 @@ def probability(share: float | None) -> str:
     return f"{100 * share:.{2 if share < 0.01 else 1}f}\u00a0%"
 
 
-def mean_text(of: Losses) -> str:
-    return f"{nats_text(of.mean_nats)} {interval_text(of)}".rstrip()
-
-
 def headline(summary: Summary) -> str:
     losses = summary.answers
     answers = "For the scoring model, the answers" if losses.n_given else "The likeliest answers"
     if losses.share_below_noise_floor == 1:
         return f"{answers} to {summary.n:,} queries reveal nothing measurable of any one exemplar."
-    mean = f"{nats_text(losses.mean_nats)}\u00a0nats {interval_text(losses)}".rstrip()
+    mean = f"{nats_text(losses.mean_nats)}\u00a0nats{interval_text(losses.interval_nats)}"
     return (
         f"{answers} reveal {mean} of an exemplar on average over {summary.n:,} queries, and "
         f"{nats_text(losses.max_nats)}\u00a0nats at most."
@@ -73,7 +69,7 @@ def worst_case(summary: Summary, results: Sequence[IclResult]) -> str:
     which = "the same for all" if summary.exemplars else "drawn for each"
     mean = nats_text(summary.mean_nats)
     if summary.std_nats is not None:
-        mean = f"{mean} ± {nats_text(summary.std_nats)}\u00a0nats {interval_text(summary)}".rstrip()
+        mean = f"{mean} ± {nats_text(summary.std_nats)}\u00a0nats{interval_text(summary.interval_nats)}"
     any_ = "label" if results[0].space == "labels" else "token"
     sentence = (
         f"Worst case over every {any_}, however unlikely: ICLInf {mean}, with {shots} "
@@ -129,9 +125,7 @@ def settings(result: IclResult) -> dict[str, str]:
         calibration = f"{result.calibration}, {which}, ε = {result.calibration_epsilon:g}"
     space = "the labels, renormalised" if result.space == "labels" else "the whole vocabulary"
     return {
-        "Model": result.model,
-        "Weights (SHA-256)": result.weights_sha256 or "not recorded",
-        "Number type": result.dtype,
+        **model_facts(result),
         "Prompt template": result.template,
         "Probabilities": f"over {space}",
         "Label scoring": result.label_scoring,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands.call import CallOptions, CaseNames, cases_given, function, measured
+from leakmeter.core.loaded import Plan
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 
@@ -72,5 +73,5 @@ def influence(
         True
     """
     loaded, is_single = cases_given(data, context, query, response, messages, names, how)
-    results = measured(model, "influence", measure, prompts, loaded, how)
+    results = measured(model, Plan("influence", measure, prompts, loaded), how)
     return results[0] if is_single else results

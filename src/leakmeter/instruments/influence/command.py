@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import RunOptions, Source, Text
+from leakmeter.core.loaded import Plan
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 
@@ -33,4 +34,4 @@ def influence(
     """
     loaded = read_cases(source or Source(), response)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
-    run_cases(loaded, prompts, measure or Influence(), "influence", run, inputs=[source])
+    run_cases(Plan("influence", measure or Influence(), prompts, loaded), run, inputs=[source])

@@ -16,7 +16,7 @@ from leakmeter.core.plain import visible
 from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
 from leakmeter.report.scale import nats_text, percent
-from leakmeter.report.words import about_seconds, saved
+from leakmeter.report.words import about_seconds, model_facts, saved
 from leakmeter.results.result import DocumentRange
 
 _REMOVALS: Final = {
@@ -112,9 +112,7 @@ def settings(result: ContextResult) -> dict[str, str]:
         spared = f", {saved(cost.tree_tokens, cost.naive_tokens)} saved against {cost.naive_tokens} one by one"
     times = "once" if retries == 1 else f"{retries} times"
     facts: dict[str, str | None] = {
-        "Model": result.model,
-        "Weights (SHA-256)": result.weights_sha256 or "not recorded",
-        "Number type": result.dtype,
+        **model_facts(result),
         "Prompt template": result.template,
         "Unit of context": result.unit,
         "Removal": f"{result.removal}: {_REMOVALS.get(result.removal, 'as named')}",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 from leakmeter.core.plain import excerpt
-from leakmeter.errors import UsageError
 from leakmeter.instruments.influence import context, search_report
 from leakmeter.instruments.influence.charts import charts
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
@@ -81,16 +80,8 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 )  # fmt: skip
 
 
-def report(
-    cases: Sequence[InfluenceResult],
-    *,
-    title: str | None = None,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(cases: Sequence[InfluenceResult]) -> b.Report:
     """Each response with its shaded context, its pieces, and how it was measured."""
-    if not cases:
-        raise UsageError("no case to show: a report needs at least one, as `leakmeter influence --json` prints them")
     shared = _shared_settings(cases)
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
@@ -112,7 +103,7 @@ def report(
         "turn, and the same response scored again."
     )
     return b.Report(
-        title=what if title is None else b.Untrusted(title),
+        title=what,
         measure="influence",
         blocks=[*overview, *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
@@ -131,23 +122,20 @@ def report(
         sections_left_out="with less influence of their contexts",
         notes=notes,
         guide_to="piece",
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
 def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     n, values = len(cases), [case.whole_nats for case in cases]
     above = sum(map(context.is_finding, cases))
-    low, high = interval_of_share(above, n)
+    findings = scale.share_in(above / n, interval_of_share(above, n))
     n_given = sum(not case.response.sampled for case in cases)
     half_width = _half_width(cases)
     who = "For the scoring model, the" if n_given else "The"
     what = "given responses" if n_given == n else "responses"
     yield b.Headline(
         f"{scope(cases)}{who} {_whole(cases, 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
-        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ("
-        f"{100 * above / n:.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) by more than an irrelevant text does."
+        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({findings}) by more than an irrelevant text does."
         + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
     if n_given:
@@ -216,8 +204,7 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
         if not case.response.sampled:
             yield b.Text(_GIVEN)
         yield from _advice([case])
-    for warning in context.warnings(case):
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(context.warnings(case))
     yield _attribution(case)
     yield from search_report.tables(case)
     yield from search_report.facts(case)
@@ -351,38 +338,29 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     """Without it, alone, which way, and the posterior that it was there; most nats first."""
     swaps = _swaps(case)
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
-    columns = [
-        b.Column(_piece(case).capitalize()),
-        b.Column("Text"),
-        b.Column("Without it", "nats", bar=True, role="nats"),
-        *([b.Column("Found by")] if case.search is not None else []),
-        *([b.Column(_SURROGATE, "nats", role="whole")] if swaps else []),
-        b.Column("Signed", "signed_nats", role="signed", on="wide"),
-        b.Column("Alone", "nats", role="whole"),
-        b.Column("Posterior", "posterior", role="whole"),
-        *([b.Column("Over samples", role="whole")] if sampled else []),
+    columns: list[tuple[b.Column, Callable[[Piece], b.Cell], bool]] = [
+        (b.Column(_piece(case).capitalize()), lambda piece: b.Untrusted(piece.name, 24), True),
+        (b.Column("Text"), lambda piece: b.Noted(b.Untrusted(piece.text, 120), _remarks(case, piece)), True),
+        (b.Column("Without it", "nats", bar=True, role="nats"), lambda piece: piece.nats, True),
+        (b.Column("Found by"), lambda piece: search_report.found_by(case, piece), case.search is not None),
+        (b.Column(_SURROGATE, "nats", role="whole"), lambda piece: piece.swapped_nats, swaps),
+        (b.Column("Signed", "signed_nats", role="signed", on="wide"), lambda piece: piece.signed_nats, True),
+        (b.Column("Alone", "nats", role="whole"), lambda piece: piece.alone_nats, True),
+        (b.Column("Posterior", "posterior", role="whole"), lambda piece: _posterior(case, piece), True),
+        (b.Column("Over samples", role="whole"), lambda piece: _over_samples(piece, "") or scale.NOT_MEASURED, sampled),
     ]
+    shown = [(column, cell) for column, cell, is_there in columns if is_there]
     rows = []
     for index in ranked:
         piece = case.pieces[index]
-        cells: list[b.Cell] = [
-            b.Untrusted(piece.name, 24),
-            b.Noted(b.Untrusted(piece.text, 120), _remarks(case, piece)),
-            piece.nats,
-            *([search_report.found_by(case, piece)] if case.search is not None else []),
-            *([piece.swapped_nats] if swaps else []),
-            piece.signed_nats,
-            piece.alone_nats,
-            _posterior(case, piece),
-            *([_over_samples(piece, "") or scale.NOT_MEASURED] if sampled else []),
-        ]
+        cells = [cell(piece) for _, cell in shown]
         rows.append(b.Row(cells, piece=index, quiet=not context.is_finding(case, piece)))
     marks = [b.Mark("noise floor", case.noise_floor_nats, f"{nats_text(case.noise_floor_nats)}\u00a0nats")]
     if case.placebo_nats is not None:
         marks.append(b.Mark("placebo", case.placebo_nats, _placebo(case)))
     return b.Table(
-        columns, rows, caption, rest=(_piece(case), f"{_piece(case)}s"), first=_LISTED, marks=marks,
-        floor_nats=_floor(case), sortable=len(rows) > 1, filterable=len(rows) > _LISTED, numbered=True,
+        [column for column, _ in shown], rows, caption, rest=(_piece(case), f"{_piece(case)}s"), first=_LISTED,
+        marks=marks, floor_nats=_floor(case), sortable=len(rows) > 1, filterable=len(rows) > _LISTED, numbered=True,
     )  # fmt: skip
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from leakmeter.core import places
 from leakmeter.core.measurement import HALF_WIDTH
+from leakmeter.core.places import NOISE, Number, Quantities, at, most, of_response
 from leakmeter.core.plain import SELDOM
+from leakmeter.core.quantity import Case, LowerBound, Quantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.kept import KeptInfluence
 from leakmeter.instruments.influence.piece import ContextPiece, Series
-from leakmeter.instruments.influence.quantities import INFLUENCE
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
 from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
 from leakmeter.stats.posterior import posterior_of
@@ -161,13 +163,76 @@ class ContextResult(Result):
         }
 
 
+_WHOLE: Final = at("whole_nats")
+
+
+def _per_token(of: Number) -> Number:
+    """A number of a response over its tokens; none of an empty response."""
+
+    def each(case: Case) -> float | None:
+        number, n_tokens = of(case), len(case.response.tokens)
+        return number / n_tokens if number is not None and n_tokens else None
+
+    return each
+
+
+def _repeated(case: Case) -> float | None:
+    """None where no personal data was found, or looked for. What the response says is known without a score too."""
+    pieces = [*case.pieces, *(() if case.search is None else case.search.pieces)]
+    repetitions = [piece.repeated for piece in pieces if piece.entity_type is not None]
+    return float(repetitions.count("verbatim")) if repetitions else None
+
+
+_QUANTITIES: Final[Quantities] = (
+    of_response(
+        "influence",
+        "Influence of the whole context on the response: how far its tokens' log-probabilities move without it.",
+        _WHOLE,
+    ),
+    Quantity(
+        "influence.per_token",
+        "nats a token",
+        "Influence of the whole context on the response over the number of its tokens.",
+        _per_token(_WHOLE),
+        floor=_per_token(NOISE),
+        half_width=_per_token(places.HALF_WIDTH),
+    ),
+    of_response(
+        "influence.worst_piece",
+        "Influence on the response of the piece of the context that has most.",
+        lambda case: most(piece.nats for piece in case.pieces),
+        LowerBound(
+            lambda case: not (case.search is None or case.search.is_complete),
+            "a search did not score all pieces",
+            "measure without --search, or look at 'influence', which is of the whole context",
+        ),
+    ),
+    of_response(
+        "influence.worst_response",
+        "Largest influence of the whole context on a response, where several were drawn for a case.",
+        at("whole_worst_nats"),
+    ),
+    of_response(
+        "influence.mean_response",
+        "Mean influence of the whole context on a response, where several were drawn for a case.",
+        at("whole_mean_nats"),
+    ),
+    Quantity(
+        "influence.repeated",
+        "values",
+        "How many values of personal data in the context the response says word for word.",
+        _repeated,
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InfluenceResult(ContextResult):
     """The influence of each piece of a context on one response, in nats."""
 
     schema: ClassVar = "influence-1"
     kept: ClassVar = KeptInfluence
-    quantities: ClassVar = INFLUENCE
+    quantities: ClassVar = _QUANTITIES
     pieces_at: ClassVar = PieceFields("pieces")
 
     pieces: tuple[Piece, ...]

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from decimal import ROUND_CEILING, Decimal
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.searched import AuditRound, SearchedPiece, SearchSummary
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import interval_text, nats_text
+from leakmeter.report.scale import interval_text, nats_text, share_text
 from leakmeter.stats.hypergeometric import decimal_fraction, expected_false
 
+T = TypeVar("T")
 _LISTED: Final = 12
 _HIDES: Final = 2.0
 """How much more than the sum of its parts a whole has to have, for a note."""
@@ -149,7 +150,7 @@ def _statements(search: SearchSummary) -> Iterator[b.Block]:
         sentence = begins + _statement(audit_round, search.k, begins=not begins)
         yield b.Warning(sentence) if audit_round.threshold_nats is None else b.Text(sentence)
     if last > 1 and search.audit_confidence is not None:
-        yield b.Text(f"All of these statements hold together with {_percent(search.audit_confidence)} confidence.")
+        yield b.Text(f"All of these statements hold together with {share_text(search.audit_confidence, 6)} confidence.")
 
 
 def _statement(one: AuditRound, k: int, *, begins: bool) -> str:
@@ -163,13 +164,9 @@ def _statement(one: AuditRound, k: int, *, begins: bool) -> str:
     them = "piece that is not listed exceeds" if one.most_missed == 1 else "pieces that are not listed exceed"
     exceeded = f"{one.n_found:,} exceeded it and {'is' if one.n_found == 1 else 'are'} listed now"
     return (
-        f"{word} {_percent(one.confidence)} confidence at most {one.most_missed:,} {them} "
+        f"{word} {share_text(one.confidence, 6)} confidence at most {one.most_missed:,} {them} "
         f"{_at_least(one.threshold_nats)}\u00a0nats ({drawn}; {exceeded if one.n_found else 'none exceeded it'})."
     )
-
-
-def _percent(confidence: float) -> str:
-    return f"{100 * confidence:.6g}\u00a0%"
 
 
 def _at_least(nats: float) -> str:
@@ -200,7 +197,9 @@ def facts(case: InfluenceResult) -> Iterator[b.Facts]:
     if units_left(case) and search.screen == "attention":
         level = search.interval_confidence
         intervals = (
-            "none: too few pieces were audited" if level is None else f"at {_percent(level)} confidence, each by itself"
+            "none: too few pieces were audited"
+            if level is None
+            else f"at {share_text(level, 6)} confidence, each by itself"
         )
         rows.append(("Intervals of screened values", intervals))
     yield b.Facts(rows, "Search")
@@ -245,7 +244,7 @@ def said(case: InfluenceResult, piece: SearchedPiece) -> b.Phrase:
         return name, f": not looked at on its own{group_text}"
     within = ""
     if piece.interval_nats is not None and confidence is not None:
-        within = f", exact value in{interval_text(piece.interval_nats)} with {_percent(confidence)} confidence"
+        within = f", exact value in{interval_text(piece.interval_nats)} with {share_text(confidence, 6)} confidence"
     return name, f": screened only, {nats_text(piece.screened_nats)}\u00a0nats{within}"
 
 
@@ -266,39 +265,31 @@ def tables(case: InfluenceResult) -> Iterator[b.Table]:
 
 def _screened(case: InfluenceResult, search: SearchSummary, pieces: Sequence[SearchedPiece]) -> b.Table:
     level = search.interval_confidence
-    columns = [
-        b.Column("Piece"),
-        b.Column("Text"),
-        b.Column("Screened", "nats", "nats"),
-        *([] if level is None else [b.Column(f"Exact value, {_percent(level)}", "interval", "nats")]),
-    ]
-    rows = [
-        b.Row(
-            (
-                b.Untrusted(piece.name, 24),
-                _text(case, piece),
-                piece.screened_nats,
-                *([] if level is None else [None if (ends := piece.interval_nats) is None else b.Interval(*ends)]),
-            ),
-            quiet=True,
-        )
-        for piece in sorted(pieces, key=lambda piece: -(piece.screened_nats or 0.0))
-    ]
-    return _of(columns, rows, "Screened only: no exact value", ("screened piece", "screened pieces"))
+    columns = [*_named(case), (b.Column("Screened", "nats", "nats"), lambda piece: piece.screened_nats)]
+    if level is not None:
+        heading = f"Exact value, {share_text(level, 6)}"
+        columns.append((b.Column(heading, "interval", "nats"), lambda piece: b.interval(piece.interval_nats)))
+    ordered = sorted(pieces, key=lambda piece: -(piece.screened_nats or 0.0))
+    rest = ("screened piece", "screened pieces")
+    return _listed(ordered, columns, "Screened only: no exact value", rest, quiet=lambda piece: True)
 
 
 def _unseen(case: InfluenceResult, pieces: Sequence[SearchedPiece]) -> b.Table:
-    columns = [b.Column("Piece"), b.Column("Text"), b.Column("Its group", "nats", "nats")]
     ordered = sorted(pieces, key=lambda piece: -(_group_nats(piece) or 0.0))
-    rows = [
-        b.Row((b.Untrusted(piece.name, 24), _text(case, piece), _group_nats(piece)), quiet=True) for piece in ordered
+    columns = [*_named(case), (b.Column("Its group", "nats", "nats"), _group_nats)]
+    return _listed(ordered, columns, "Not looked at on their own", ("piece", "pieces"), quiet=lambda piece: True)
+
+
+def _named(case: InfluenceResult) -> b.Columns[SearchedPiece]:
+    return [
+        (b.Column("Piece"), lambda piece: b.Untrusted(piece.name, 24)),
+        (b.Column("Text"), lambda piece: _text(case, piece)),
     ]
-    return _of(columns, rows, "Not looked at on their own", ("piece", "pieces"))
 
 
-def _of(columns: Sequence[b.Column], rows: Sequence[b.Row], caption: str, rest: tuple[str, str]) -> b.Table:
-    many = len(rows) > _LISTED
-    return b.Table(columns, rows, caption, rest=rest, first=_LISTED, sortable=len(rows) > 1, filterable=many)
+def _listed(items: Sequence[T], columns: b.Columns[T], caption: str, rest: tuple[str, str], **more: Any) -> b.Table:
+    sortable, many = len(items) > 1, len(items) > _LISTED
+    return b.table_of(items, columns, caption, rest=rest, first=_LISTED, sortable=sortable, filterable=many, **more)
 
 
 def _text(case: InfluenceResult, piece: SearchedPiece) -> b.Cell:
@@ -321,35 +312,29 @@ def _group_nats(piece: SearchedPiece) -> float | None:
 # ---- wholes and their parts -----------------------------------------------------------------------------------------
 def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
     """Documents and paragraphs, the exact value apart from the screened one, and the sum over their pieces."""
-    columns = [
-        b.Column("Document or paragraph" if _kinds(search) > 1 else search.levels[0].kind.capitalize()),
-        b.Column("Text"),
-        b.Column("Exact", "nats", "nats"),
-        *([b.Column("Screened", "nats", "nats")] if search.screen == "attention" else []),
-        b.Column("Sum over its pieces", "nats", "nats"),
-    ]
-    ordered = sorted(search.levels, key=lambda level: (level.nats is None, -(level.nats or level.screened_nats or 0.0)))
-    rows = []
-    for level in ordered:
+
+    def text(level: SearchedPiece) -> b.Cell:
         total, how = _sum(case, level.spans)
         notes = [how] if how else []
         value = level.screened_nats if level.nats is None else level.nats
         if total is not None and value is not None and _is_more(case, value, total):
             screened = "screened value " if level.nats is None else ""
             notes.append(f"{screened}more than twice the sum of its pieces: {_HIDDEN}")
-        rows.append(
-            b.Row(
-                (
-                    b.Untrusted(level.name, 24),
-                    b.Noted(b.Untrusted(level.text, 120), notes),
-                    level.nats,
-                    *([level.screened_nats] if search.screen == "attention" else []),
-                    total,
-                ),
-                quiet=level.nats is None,
-            )
-        )
-    return _of(columns, rows, "Documents and paragraphs that the pieces stand in", ("more", "more"))
+        return b.Noted(b.Untrusted(level.text, 120), notes)
+
+    kind = "Document or paragraph" if _kinds(search) > 1 else search.levels[0].kind.capitalize()
+    columns: b.Columns[SearchedPiece] = [
+        (b.Column(kind), lambda level: b.Untrusted(level.name, 24)),
+        (b.Column("Text"), text),
+        (b.Column("Exact", "nats", "nats"), lambda level: level.nats),
+        (b.Column("Screened", "nats", "nats"), lambda level: level.screened_nats),
+        (b.Column("Sum over its pieces", "nats", "nats"), lambda level: _sum(case, level.spans)[0]),
+    ]
+    if search.screen != "attention":
+        del columns[3]
+    ordered = sorted(search.levels, key=lambda level: (level.nats is None, -(level.nats or level.screened_nats or 0.0)))
+    caption = "Documents and paragraphs that the pieces stand in"
+    return _listed(ordered, columns, caption, ("more", "more"), quiet=lambda level: level.nats is None)
 
 
 def _kinds(search: SearchSummary) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands.call import CallOptions, RowNames, Some, function, measured
-from leakmeter.commands.given import LoadedCases
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.engine.loading import tell
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
@@ -96,7 +96,7 @@ def pii(
             settings = behind(Path(soft_prompt), settings)
             lasting.enter_context(reading_soft_prompt(backend, Path(soft_prompt)))
         loaded = LoadedCases(cases, problems, how.skip_bad)
-        return measured(model, "pii", chosen, settings, loaded, how, group_size=TOGETHER)
+        return measured(model, Plan("pii", chosen, settings, loaded, TOGETHER), how)
 
 
 @function(tuning=SoftPromptTuning, names=RowNames, how=Some(CallOptions, only=("skip_bad",)))

@@ -16,10 +16,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
 from leakmeter.core.urls import check_directory
 from leakmeter.core.written import check_outside_runs, made_for, make_private, write_whole
-from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
+from leakmeter.engine.ready import make_ready
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Group, documents_of, lines_of
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
@@ -30,8 +31,6 @@ from leakmeter.instruments.pii.settings import FineTuning, SoftPromptTuning
 from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.stats.enough import items_for_auc
 from leakmeter.stats.ranks import auc, roc
-from leakmeter.storage.fingerprint import spec_of
-from leakmeter.storage.rundir import RunDirectory
 
 if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
@@ -235,14 +234,10 @@ def _asked(
         for group in check.groups:
             steps.probing(f"{group.name}, {'white' if prompt else 'black'} box")
             probes = probes_of(group.subjects, ("twin", "relationship", "university"))
-            cases = [case for case in probes if case.type in types]
-            prepared = [settings.prepare(case, copy, measure) for case in cases]
-            spec = spec_of(measure, "pii", settings, copy, cases, group_size=TOGETHER, command=command)
-            with RunDirectory.open(out / "runs", spec) as run:
-                parts = list(measure_cases(copy, measure, prepared, run, Callbacks(), group_size=TOGETHER))
-                if not run.is_complete:
-                    run.finish(spec, n_parts(len(prepared), TOGETHER))
-            by_repeats[group.repeats] = list(PiiResult.from_run(parts, asdict(measure)))
+            cases = LoadedCases(tuple(case for case in probes if case.type in types))
+            ready = make_ready(Plan("pii", measure, settings, cases, TOGETHER), copy)
+            with ready.measure_into(out / "runs", command=command) as run:
+                by_repeats[group.repeats] = list(PiiResult.from_run(list(run.parts), asdict(measure)))
     return by_repeats
 
 

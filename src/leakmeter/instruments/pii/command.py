@@ -16,9 +16,9 @@ from cyclopts import App, Parameter
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
-from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.commands.progress import counting
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
@@ -157,15 +157,12 @@ def probe(
     if loaded.n_renamed:
         output.tell(f"{loaded.n_renamed} ids say part of a name or a value: the numbers of their records are used")
     with ExitStack() as lasting:
+        problems = tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped)
         run_cases(
-            LoadedCases(cases, tuple(f"{skipped.where} {skipped.reason}" for skipped in loaded.skipped), skip_bad),
-            settings,
-            measure,
-            "pii",
+            Plan("pii", measure, settings, LoadedCases(cases, problems, skip_bad), TOGETHER),
             run,
             results=results,
             accept=accept,
-            group_size=TOGETHER,
             inputs=[subjects, templates, soft_prompt],
             hides_paths=True,
         )
@@ -242,7 +239,7 @@ def tune(
     """
     from leakmeter.instruments.pii.tuning import examples
     from leakmeter.instruments.pii.tuning.soft_prompt import tune as tuned
-    from leakmeter.instruments.pii.words import share_text
+    from leakmeter.report.scale import share_in
     from leakmeter.stats.enough import items_for_share
     from leakmeter.stats.stats import interval_of_share
 
@@ -293,7 +290,7 @@ def tune(
     interval = interval_of_share(round(record.exact_match * len(others)), len(others))
     output.print_text(
         f"Epoch {record.best_epoch} of {record.epochs} ({record.ended}): of {len(others)} people it was not tuned on "
-        f"{share_text(record.exact_match, interval)} are said word for word; their values cost "
+        f"{share_in(record.exact_match, interval)} are said word for word; their values cost "
         f"{record.validation_loss_before_nats_a_token:.2f} nats a token before, and "
         f"{record.validation_loss_nats_a_token:.2f} now."
     )

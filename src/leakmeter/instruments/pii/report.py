@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.pii import charts, words
-from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.instruments.pii.result import PiiResult, Template
 from leakmeter.instruments.pii.summary import Row, Summary
 from leakmeter.instruments.pii.summary import summary as summary_of
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
+from leakmeter.report.scale import share_in
 
 _ID: Final = 60
 _SUBJECT: Final = 40
@@ -25,15 +25,8 @@ _NOTES: Final = (
 )  # fmt: skip
 
 
-def report(
-    cases: Sequence[PiiResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(cases: Sequence[PiiResult]) -> b.Report:
     """One value with its templates; of many the subjects by evidence, tests over them, and each value to be opened."""
-    if not cases:
-        raise UsageError("no value to show: a report needs at least one, as `leakmeter pii probe --json` prints them")
     summary = summary_of(cases)
     several = len(cases) > 1
     kept = any(case.value is not None for case in cases)
@@ -66,8 +59,6 @@ def report(
         sections_left_out="with less evidence",
         aside=(_grades(),),
         notes=[b.Facts(_NOTES)],
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
@@ -83,11 +74,6 @@ def _grades() -> b.Table:
     return b.Table(columns, rows, "How to read p")
 
 
-def _advice(summary: Summary) -> b.Advice:
-    rows = words.decisions(summary)
-    return b.Advice(rows, [row for row in words.DECISIONS if row not in rows])
-
-
 def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
     first, *others = words.GUARANTEES
     return [
@@ -100,14 +86,13 @@ def _ending(cases: Sequence[PiiResult]) -> list[b.Block]:
 def _warnings(cases: Sequence[PiiResult], *, kept: bool) -> Iterator[b.Block]:
     if kept:
         yield b.Warning(words.KEPT)
-    for warning in shared_words.warnings(cases, "values"):
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(shared_words.warnings(cases, "values"))
 
 
 # ---- one value ------------------------------------------------------------------------------------------------------
 def _only(case: PiiResult, summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     yield b.Headline(words.verdict(case))
-    yield _advice(summary)
+    yield b.Advice.of(words.DECISIONS, words.decisions(summary))
     yield from _warnings([case], kept=kept)
     yield charts.densities_of([case])
     yield charts.p_values_of(summary)
@@ -153,24 +138,17 @@ def _among(case: PiiResult) -> b.Table:
 
 def _templates(case: PiiResult) -> b.Table:
     kept = case.prompts
-    columns = [
-        b.Column("#", "count"),
-        b.Column("Nats", "nats"),
-        b.Column("Tokens", "count"),
-        b.Column("Association", "nats"),
-        b.Column("Rank", "count"),
-        b.Column("p", "p_value"),
-        *([] if kept is None else [b.Column("Prompt")]),
+    columns: b.Columns[tuple[int, Template]] = [
+        (b.Column("#", "count"), lambda row: row[1].template),
+        (b.Column("Nats", "nats"), lambda row: row[1].log_likelihood_nats),
+        (b.Column("Tokens", "count"), lambda row: row[1].n_tokens),
+        (b.Column("Association", "nats"), lambda row: row[1].association_nats),
+        (b.Column("Rank", "count"), lambda row: row[1].rank),
+        (b.Column("p", "p_value"), lambda row: words.p_cell(row[1].p_value)),
     ]
-    rows = [
-        b.Row((
-            template.template, template.log_likelihood_nats, template.n_tokens, template.association_nats,
-            template.rank, words.p_cell(template.p_value),
-            *([] if kept is None else [b.Untrusted(kept[number], _TEXT)]),
-        ))
-        for number, template in enumerate(case.templates)
-    ]  # fmt: skip
-    return b.Table(columns, rows, "Templates", rest=("template", "templates"), first=len(rows))
+    if kept is not None:
+        columns.append((b.Column("Prompt"), lambda row: b.Untrusted(kept[row[0]], _TEXT)))
+    return b.table_of(enumerate(case.templates), columns, "Templates", rest=("template", "templates"))
 
 
 def _generated(case: PiiResult) -> b.Table:
@@ -205,7 +183,7 @@ def _answers(case: PiiResult) -> Iterator[b.Table]:
 # ---- many values ----------------------------------------------------------------------------------------------------
 def _over_subjects(cases: Sequence[PiiResult], summary: Summary, *, kept: bool) -> Iterator[b.Block]:
     yield b.Headline(words.headline(summary))
-    yield _advice(summary)
+    yield b.Advice.of(words.DECISIONS, words.decisions(summary))
     unreachable = words.unreachable(summary)
     if unreachable is not None:
         yield b.Warning(unreachable)
@@ -234,59 +212,34 @@ def _subjects(summary: Summary) -> b.Table:
     return b.Table(columns, rows, caption, rest=("subject", "subjects"))
 
 
+_OF_ROW: Final[b.Columns[Row]] = [(b.Column("Values"), words.row_name), (b.Column("n", "count"), lambda row: row.n)]
+
+
 def _associations(summary: Summary) -> b.Table:
-    columns = (
-        b.Column("Values"),
-        b.Column("n", "count"),
-        b.Column("True", "nats"),
-        b.Column("Decoys", "nats"),
-        b.Column("True − decoys", "number"),
-        b.Column("p ≤ 0.05 in", "number"),
-        b.Column("To tell", "count"),
-        b.Column("Bits", "number"),
-    )
-    return _by_row(
-        summary,
-        columns,
-        lambda row: (
-            row.mean_nats,
-            row.decoy_mean_nats,
-            words.difference_text(row),
-            words.share_text(row.share_low_p, row.share_low_p_interval),
-            words.values_to_tell(row),
-            f"{row.mean_exposure_bits:.1f}",
-        ),
-        "Association of true values and decoys, nats, by type and kind of probe; exposure, bits",
-    )
+    columns: b.Columns[Row] = [
+        *_OF_ROW,
+        (b.Column("True", "nats"), lambda row: row.mean_nats),
+        (b.Column("Decoys", "nats"), lambda row: row.decoy_mean_nats),
+        (b.Column("True − decoys", "number"), words.difference_text),
+        (b.Column("p ≤ 0.05 in", "number"), lambda row: share_in(row.share_low_p, row.share_low_p_interval)),
+        (b.Column("To tell", "count"), words.values_to_tell),
+        (b.Column("Bits", "number"), lambda row: f"{row.mean_exposure_bits:.1f}"),
+    ]
+    caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
+    return b.table_of(words.rows(summary), columns, caption)
 
 
 def _tests(summary: Summary) -> b.Table:
-    columns = (
-        b.Column("Values"),
-        b.Column("n", "count"),
-        *(b.Column(f"{test}, p", "p_value") for test in ("Ranks", "Signed-rank", "Rank-sum")),
-        b.Column("r", "number"),
-        b.Column("δ", "number"),
-        b.Column("For 80\u00a0%", "count"),
-    )
-    return _by_row(
-        summary,
-        columns,
-        lambda row: (
-            *map(words.p_cell, (row.ranks_holm_p, row.signed_rank_holm_p, row.rank_sum_holm_p)),
-            words.signed(row.rank_biserial),
-            words.signed(row.cliffs_delta),
-            row.subjects_needed,
-        ),
-        "Tests over subjects, p by Holm’s rule",
-    )
-
-
-def _by_row(
-    summary: Summary, columns: Sequence[b.Column], cells: Callable[[Row], tuple[b.Cell, ...]], said: str
-) -> b.Table:
-    rows = [b.Row((words.row_name(row), row.n, *cells(row))) for row in words.rows(summary)]
-    return b.Table(columns, rows, said, first=len(rows))
+    columns: b.Columns[Row] = [
+        *_OF_ROW,
+        (b.Column("Ranks, p", "p_value"), lambda row: words.p_cell(row.ranks_holm_p)),
+        (b.Column("Signed-rank, p", "p_value"), lambda row: words.p_cell(row.signed_rank_holm_p)),
+        (b.Column("Rank-sum, p", "p_value"), lambda row: words.p_cell(row.rank_sum_holm_p)),
+        (b.Column("r", "number"), lambda row: words.signed(row.rank_biserial)),
+        (b.Column("δ", "number"), lambda row: words.signed(row.cliffs_delta)),
+        (b.Column("For 80\u00a0%", "count"), lambda row: row.subjects_needed),
+    ]
+    return b.table_of(words.rows(summary), columns, "Tests over subjects, p by Holm’s rule")
 
 
 def _matches(summary: Summary) -> b.Table:

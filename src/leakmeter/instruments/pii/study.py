@@ -6,8 +6,6 @@ or for every value.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -37,7 +35,7 @@ from leakmeter.storage.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one
+from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, measured, of_kind, seeds_text
 
 PEOPLE: Final = "people"
 """Name of the data set: a file of subjects; without one, canaries."""
@@ -120,7 +118,7 @@ class People(Kind):
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
-        asked_of = [(paths.get(cell.dataset, cell.dataset), _asked(cell)) for cell in cells]
+        asked_of = [(paths.get(cell.dataset, cell.dataset), of_kind(cell.choice, Asked)) for cell in cells]
         cases = {request: _cases(*request) for request in dict.fromkeys(asked_of)}
         return [cases[request] for request in asked_of]
 
@@ -130,24 +128,17 @@ class People(Kind):
         return len({record.subject.id for record in records})
 
     @override
-    def case(self, record: ProbeCase) -> ProbeCase:
-        return record
-
-    @override
     def record(self, record: ProbeCase) -> dict[str, Any]:
         """Keyed hashes: a plain one of a telephone number is undone by trying all numbers."""
         return record.record()
 
     @override
-    def items_csv(self, finished: FinishedCell) -> str:
-        sink = io.StringIO(newline="")
-        writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-        results = results_of(finished)
-        writer.writerow(["id", *_OF_CASES, *(f"exact_match_beam_{width}" for width in results[0].beams)])
-        for result in results:
-            matches = [generated.best["exact_match"] for generated in result.generated]
-            writer.writerow([result.id, *(getattr(result, name) for name in _OF_CASES), *matches])
-        return sink.getvalue()
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
+        for result in results_of(finished):
+            row = {name: getattr(result, name) for name in ("id", *_OF_CASES)}
+            for generated in result.generated:
+                row[f"exact_match_beam_{generated.beams}"] = generated.best["exact_match"]
+            yield row
 
     @override
     def tables(
@@ -186,10 +177,7 @@ class People(Kind):
 
     @override
     def about(self, study: Study) -> tuple[str, str]:
-        draws = dict.fromkeys((_asked(cell).choice_seed, self.seed(cell)) for cell in study.cells)
-        chosen = ", ".join(
-            f"{'the first' if choice_seed is None else choice_seed} and {seed}" for choice_seed, seed in draws
-        )
+        chosen = seeds_text((cell.choice.choice_seed, self.seed(cell)) for cell in study.cells)
         intervals = "intervals: 95 %, bootstrap over values (shares: Wilson); p one-sided, Holm's rule among all rows"
         return f"seeds of subjects and of decoys: {chosen}", intervals
 
@@ -218,12 +206,6 @@ def _known(what: str, given: tuple[str, ...], names: Sequence[str]) -> tuple[str
     return given
 
 
-def _asked(cell: Cell) -> Asked:
-    if not isinstance(cell.choice, Asked):
-        raise TypeError(f"a {type(cell.choice).__name__} asks for nobody")
-    return cell.choice
-
-
 # ---- tables ---------------------------------------------------------------------------------------------------------
 def results_of(finished: FinishedCell) -> list[PiiResult]:
     return list(PiiResult.from_run(finished.measured, asdict(finished.cell.measure)))
@@ -232,20 +214,12 @@ def results_of(finished: FinishedCell) -> list[PiiResult]:
 def _types(finished: FinishedCell, results: Sequence[PiiResult], seed: int) -> Iterator[Row]:
     """A row for each type of value, over subjects: each value by its largest association in any way of asking."""
     for type_row in summary(results, seed=seed).types:
-        above, known_interval = (
-            type_row.difference_interval_nats or (float("nan"), float("nan")),
-            type_row.share_low_p_interval,
-        )
         yield {
             **finished.cell.factors,
             TYPE: type_row.type,
             "n_values": type_row.n,
-            ABOVE: type_row.mean_nats - type_row.decoy_mean_nats,
-            f"{ABOVE}_low": above[0],
-            f"{ABOVE}_high": above[1],
-            KNOWN: type_row.share_low_p,
-            f"{KNOWN}_low": known_interval[0],
-            f"{KNOWN}_high": known_interval[1],
+            **measured(ABOVE, type_row.mean_nats - type_row.decoy_mean_nats, type_row.difference_interval_nats),
+            **measured(KNOWN, type_row.share_low_p, type_row.share_low_p_interval),
             "exposure_bits_mean": type_row.mean_exposure_bits,
             "ranks_p": type_row.ranks_p,
             "rank_sum_p": type_row.rank_sum_p,
@@ -291,10 +265,9 @@ def _parts(finished: FinishedCell, results: Sequence[PiiResult]) -> Iterator[Row
         for type_ in VALUE_TYPES:
             best = [result.generated[number].best for result in results if result.type == type_]
             for part, hits in _hits(best, type_):
-                low, high = stats.interval_of_share(sum(hits), len(hits))
                 row: Row = {**finished.cell.factors, "beams": first.beams, TYPE: type_, PART: part, "n": len(hits)}
-                row |= {EXTRACTED: sum(hits) / len(hits)}
-                yield row | {f"{EXTRACTED}_low": low, f"{EXTRACTED}_high": high}
+                interval = stats.interval_of_share(sum(hits), len(hits))
+                yield row | measured(EXTRACTED, sum(hits) / len(hits), interval)
 
 
 def _hits(best: Sequence[Mapping[str, float | None]], type_: ValueType) -> Iterator[tuple[str, list[bool]]]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from leakmeter.instruments.pii.summary import AT_RISK, Match, Row, SubjectSummary, Summary
 from leakmeter.report import blocks as b
-from leakmeter.report.scale import NOT_MEASURED, nats_text
+from leakmeter.report.scale import NOT_MEASURED, nats_text, share_in, share_text
+from leakmeter.report.words import model_facts
 from leakmeter.stats.enough import items_for_share, share_told_apart
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ def headline(summary: Summary) -> str:
         if n_said:
             return f"Asked by name alone, the model says a value of this person word for word. By ranks, the {claim}"
         return f"The {claim}"
-    share = share_text(hits / n, summary.share_at_risk_interval)
+    share = share_in(hits / n, summary.share_at_risk_interval)
     have = "have" if hits > 1 else "has"
     if not n_said:
         return (
@@ -310,7 +311,7 @@ def against_chance(summary: Summary) -> str:
     by_chance = at_risk_by_chance(summary) / summary.n_subjects
     if not by_chance:
         return "By rank none could be known: too few decoys to tell."
-    chance = f"up to {_percent(by_chance)} of subjects"
+    chance = f"up to {share_text(by_chance, 2)} of subjects"
     apart = told_apart(summary)
     if apart is not None:
         return f"That is {'more' if apart else 'no more'} than chance alone makes, {chance}."
@@ -321,10 +322,6 @@ def against_chance(summary: Summary) -> str:
 def takes(n: int | None) -> str:
     """How many it takes to tell, as the end of a sentence."""
     return f"it takes {'more than 100,000' if n is None else f'{n:,}'} if the share stays what it is"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g}\u00a0%"
 
 
 def at_risk_by_chance(summary: Summary) -> float:
@@ -425,12 +422,7 @@ def match_text(match: Match) -> str:
     """Of many cases a statistic of what was generated: a share with its interval, or a mean."""
     if match.share is None or match.interval is None:
         return f"{match.mean:.3g}"
-    return share_text(match.share, match.interval)
-
-
-def share_text(share: float, interval: Sequence[float]) -> str:
-    low, high = (f"{100 * end:.0f}" for end in interval)
-    return f"{100 * share:.0f}\u00a0% [{low}, {high}]"
+    return share_in(match.share, match.interval)
 
 
 def signed(number: float | None) -> str:
@@ -442,9 +434,7 @@ def settings(cases: Sequence[PiiResult]) -> dict[str, str]:
     first = cases[0]
     widths = ", ".join(str(width) for width in first.beams)
     return {
-        "Model": first.model,
-        "Weights (SHA-256)": first.weights_sha256 or "not recorded",
-        "Number type": first.dtype,
+        **model_facts(first),
         "Templates of a kind": _range(case.n_templates for case in cases),
         "Decoys": _range(case.n_decoys for case in cases),
         "Control names": _range(case.n_control_names for case in cases),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function, measured
+from leakmeter.core.loaded import Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.text.build import PromptSettings
@@ -63,7 +64,7 @@ def redaction(
     """
     measure = replace(measure, max_loss=max_loss)
     loaded, is_single = cases_given(data, context, query, response, messages, names, how)
-    results = measured(model, "redact_plan", measure, prompts, loaded, how)
+    results = measured(model, Plan("redact_plan", measure, prompts, loaded), how)
     return results[0] if is_single else results
 
 

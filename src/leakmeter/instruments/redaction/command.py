@@ -13,6 +13,7 @@ from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import RunOptions, Source, Text
+from leakmeter.core.loaded import Plan
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.instruments.redaction.api import check_prompts
 from leakmeter.instruments.redaction.measure import Redaction
@@ -73,7 +74,7 @@ def redact_plan(
             collected.append(result)
             yield result
 
-    run_cases(loaded, prompts, measure, "redact_plan", run, results=results, inputs=[source])
+    run_cases(Plan("redact_plan", measure, prompts, loaded), run, results=results, inputs=[source])
     if write_redacted is not None and collected:
         _write(write_redacted, collected[0])
 

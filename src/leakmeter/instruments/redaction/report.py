@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.influence import context
 from leakmeter.instruments.redaction.result import RedactionResult, Step
 from leakmeter.report import blocks as b
@@ -51,15 +50,8 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 )  # fmt: skip
 
 
-def report(
-    cases: Sequence[RedactionResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(cases: Sequence[RedactionResult]) -> b.Report:
     """Each plan with what it cuts from the context, the answer before and after, and the way to the limit."""
-    if not cases:
-        raise UsageError("no case to show: a report needs at least one, as `leakmeter redact-plan --json` prints them")
     several = len(cases) > 1
     responses = "a response" if not several else f"{len(cases):,} responses"
     overview: list[b.Block] = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_advice(cases)] if several else []
@@ -73,24 +65,19 @@ def report(
         caveat=CAVEAT,
         sections=[
             b.Section(
-                b.Untrusted(case.id, 80), list(_blocks(case, several=several)), _cells(case), weight=case.left_nats
+                b.Untrusted(case.id, 80),
+                list(_blocks(case, several=several)),
+                b.cells(_INDEX, case),
+                weight=case.left_nats,
             )
             for case in cases
         ],
-        index=(
-            b.Column("Left", "nats", shade=True),
-            b.Column("Whole", "nats", "nats", shade=True),
-            b.Column("Limit met"),
-            b.Column("Cut"),
-            b.Column("Pieces"),
-        ),
+        index=b.heads(_INDEX),
         index_caption="Plans, those that leave most first" if several else "",
         sections_left_out="with less left",
         notes=[b.Facts(_NOTES)],
         guide_to="context",
         scripted=False,
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
@@ -127,11 +114,11 @@ def _told(case: RedactionResult, nats: float, prefix: str, what: str) -> str:
 def _headline(cases: Sequence[RedactionResult]) -> str:
     n, left = sum(case.reached for case in cases), [case.left_nats for case in cases]
     cut = 100 * aggregate([case.redacted_share for case in cases], "mean")
-    low, high = interval_of_share(n, len(cases))
+    share = scale.share_in(n / len(cases), interval_of_share(n, len(cases)))
     any_given = any(not case.response.sampled for case in cases)
     return (
-        f"{n:,} of {len(cases):,} plans ({100 * n / len(cases):.0f}\u00a0% [{100 * low:.0f}, {100 * high:.0f}]) reach "
-        f"their limit; they leave {mean_text(left)} and cut {cut:.0f}\u00a0% of the text on average."
+        f"{n:,} of {len(cases):,} plans ({share}) reach their limit; they leave {mean_text(left)} and cut "
+        f"{cut:.0f}\u00a0% of the text on average."
         f"{' Responses were given: the numbers are the scoring model’s.' if any_given else ''}"
     )
 
@@ -155,15 +142,13 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     yield b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
 
 
-def _cells(case: RedactionResult) -> tuple[b.Cell, ...]:
-    names = b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)
-    return (
-        _coloured(case.left_nats, case),
-        _coloured(case.whole_nats, case),
-        "yes" if case.reached else "no",
-        f"{len(case.redacted)} of {case.n_pieces}",
-        names,
-    )
+_INDEX: Final[b.Columns[RedactionResult]] = [
+    (b.Column("Left", "nats", shade=True), lambda case: _coloured(case.left_nats, case)),
+    (b.Column("Whole", "nats", "nats", shade=True), lambda case: _coloured(case.whole_nats, case)),
+    (b.Column("Limit met"), lambda case: "yes" if case.reached else "no"),
+    (b.Column("Cut"), lambda case: f"{len(case.redacted)} of {case.n_pieces}"),
+    (b.Column("Pieces"), lambda case: b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)),
+]
 
 
 def _coloured(nats: float, case: RedactionResult) -> b.Cell:
@@ -180,8 +165,7 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield b.Text(posterior(case))
     if not several:
         yield from _advice([case])
-    for warning in context.warnings(case):
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(context.warnings(case))
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query")] if case.query else []
     yield b.Beside([_context(case)], [*query, *_answers(case)])
     yield _steps_chart(case)

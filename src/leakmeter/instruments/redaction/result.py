@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measurement import Measurement
+from leakmeter.core.places import Quantities, at, of_response
+from leakmeter.core.quantity import SHARE_OF_CASES, Quantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.piece import ContextPiece
@@ -16,7 +18,6 @@ from leakmeter.instruments.influence.result import ContextResult, half_width_of
 from leakmeter.instruments.influence.search_options import Search
 from leakmeter.instruments.redaction.kept import KeptRedaction
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
-from leakmeter.instruments.redaction.quantities import REDACTION
 from leakmeter.results.result import Params, Part, Texts
 from leakmeter.stats.posterior import Posterior, posterior_of
 from leakmeter.text.entity_results import entity_warnings
@@ -75,13 +76,35 @@ class Answer(Record):
     whole_per_token_nats: tuple[Unbounded, ...]
 
 
+_QUANTITIES: Final[Quantities] = (
+    of_response("redact_plan", "Influence on the response of what is left of the context.", at("left_nats")),
+    of_response(
+        "redact_plan.whole", "Influence on the response of the context before anything is cut.", at("whole_nats")
+    ),
+    Quantity(
+        "redact_plan.cut",
+        "share of characters",
+        "How much of the context is cut, white space aside.",
+        at("redacted_share"),
+    ),
+    Quantity(
+        "redact_plan.reached",
+        SHARE_OF_CASES,
+        "Whether what is left is within the limit.",
+        at("reached"),
+        worse="less",
+        usual="mean",
+    ),
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionResult(ContextResult):
     """What to cut so that what is left of the context has at most so many nats of influence on the response."""
 
     schema: ClassVar = "redact_plan-1"
     kept: ClassVar = KeptRedaction
-    quantities: ClassVar = REDACTION
+    quantities: ClassVar = _QUANTITIES
 
     max_loss_nats: float
     """The limit: largest influence of what is left."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands.call import CallOptions, RowNames, Some, function, measured
-from leakmeter.commands.given import LoadedCases
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
@@ -65,7 +65,7 @@ def susceptibility(
         True
     """
     loaded = _cases(data, contexts, names, how)
-    return measured(model, "susceptibility", measure, settings, loaded, how, group_size=TOGETHER)
+    return measured(model, Plan("susceptibility", measure, settings, loaded, TOGETHER), how)
 
 
 @function(measure=Some(Fisher, without=("sigma",)), settings=QuerySettings, names=RowNames, how=CallOptions)
@@ -112,7 +112,7 @@ def fisher_susceptibility(
     check_gradients(model.given)
     loaded = _cases(data, contexts, names, how)
     check_place(model.backend, measure.place)
-    return measured(model, "fisher", measure, settings, loaded, how, group_size=TOGETHER)
+    return measured(model, Plan("fisher", measure, settings, loaded, TOGETHER), how)
 
 
 def check_gradients(model: Any) -> None:

@@ -12,9 +12,9 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.given import LoadedCases
 from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.core import registry
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
@@ -105,13 +105,10 @@ def susceptibility(
             collected.append(result)
             yield result
 
+    cases = LoadedCases(tuple(QueryCase(query.id, query, before) for query in loaded_queries), skip_bad=skip_bad)
     run_cases(
-        LoadedCases(tuple(QueryCase(query.id, query, before) for query in loaded_queries), skip_bad=skip_bad),
-        QuerySettings(template, separator),
-        chosen,
-        instrument.name,
+        Plan(instrument.name, chosen, QuerySettings(template, separator), cases, TOGETHER),
         run,
-        group_size=TOGETHER,
         results=results,
         accept=accept,
         inputs=[queries, contexts],

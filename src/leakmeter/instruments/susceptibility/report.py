@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
-from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.memorisation import Memorisation, MemorisationOfAll
-from leakmeter.instruments.susceptibility.result import Level, Mean, QueryResult, Summary, SusceptibilityResult
+from leakmeter.instruments.susceptibility.result import (
+    Context,
+    Level,
+    Mean,
+    RankedContext,
+    Summary,
+    SusceptibilityResult,
+)
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.words import interval_text
+from leakmeter.report.scale import interval_text, nats_cell, nats_in, nats_text, share_in
 from leakmeter.stats.enough import items_for_distance, items_for_share, share_told_apart
 
 CAVEAT: Final = (
@@ -33,6 +38,8 @@ _CONTEXTS_LISTED: Final = 12
 _CONTEXTS_OF_ALL: Final = 100
 _CONTEXTS_OF_EACH: Final = 20
 _DRAWN: Final = 40
+_OF_CONTEXTS: Final[Mapping[str, Any]] = {"rest": ("context", "contexts"), "first": _CONTEXTS_LISTED, "numbered": True}
+"""Of their tables."""
 _SETTINGS: Final = "Settings, noise and cost"
 _NOTES: Final = (
     ("Persuasion", "of a context: KL(p(A | c, q) ‖ p̂(A | q)), where p̂ is the mixture of the answers’ distributions "
@@ -74,14 +81,8 @@ DECISIONS: Final = (UNMOVED, TOO_FEW, TELLS_MOST, TELLS_SOME, BELIEVES, KEEPS)
 """What to do about what was found, as the documentation has it."""
 
 
-def report(
-    results: Sequence[SusceptibilityResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(results: Sequence[SusceptibilityResult]) -> b.Report:
     """One query with its contexts, or many queries: ranked, with what contexts and factors do over all of them."""
-    refuse_none(results)
     summary = SusceptibilityResult.summary(results)
     several = len(results) > 1
     n = "a query" if not several else f"{len(results):,} queries"
@@ -106,8 +107,6 @@ def report(
         case=("query", "queries"),
         sections_left_out="that are less susceptible",
         notes=[b.Facts(_NOTES)],
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
@@ -158,7 +157,7 @@ def verdict(result: SusceptibilityResult) -> str:
     if result.below_noise_floor:
         return f"The {result.n_contexts:,} contexts move this answer by nothing that could be measured."
     sentence = f"This query has a susceptibility of {nats_text(result.susceptibility_nats)}\u00a0nats"
-    sentence = f"{sentence} {interval_text(result)}".rstrip() + f", behind {result.n_contexts:,} contexts."
+    sentence = f"{sentence}{interval_text(result.interval_nats)}, behind {result.n_contexts:,} contexts."
     value, floor, n = result.susceptibility_nats, result.noise_floor_nats, result.n_contexts
     return f"{sentence}{too_few(value, result.interval_nats, floor, n, 'contexts')}"
 
@@ -195,7 +194,6 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
     kept = f"{counts.n_original:,} original, {counts.n_context:,} of the context, {counts.n_neither:,} neither"
     if counts.ratio is None or counts.ratio_interval is None:
         return f"Memorisation: no answer is the original or the context’s ({kept}); there is no ratio."
-    low, high = (f"{100 * end:.0f}" for end in counts.ratio_interval)
     which = f" in the {n_knows:,}{of_queries} that are answered right without a context" if of_queries else ""
     n = counts.n_original + counts.n_context
     few = ""
@@ -204,7 +202,7 @@ def memorisation(counts: Memorisation | MemorisationOfAll) -> str:
         takes = "" if needed is None else f": it takes {needed:,} that give either, if the ratio stays what it is"
         few = f" Too few answers to tell whether it keeps to what it knew more often than not{takes}."
     return (
-        f"Memorisation ratio {100 * counts.ratio:.0f}\u00a0% [{low}, {high}]: greedy answers behind contexts that "
+        f"Memorisation ratio {share_in(counts.ratio, counts.ratio_interval)}: greedy answers behind contexts that "
         f"state another{which} are {kept}.{few}"
     )
 
@@ -215,7 +213,7 @@ def settings(results: Sequence[SusceptibilityResult]) -> dict[str, str]:
         name for kind, name in ((False, "any next token"), (True, "its own and the rest")) if kind in kinds
     )
     return {
-        **model_facts(first),
+        **shared_words.model_facts(first),
         "Estimator": first.estimator,
         "Prompt template": first.template,
         "Separator": repr(first.separator),
@@ -243,27 +241,12 @@ def decisions(results: Sequence[SusceptibilityResult], summary: Summary) -> list
 
 
 # ---- of both estimators ---------------------------------------------------------------------------------------------
-def refuse_none(results: Sequence[QueryResult]) -> None:
-    if not results:
-        raise UsageError(
-            "no query to show: a report needs at least one, as `leakmeter susceptibility --json` prints it"
-        )
-
-
-def model_facts(result: QueryResult) -> dict[str, str]:
-    return {
-        "Model": result.model,
-        "Weights (SHA-256)": result.weights_sha256 or "not recorded",
-        "Number type": result.dtype,
-    }
-
-
 def n_queries(n: int) -> str:
     return "one query" if n == 1 else f"{n:,} queries"
 
 
 def mean_text(mean: Mean) -> str:
-    return f"{nats_text(mean.mean_nats)} {interval_text(mean)}".rstrip()
+    return nats_in(mean.mean_nats, mean.interval_nats)
 
 
 def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int, what: str) -> str:
@@ -281,35 +264,18 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     return f" Too few {what} to tell it from {'noise' if floor else '0'}{takes}."
 
 
-def interval(ends: tuple[float, float] | None) -> b.Interval | None:
-    return None if ends is None else b.Interval(*ends)
-
-
-def advice(met: Sequence[tuple[str, str]], table: Sequence[tuple[str, str]]) -> b.Advice:
-    """What to do, of the rows of a decision table those that are met."""
-    return b.Advice(met, [row for row in table if row not in met])
-
-
 def factor_table(factors: Mapping[str, Sequence[Level]], caption: b.Phrase, mean: b.Column) -> Iterator[b.Table]:
     """Each factor's levels; factors of one level, or of too many to be read, are left out, and no table is empty."""
-    rows = [
-        b.Row(
-            (
-                b.Untrusted(name, ID),
-                b.Untrusted(level.level, ID),
-                level.n,
-                level.mean_nats,
-                interval(level.interval_nats),
-            )
-        )
-        for name, levels in factors.items()
-        if 1 < len(levels) <= _LEVELS_AT_MOST
-        for level in levels
+    rows = [(name, level) for name, levels in factors.items() if 1 < len(levels) <= _LEVELS_AT_MOST for level in levels]
+    columns: b.Columns[tuple[str, Level]] = [
+        (b.Column("Factor"), lambda row: b.Untrusted(row[0], ID)),
+        (b.Column("Level"), lambda row: b.Untrusted(row[1].level, ID)),
+        (b.Column("Queries", "count"), lambda row: row[1].n),
+        (mean, lambda row: row[1].mean_nats),
+        (b.Column("Interval", "interval"), lambda row: b.interval(row[1].interval_nats)),
     ]
     if rows:
-        columns = [b.Column("Factor"), b.Column("Level"), b.Column("Queries", "count"), mean]
-        columns.append(b.Column("Interval", "interval"))
-        yield b.Table(columns, rows, caption, first=len(rows), rest=("level", "levels"))
+        yield b.table_of(rows, columns, caption, rest=("level", "levels"))
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
@@ -318,7 +284,7 @@ def _of_one(result: SusceptibilityResult, summary: Summary) -> Iterator[b.Block]
     facts |= {"Noise floor": f"{nats_text(result.noise_floor_nats)}\u00a0nats", "Cost": shared_words.cost([result])}
     yield b.Headline(verdict(result))
     yield b.Text(explanation(result))
-    yield advice(decisions([result], summary), DECISIONS)
+    yield b.Advice.of(DECISIONS, decisions([result], summary))
     yield from _explained([result], result.memorisation)
     yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)))
     yield _contexts(result)
@@ -329,17 +295,19 @@ def _of_all(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     facts = settings(results) | {"Noise": noise(summary, results), "Cost": shared_words.cost(results)}
     yield b.Headline(headline(summary, results))
     yield b.Text(meaning(summary, results))
-    yield advice(decisions(results, summary), DECISIONS)
+    yield b.Advice.of(DECISIONS, decisions(results, summary))
     yield from _explained(results, summary.memorisation)
     mean = b.Column("Mean", "nats", "nats", shade=True)
     yield from factor_table(summary.factors, "Factors, mean susceptibility", mean)
-    columns = [b.Column("Context"), b.Column("Text"), b.Column("Queries", "count")]
-    columns += [b.Column("Persuasion", "nats", shade=True), b.Column("From bare", "nats")]
-    rows = []
-    for row in summary.contexts:
-        cells = b.Untrusted(row.id, ID), b.Untrusted(row.text, _TEXT)
-        rows.append(b.Row((*cells, row.n, row.mean_persuasion_nats, row.mean_from_bare_nats)))
-    yield _context_table(columns, rows, "Contexts, by mean persuasion, nats", _CONTEXTS_OF_ALL)
+    columns: b.Columns[RankedContext] = [
+        (b.Column("Context"), lambda row: b.Untrusted(row.id, ID)),
+        (b.Column("Text"), lambda row: b.Untrusted(row.text, _TEXT)),
+        (b.Column("Queries", "count"), lambda row: row.n),
+        (b.Column("Persuasion", "nats", shade=True), lambda row: row.mean_persuasion_nats),
+        (b.Column("From bare", "nats"), lambda row: row.mean_from_bare_nats),
+    ]
+    caption = "Contexts, by mean persuasion, nats"
+    yield b.table_of(summary.contexts, columns, caption, first_on_pages=_CONTEXTS_OF_ALL, **_OF_CONTEXTS)
     yield b.Details(_SETTINGS, b.facts_of(facts))
 
 
@@ -356,8 +324,7 @@ def _explained(
             f"Of {fewest:,} contexts the intervals of a query are too narrow: simulated, those of 8 contexts hold what "
             f"all contexts would give in 79\u00a0% of draws, of 32 in 91\u00a0%, of {_ENOUGH_CONTEXTS} in 95\u00a0%."
         )
-    for warning in shared_words.warnings(results):
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(shared_words.warnings(results))
 
 
 def _section(result: SusceptibilityResult) -> b.Section:
@@ -368,37 +335,28 @@ def _section(result: SusceptibilityResult) -> b.Section:
     if result.memorisation is not None:
         blocks.append(b.Text(memorisation(result.memorisation)))
     blocks.append(_contexts(result, shown_on_pages=_CONTEXTS_OF_EACH))
-    cells = (shown, text, interval(result.interval_nats), result.share_of_ceiling)
+    cells = (shown, text, b.interval(result.interval_nats), result.share_of_ceiling)
     return b.Section(b.Untrusted(result.id, ID), blocks, cells, weight=nats)
 
 
 def _contexts(result: SusceptibilityResult, *, shown_on_pages: int = 1000) -> b.Table:
-    greedy = any(context.greedy_answer is not None for context in result.contexts)
-    columns = [
-        b.Column("Context"),
-        b.Column("Text"),
-        b.Column("Persuasion", "nats", shade=True),
-        b.Column("From bare", "nats"),
-        *([b.Column("Greedy answer", on="pages")] if greedy else []),
+    columns: b.Columns[Context] = [
+        (b.Column("Context"), lambda context: b.Untrusted(context.id, ID)),
+        (b.Column("Text"), lambda context: b.Untrusted(context.text, _TEXT)),
+        (b.Column("Persuasion", "nats", shade=True), lambda context: context.persuasion_nats),
+        (b.Column("From bare", "nats"), lambda context: context.persuasion_from_bare_nats),
     ]
-    rows = []
-    for context in sorted(result.contexts, key=lambda context: context.rank):
-        cells: list[b.Cell] = [
-            b.Untrusted(context.id, ID),
-            b.Untrusted(context.text, _TEXT),
-            context.persuasion_nats,
-            context.persuasion_from_bare_nats,
-            *([b.Untrusted(context.greedy_answer or "", ID)] if greedy else []),
-        ]
-        rows.append(b.Row(cells, quiet=context.below_noise_floor))
-    return _context_table(columns, rows, "Contexts, by persuasion, nats", shown_on_pages)
-
-
-def _context_table(columns: Sequence[b.Column], rows: Sequence[b.Row], caption: str, first_on_pages: int) -> b.Table:
-    return b.Table(
-        columns, rows, caption, rest=("context", "contexts"), first=_CONTEXTS_LISTED, first_on_pages=first_on_pages,
-        numbered=True,
-    )  # fmt: skip
+    if any(context.greedy_answer is not None for context in result.contexts):
+        greedy = b.Column("Greedy answer", on="pages")
+        columns.append((greedy, lambda context: b.Untrusted(context.greedy_answer or "", ID)))
+    return b.table_of(
+        sorted(result.contexts, key=lambda context: context.rank),
+        columns,
+        "Contexts, by persuasion, nats",
+        quiet=lambda context: context.below_noise_floor,
+        first_on_pages=shown_on_pages,
+        **_OF_CONTEXTS,
+    )
 
 
 # ---- figures --------------------------------------------------------------------------------------------------------
@@ -408,30 +366,23 @@ def _charts(results: Sequence[SusceptibilityResult], summary: Summary) -> Iterat
     shown = summary.queries[:_DRAWN]
     values = [row.susceptibility_nats for row in shown]
     ends = [row.interval_nats or (row.susceptibility_nats,) * 2 for row in shown]
-    yield _rows(
+    yield b.chart_of_rows(
         "queries",
         "Queries by their susceptibility",
         "susceptibility",
-        [f"{row.id}: {text[row.id]}" for row in shown],
+        [b.Untrusted(f"{row.id}: {text[row.id]}", 48) for row in shown],
         b.Series("rows", values, low=[low for low, _ in ends], high=[high for _, high in ends]),
         "Bars: 95 % intervals over contexts" + _first(len(shown), len(summary.queries)),
     )
     contexts = summary.contexts[:_DRAWN]
-    yield _rows(
+    yield b.chart_of_rows(
         "contexts",
         "Contexts by their persuasion",
         "persuasion, mean over queries",
-        [f"{row.id}: {row.text}" for row in contexts],
+        [b.Untrusted(f"{row.id}: {row.text}", 48) for row in contexts],
         b.Series("rows", [row.mean_persuasion_nats for row in contexts], colour=2),
         _first(len(contexts), len(summary.contexts)).lstrip("; "),
     )
-
-
-def _rows(name: str, title: str, what: str, names: Sequence[str], series: b.Series, footer: str) -> b.Chart:
-    axis = b.Axis("", names=[b.Untrusted(label, 48) for label in names])
-    panel = b.Panel(b.Axis(what, "nats"), axis, (series,))
-    inches = 7.2, 1.1 + 0.24 * max(len(names), 4)
-    return b.Chart(name, title, (panel,), footer=footer, panel_inches=inches, on="files")
 
 
 def _first(n_shown: int, n: int) -> str:

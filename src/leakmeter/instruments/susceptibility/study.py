@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,7 +27,18 @@ from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, field_types
+from leakmeter.studies.kind import (
+    Axes,
+    Choice,
+    Kind,
+    Row,
+    Tables,
+    at_least_one,
+    field_types,
+    lines_over,
+    measured,
+    of_kind,
+)
 from leakmeter.studies.table import columns
 
 ALL: Final = "all"
@@ -141,17 +150,13 @@ class Queries(Kind):
         relations: dict[str, tuple[Relation, ...]] = {}
         drawn: dict[tuple[str, Drawn], list[QueryCase]] = {}
         for cell in cells:
-            name, choice = cell.dataset, drawn_of(cell)
+            name, choice = cell.dataset, of_kind(cell.choice, Drawn)
             if name not in relations:
                 path = paths.get(name, None if name == _SHIPPED else name)
                 relations[name] = load_relations(path, names=paths.get(name + _NAMES))
             if (name, choice) not in drawn:
                 drawn[name, choice] = _draw(relations[name], choice)
-        return [drawn[cell.dataset, drawn_of(cell)] for cell in cells]
-
-    @override
-    def case(self, record: QueryCase) -> QueryCase:
-        return record
+        return [drawn[cell.dataset, of_kind(cell.choice, Drawn)] for cell in cells]
 
     @override
     def record(self, record: QueryCase) -> Stored:
@@ -159,13 +164,7 @@ class Queries(Kind):
 
     @override
     def seed(self, cell: Cell) -> int:
-        return drawn_of(cell).choice_seed or 0
-
-
-def drawn_of(cell: Cell) -> Drawn:
-    if not isinstance(cell.choice, Drawn):
-        raise TypeError(f"a {type(cell.choice).__name__} draws no queries")
-    return cell.choice
+        return of_kind(cell.choice, Drawn).choice_seed or 0
 
 
 def _draw(relations: Sequence[Relation], choice: Drawn) -> list[QueryCase]:
@@ -180,16 +179,11 @@ def _draw(relations: Sequence[Relation], choice: Drawn) -> list[QueryCase]:
     )
 
 
-def queries_csv(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> str:
+def rows_of_queries(records: Sequence[QueryCase], numbers: Mapping[str, Sequence[float]]) -> Iterator[Row]:
     """One row a query: what is known of it, numbers of each by their names, and its text."""
-    sink = io.StringIO(newline="")
-    # All texts are quoted: a lone carriage return would otherwise stand bare, and end a row for who reads it.
-    writer = csv.writer(sink, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    names = ("relation", "entity", *LEVELS)
-    writer.writerow(["id", *names, *numbers, "query"])
     for record, *values in zip(records, *numbers.values(), strict=True):
-        writer.writerow([record.id, *(record.known[name] for name in names), *values, record.query.text])
-    return sink.getvalue()
+        known = {name: record.known[name] for name in ("relation", "entity", *LEVELS)}
+        yield {"id": record.id, **known, **dict(zip(numbers, values, strict=True)), "query": record.query.text}
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
@@ -219,8 +213,7 @@ def value_of(finished: FinishedCell, statistic: str, piece: str = "") -> list[fl
 
 
 def estimated(name: str, of: Estimate) -> Row:
-    low, high = of.interval or _NAN
-    return {name: of.value, f"{name}_low": low, f"{name}_high": high}
+    return measured(name, of.value, of.interval)
 
 
 def _rows(study: Study, one: Series) -> Iterator[Row]:
@@ -341,26 +334,11 @@ def _within(series: Sequence[Series]) -> Iterator[_Levels]:
 
 def _between(study: Study, series: Sequence[Series]) -> Iterator[_Levels]:
     """Cells that differ in x alone and have the same queries."""
-    lines: list[tuple[Row, list[str], list[Series]]] = []
-    for cell_series in series:
-        if study.x is None or cell_series.told.get(study.x) is None or not cell_series.is_comparable:
-            continue
-        others = {name: value for name, value in cell_series.told.items() if name != study.x}
-        ids = [record.id for record in cell_series.finished.records]
-        line = next(
-            (members for line_factors, of_line, members in lines if (line_factors, of_line) == (others, ids)), None
-        )
-        if line is None:
-            lines.append((others, ids, [cell_series]))
-        else:
-            line.append(cell_series)
-    for others, _, of_line in lines:
-        relations = [record.known["relation"] for record in of_line[0].finished.records]
-        yield _Levels(
-            {**others, "compared": study.x},
-            relations,
-            [(cell_series.told[str(study.x)], cell_series.values) for cell_series in of_line],
-        )
+    comparable = [one for one in series if one.is_comparable and one.told.get(str(study.x)) is not None]
+    cells = ((one.told, [record.id for record in one.finished.records], one) for one in comparable)
+    for others, levels in lines_over(str(study.x), cells):
+        relations = [record.known["relation"] for record in levels[0][1].finished.records]
+        yield _Levels({**others, "compared": study.x}, relations, [(level, one.values) for level, one in levels])
 
 
 # ---- the study ------------------------------------------------------------------------------------------------------
@@ -370,8 +348,8 @@ class Susceptibilities(Queries):
     shows: ClassVar = SHOWS
 
     @override
-    def items_csv(self, finished: FinishedCell) -> str:
-        return queries_csv(finished.records, {f"{name}_nats": value_of(finished, name) for name in _STATISTICS})
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
+        return rows_of_queries(finished.records, {f"{name}_nats": value_of(finished, name) for name in _STATISTICS})
 
     @override
     def tables(

@@ -11,6 +11,14 @@ PHONE, EMAIL, ADDRESS, DATE, PERSON = "phone", "email", "address", "date", "pers
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Characters [start, end) of a text."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Mention:
     """One place that says a value."""
 

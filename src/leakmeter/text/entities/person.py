@@ -28,16 +28,16 @@ _LABEL = (
 _SPACE = r"[ \t\u00a0]"
 _CASED = r"\p{Lu}[\p{L}\p{M}]*(?:['’-]\p{L}[\p{L}\p{M}]*)*"
 _WORD = rf"(?:\p{{Lu}}\.|{_CASED})"
-_PARTICLE = r"(?:van|von|zu|zum|de|der|den|del|della|di|da|dos|du|la|le|ter|ten|bin|ibn|al|el|y)"
-_NAME = rf"(?:{_PARTICLE}{_SPACE}+){{0,2}}{_WORD}(?:{_SPACE}+(?:{_PARTICLE}{_SPACE}+){{0,2}}{_WORD}){{0,3}}"
+PARTICLE = r"(?:van|von|zu|zum|de|der|den|del|della|di|da|dos|du|la|le|ter|ten|bin|ibn|al|el|y)"
+_NAME = rf"(?:{PARTICLE}{_SPACE}+){{0,2}}{_WORD}(?:{_SPACE}+(?:{PARTICLE}{_SPACE}+){{0,2}}{_WORD}){{0,3}}"
 # Scripts without capitals: a name is at most four runs of letters.
-_UNCASED = r"\p{Lo}[\p{Lo}\p{M}]*(?:[ ・·]\p{Lo}[\p{Lo}\p{M}]*){0,3}"
+UNCASED = r"\p{Lo}[\p{Lo}\p{M}]*+(?:[ ・·]\p{Lo}[\p{Lo}\p{M}]*+){0,3}"
 
 _TITLED = regex.compile(rf"(?<!\w)(?P<title>(?:{_TITLE}\.?{_SPACE}+)+)(?P<name>{_NAME})")
 _LABELLED = regex.compile(
     rf"(?<!\w)(?i:{_LABEL})(?:{_TITLE}\.?{_SPACE}+)*"
     rf"(?:(?P<last>{_CASED}),[ ](?P<given>{_CASED}(?:[ ]{_WORD})?)(?=[ \t]*(?:[\r\n;(]|\Z))"
-    rf"|(?P<name>{_NAME}|{_UNCASED}))"
+    rf"|(?P<name>{_NAME}|{UNCASED}))"
 )
 _LETTERS = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
 _POSSESSIVE = regex.compile(r"['’]s\Z")
@@ -51,7 +51,7 @@ _NO_NAME = frozenset(
     }
 )
 _TITLES = frozenset(title.casefold() for title in (*_HE, *_SHE, *_EITHER))
-_PARTICLES = frozenset(_PARTICLE.strip("(?:)").split("|"))
+_PARTICLES = frozenset(PARTICLE.strip("(?:)").split("|"))
 
 
 def find(text: str) -> Iterator[Mention]:

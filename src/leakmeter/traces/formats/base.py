@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leakmeter.traces.span import Span
+from leakmeter.traces.plainly import at_path, named
+from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.traces.span import Kind, Span
 
 Record = Mapping[Any, Any]
+Found = tuple[Span, *tuple[Record, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,24 @@ class Format:
     about: str
     fits: Callable[[Record], bool]
     """Whether a record is of the format."""
-    read: Callable[[Record, str, Choices], Iterator[Span]]
-    """The spans of a record of the format, given where it stands; may raise `Unusable`."""
+    read: Callable[[Record, str, str | None], Iterator[Found]]
+    """The spans of a record of the format, given where it stands and the path of what was retrieved, and the records in
+    which the one who was answered may be named; may raise `Unusable`."""
     is_whole: Callable[[Record], bool]
     """Whether a record has all spans of its traces."""
+
+    def spans(self, given: Record, where: str, choices: Choices) -> Iterator[Span]:
+        """The spans of a record, as the user chose; may raise `Unusable`."""
+        for span, *places in self.read(given, where, choices.documents):
+            if choices.recipient is not None:
+                values = (at_path(place, choices.recipient) for place in places)
+                span.user, span.session = named(next((value for value in values if value is not None), None)), None
+            yield span
+
+
+def span_of(trace_id: object, span_id: object, where: str, kind: Kind = "other") -> Span:
+    """A span by its ids; `Unusable` where one is missing."""
+    ids = named(trace_id), named(span_id)
+    if ids[0] is None or ids[1] is None:
+        raise Unusable(Reason.NOT_OF_FORMAT)
+    return Span(ids[0], ids[1], where, kind)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.data.foreign import document_of
-from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
-from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.data.foreign import first, parsed, record
+from leakmeter.traces.formats.base import Format, Found, Record, span_of
+from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"GENERATION": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
@@ -24,30 +23,24 @@ def _fits(given: Record) -> bool:
     return is_row or isinstance(given.get("observations"), list)
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
     rows = given.get("observations")
     if not isinstance(rows, list):
-        yield _span(given, given, where, choices)
+        yield _span(given, given, where), given
         return
     for number, row in enumerate(rows, 1):
         if is_record(row) and "id" in row:
-            yield _span({**row, "trace_id": given["id"]}, given, f"{where}, observation {number}", choices)
+            row = {**row, "trace_id": given["id"]}
+            yield _span(row, given, f"{where}, observation {number}"), row, given
 
 
-def _span(row: Record, about: Record, where: str, choices: Choices) -> Span:
-    trace_id, span_id = named(first(row, *_TRACE)), named(row.get("id"))
-    if trace_id is None or span_id is None:
-        raise Unusable(Reason.NOT_OF_FORMAT)
-    span = Span(trace_id, span_id, where, _KINDS.get(str(row.get("type")), "other"))
+def _span(row: Record, about: Record, where: str) -> Span:
+    span = span_of(first(row, *_TRACE), row.get("id"), where, _KINDS.get(str(row.get("type")), "other"))
     span.parent_id = named(first(row, *_PARENT))
     span.start, span.end = seconds(first(row, "start_time", "startTime")), seconds(first(row, "end_time", "endTime"))
     span.failed = row.get("level") == "ERROR"
-    if choices.recipient is not None:
-        recipient = at_path(row, choices.recipient)
-        span.user = named(recipient if recipient is not None else at_path(about, choices.recipient))
-    else:
-        span.user = named(first(row, "user_id", "userId") or first(about, "user_id", "userId"))
-        span.session = named(first(row, "session_id", "sessionId") or first(about, "session_id", "sessionId"))
+    span.user = named(first(row, "user_id", "userId") or first(about, "user_id", "userId"))
+    span.session = named(first(row, "session_id", "sessionId") or first(about, "session_id", "sessionId"))
     if span.kind == "llm":
         inputs = parsed(row.get("input"))
         span.read_call(inputs, row.get("output"))
@@ -63,7 +56,7 @@ def _span(row: Record, about: Record, where: str, choices: Choices) -> Span:
     elif span.kind in ("retriever", "reranker"):
         outputs = parsed(row.get("output"))
         held = first(outputs, "documents", "results", "nodes", "output") if is_record(outputs) else outputs
-        span.documents = documents_of(held, document_of)
+        span.documents = documents_of(held)
     return span
 
 

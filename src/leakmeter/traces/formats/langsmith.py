@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.data.foreign import document_of
-from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
-from leakmeter.traces.refused import Reason, Unusable
-from leakmeter.traces.span import Kind, Span, documents_of
+from leakmeter.data.foreign import first, parsed, record
+from leakmeter.traces.formats.base import Format, Found, Record, span_of
+from leakmeter.traces.plainly import has_reasoned, is_record, named, seconds
+from leakmeter.traces.span import Kind, documents_of
 
 _KINDS: Mapping[str, Kind] = {"llm": "llm", "retriever": "retriever", "tool": "tool"}
 _LS = "ls_"
@@ -19,11 +18,10 @@ def _fits(given: Record) -> bool:
     return "run_type" in given and ("id" in given or "run_id" in given)
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    span_id = named(first(given, "id", "run_id"))
-    if span_id is None:
-        raise Unusable(Reason.NOT_OF_FORMAT)
-    span = Span(named(given.get("trace_id")) or span_id, span_id, where, _KINDS.get(str(given["run_type"]), "other"))
+def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
+    span_id = first(given, "id", "run_id")
+    kind = _KINDS.get(str(given["run_type"]), "other")
+    span = span_of(named(given.get("trace_id")) or span_id, span_id, where, kind)
     parents = parsed(given.get("parent_run_ids"))
     span.parent_id = named(given.get("parent_run_id")) or (
         named(parents[-1]) if isinstance(parents, list) and parents else None
@@ -32,12 +30,8 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     span.failed = bool(given.get("error")) or given.get("status") == "error"
     extra = record(given.get("extra"))
     about = {**record(given.get("metadata")), **record(extra.get("metadata"))}
-    if choices.recipient is not None:
-        recipient = at_path(about, choices.recipient)
-        span.user = named(recipient if recipient is not None else at_path(given, choices.recipient))
-    else:
-        span.user = named(first(about, "user_id", "user", "langgraph_auth_user_id"))
-        span.session = named(first(about, "session_id", "thread_id", "conversation_id"))
+    span.user = named(first(about, "user_id", "user", "langgraph_auth_user_id"))
+    span.session = named(first(about, "session_id", "thread_id", "conversation_id"))
     inputs, outputs = parsed(given.get("inputs")), parsed(given.get("outputs"))
     if span.kind == "llm":
         span.read_call(inputs, outputs if outputs not in (None, {}, "") else None)
@@ -59,15 +53,15 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         span.response_id = named(record(outputs).get("id")) if "choices" in record(outputs) else None
     elif span.kind == "retriever":
         held_in = first(outputs, "documents", "output") if is_record(outputs) else outputs
-        span.documents = documents_of(held_in, document_of)
+        span.documents = documents_of(held_in)
     elif (
         "rerank" in str(given.get("name", "")).lower()
         and is_record(outputs)
         and isinstance(outputs.get("documents"), list)
     ):
         span.kind = "reranker"
-        span.documents = documents_of(outputs["documents"], document_of)
-    yield span
+        span.documents = documents_of(outputs["documents"])
+    yield span, about, given
 
 
 FORMAT = Format("langsmith", "runs of LangSmith", _fits, _read, lambda given: False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.data.foreign import document_of
-from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
+from leakmeter.data.foreign import first, parsed, record
+from leakmeter.traces.formats.base import Format, Found, Record
+from leakmeter.traces.plainly import has_reasoned, is_record, named, seconds
 from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span, documents_of
 
@@ -33,7 +33,7 @@ def _fits(given: Record) -> bool:
     return is_trace and isinstance(spans, list) and all(is_record(span) for span in spans)
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
     info = record(given.get("info")) or given
     trace_id = named(first(info, "trace_id", "request_id"))
     if trace_id is None:
@@ -43,12 +43,8 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         context = record(held.get("context"))
         span_id = named(held.get("span_id")) or named(context.get("span_id")) or str(number)
         span = _span(held, Span(trace_id, span_id, f"{where}, span {number}"))
-        if choices.recipient is not None:
-            recipient = at_path(about, choices.recipient)
-            span.user = named(recipient if recipient is not None else at_path(given, choices.recipient))
-        else:
-            span.user, span.session = named(about.get("mlflow.trace.user")), named(about.get("mlflow.trace.session"))
-        yield span
+        span.user, span.session = named(about.get("mlflow.trace.user")), named(about.get("mlflow.trace.session"))
+        yield span, about, given
 
 
 def _span(held: Record, span: Span) -> Span:
@@ -83,7 +79,7 @@ def _span(held: Record, span: Span) -> Span:
     elif span.kind in ("retriever", "reranker"):
         outputs = parsed(outputs)
         held_in = first(outputs, "documents", "results") if is_record(outputs) else outputs
-        span.documents = documents_of(held_in, document_of)
+        span.documents = documents_of(held_in)
     return span
 
 

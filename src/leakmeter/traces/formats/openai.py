@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leakmeter.data.foreign import TEXTS, document_of
-from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, event_of, first, has_reasoned, is_record, named, parsed, record, seconds
+from leakmeter.data.foreign import TEXTS, answer_of, first, parsed, record, request_of
+from leakmeter.traces.formats.base import Format, Found, Record
+from leakmeter.traces.plainly import at_path, event_of, has_reasoned, is_record, named, seconds
 from leakmeter.traces.refused import Reason
 from leakmeter.traces.span import Span, documents_of
 
@@ -18,55 +18,39 @@ RETRIEVED = (
     *("documents", "retrieved_contexts", "retrieved_documents", "retrieved", "contexts", "context"),
     *("source_documents", "chunks", "docs", "passages"),
 )
-_ANSWERS = ("response", "completion", "answer", "output")
 _WITHIN = ("metadata", "body", "request", "extra")
 
 
-def _body(held: Any) -> Record:
-    held = record(held)
-    return record(held["body"]) if is_record(parsed(held.get("body"))) else held
-
-
-def _request(given: Record) -> Record:
-    name = next((name for name in ("body", "request") if is_record(parsed(given.get(name)))), None)
-    return given if name is None else _body(given[name])
-
-
 def _fits(given: Record) -> bool:
-    request = _request(given)
-    answer = _body(given.get("response"))
-    return "messages" in request or "choices" in given or "choices" in answer or "custom_id" in given
+    has_choices = "choices" in given or "choices" in record(answer_of({"response": given.get("response")}))
+    return "messages" in request_of(given) or has_choices or "custom_id" in given
 
 
-def beside(given: Record, choices: Choices) -> list[list[str | None]]:
+def beside(given: Record, path: str | None) -> list[list[str | None]]:
     """The documents that stand beside a call."""
-    if choices.documents is not None:
-        held: Any = at_path(given, choices.documents)
+    if path is not None:
+        held: Any = at_path(given, path)
     else:
-        places = [given, *(record(given.get(name)) for name in _WITHIN), record(_request(given).get("metadata"))]
+        places = [given, *(record(given.get(name)) for name in _WITHIN), record(request_of(given).get("metadata"))]
         held = next((documents for place in places if (documents := first(place, *RETRIEVED)) is not None), None)
     held = parsed(held)
     if is_record(held) and not any(name in held for name in TEXTS):
         held = [{"id": id_, "text": text} for id_, text in held.items()]
     elif is_record(held) or isinstance(held, str):
         held = [held]
-    return documents_of(held, document_of)
+    return documents_of(held)
 
 
-def recipient_of(given: Record, request: Record, choices: Choices) -> tuple[str | None, str | None]:
+def recipient_of(given: Record, request: Record) -> tuple[str | None, str | None]:
     """User and session of a record."""
-    if choices.recipient is not None:
-        return named(at_path(given, choices.recipient)), None
     places = (given, request, record(given.get("metadata")), record(request.get("metadata")))
     user = next((u for held in places if (u := named(first(held, "user", "user_id", "safety_identifier")))), None)
     session = next((s for held in places if (s := named(first(held, "session_id", "session", "thread_id")))), None)
     return user, session
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    request = _request(given)
-    answer: Any = first(given, *_ANSWERS)
-    answer = _body(answer) if is_record(parsed(answer)) else answer
+def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
+    request, answer = request_of(given), answer_of(given) or None
     output = answer if answer is not None else {"choices": given["choices"]} if "choices" in given else None
     completion = record(answer)
     batch = named(given.get("custom_id"))
@@ -92,13 +76,13 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     span.end = seconds(
         first(given, "time", "timestamp", "created_at") or first(completion, "created") or given.get("created")
     )
-    span.user, span.session = recipient_of(given, request, choices)
+    span.user, span.session = recipient_of(given, request)
     span.model = named(completion.get("model")) or named(request.get("model")) or named(given.get("model"))
     span.parameters = {name: value for name, value in request.items() if name != "messages"}
     span.n_tools = len(request["tools"]) if isinstance(request.get("tools"), list) else 0
     span.response_id = named(completion.get("id")) or (named(given.get("id")) if "choices" in given else None)
-    span.documents = beside(given, choices)
-    yield span
+    span.documents = beside(given, documents)
+    yield span, given
 
 
 def _status(answer: Any) -> int:

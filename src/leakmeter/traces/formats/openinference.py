@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
-from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.core.json_object import JsonObject
+from leakmeter.data.foreign import first, parsed, record
+from leakmeter.traces.formats.base import Format, Found, Record, span_of
+from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _KINDS: Mapping[str, Kind] = {"LLM": "llm", "RETRIEVER": "retriever", "RERANKER": "reranker", "TOOL": "tool"}
@@ -16,13 +17,13 @@ _MOST_PARTS = 16
 _MOST_DIGITS = 9
 
 
-def nested(attributes: Record) -> dict[str, Any]:
+def nested(attributes: Record) -> JsonObject:
     """Attributes with dots in their names as records within records, and numbers in them as lists.
 
     >>> nested({"llm.input_messages.0.message.role": "user"})
     {'llm': {'input_messages': [{'message': {'role': 'user'}}]}}
     """
-    out: dict[str, Any] = {}
+    out: JsonObject = {}
     for name, value in attributes.items():
         *above, last = str(name).split(".", _MOST_PARTS)
         held = out
@@ -54,14 +55,6 @@ def _document(one: Any) -> tuple[Any, Any]:
     return inner.get("id"), inner.get("content")
 
 
-def _message(one: Any) -> Any:
-    """A message with its parts as chat completions have them."""
-    inner = record(record(one).get("message", one))
-    if (parts := inner.get("contents")) and not inner.get("content"):
-        return {**inner, "content": parts}
-    return inner
-
-
 def fill(span: Span, attributes: Record) -> None:
     """What attributes by OpenInference say of a span."""
     kind = str(at_path(attributes, "openinference.span.kind") or "").upper()
@@ -72,10 +65,10 @@ def fill(span: Span, attributes: Record) -> None:
     if span.kind == "llm":
         llm = record(held.get("llm"))
         input_messages, output_messages = parsed(llm.get("input_messages")), parsed(llm.get("output_messages"))
-        prompt: Any = list(map(_message, input_messages)) if isinstance(input_messages, list) else None
+        prompt: Any = input_messages if isinstance(input_messages, list) else None
         if prompt is None and llm.get("prompts") is not None:
             prompt = {"prompts": llm["prompts"]}
-        answer: Any = list(map(_message, output_messages)) if isinstance(output_messages, list) else None
+        answer: Any = output_messages if isinstance(output_messages, list) else None
         if answer is None and isinstance(choices := parsed(llm.get("choices")), list):
             answer = [at_path(choice, "completion.text") for choice in choices]
         span.read_call(
@@ -128,11 +121,8 @@ def _fits(given: Record) -> bool:
     return is_named and ("span_kind" in given or "openinference.span.kind" in held or not is_other)
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
-    trace_id, span_id = _ids(given)
-    if trace_id is None or span_id is None:
-        raise Unusable(Reason.NOT_OF_FORMAT)
-    span = Span(trace_id, span_id, where)
+def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
+    span = span_of(*_ids(given), where)
     attributes = _attributes(given)
     if "openinference.span.kind" not in attributes and "openinference" not in attributes:
         attributes = {**attributes, "openinference.span.kind": given.get("span_kind")}
@@ -141,11 +131,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     span.start, span.end = seconds(given.get("start_time")), seconds(given.get("end_time"))
     status = given.get("status_code")
     span.failed = status == "ERROR" or first(record(given.get("status")), "code", "status_code") == "ERROR"
-    if choices.recipient is not None:
-        recipient = at_path(attributes, choices.recipient)
-        span.user = named(recipient if recipient is not None else at_path(given, choices.recipient))
-        span.session = None
-    yield span
+    yield span, attributes, given
 
 
 FORMAT = Format("openinference", "spans by OpenInference, as Phoenix exports them", _fits, _read, lambda given: False)

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from leakmeter.core.json_object import JsonObject
+from leakmeter.data.foreign import first, parsed, record
 from leakmeter.traces.formats import openinference
-from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, first, has_reasoned, is_record, named, parsed, record, seconds
+from leakmeter.traces.formats.base import Format, Found, Record
+from leakmeter.traces.plainly import at_path, has_reasoned, is_record, named, seconds
 from leakmeter.traces.span import Kind, Span, documents_of
 
 _OPERATIONS: Mapping[str, Kind] = {
@@ -24,7 +26,7 @@ _DEEPEST = 64
 _WHOLE = re.compile(r"-?\d{1,19}")
 
 
-def attributes_of(held: object) -> dict[str, Any]:
+def attributes_of(held: object) -> JsonObject:
     """A list of `key` and `value` as a record; a record as it is."""
     if is_record(held):
         return dict(held)
@@ -57,11 +59,6 @@ def _value(held: Any, depth: int) -> Any:
     return None
 
 
-def _message(one: Any) -> Any:
-    held = record(one)
-    return {**held, "content": held["parts"]} if "parts" in held and "content" not in held else held
-
-
 def _document(one: Any) -> tuple[Any, Any]:
     held = record(one)
     return first(held, "id", "document.id", "source_id"), first(held, "content", "text", "document.content")
@@ -85,12 +82,9 @@ def fill(span: Span, attributes: Record) -> None:
         span.kind = "llm"
     if span.kind == "llm":
         instructions = parsed(attributes.get("gen_ai.system_instructions"))
-        prompt = list(map(_message, input_messages)) if isinstance(input_messages, list) else input_messages
-        if instructions and isinstance(prompt, list):
-            prompt = [{"role": "system", "content": instructions}, *prompt]
-        span.read_call(
-            prompt, list(map(_message, output_messages)) if isinstance(output_messages, list) else output_messages
-        )
+        if instructions and isinstance(input_messages, list):
+            input_messages = [{"role": "system", "content": instructions}, *input_messages]
+        span.read_call(input_messages, output_messages)
         span.n_hidden = int(has_reasoned(output_messages) or has_reasoned(_counts(attributes)))
         span.parameters = {n[len(_REQUEST) :]: v for n, v in attributes.items() if n.startswith(_REQUEST)}
         if attributes.get("gen_ai.output.type") not in (None, "text"):
@@ -130,7 +124,7 @@ def _fits(given: Record) -> bool:
     return "resourceSpans" in given or ("traceId" in given and "spanId" in given and "startTimeUnixNano" in given)
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
     for number, (held, about) in enumerate(_spans(given), 1):
         trace_id, span_id = named(held.get("traceId")), named(held.get("spanId"))
         if trace_id is None or span_id is None:
@@ -146,11 +140,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
         span.parent_id = named(held.get("parentSpanId"))
         span.start, span.end = seconds(held.get("startTimeUnixNano")), seconds(held.get("endTimeUnixNano"))
         span.failed = record(held.get("status")).get("code") in _ERROR
-        if choices.recipient is not None:
-            recipient = at_path(attributes, choices.recipient)
-            span.user = named(recipient if recipient is not None else at_path(about, choices.recipient))
-            span.session = None
-        yield span
+        yield span, attributes, about
 
 
 FORMAT = Format("otel", "spans of OpenTelemetry in OTLP's JSON", _fits, _read, lambda given: False)

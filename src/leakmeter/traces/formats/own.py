@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from leakmeter.traces.formats.base import Choices, Format, Record
-from leakmeter.traces.plainly import at_path, named, record, seconds
+from leakmeter.data.foreign import record
+from leakmeter.traces.formats.base import Format, Found, Record, span_of
+from leakmeter.traces.plainly import named, seconds
 from leakmeter.traces.refused import Reason, Unusable
-from leakmeter.traces.span import Span, documents_of
+from leakmeter.traces.span import documents_of
 
 _SCHEMA = "leakmeter-answer/1"
 
@@ -16,20 +17,16 @@ def _fits(given: Record) -> bool:
     return str(given.get("schema")).startswith(_SCHEMA.partition("/")[0] + "/")
 
 
-def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
     if given["schema"] != _SCHEMA:
         raise Unusable(Reason.OTHER_VERSION)
-    trace_id, span_id = named(given.get("trace_id")), named(given.get("span_id"))
-    if trace_id is None or span_id is None:
-        raise Unusable(Reason.NOT_OF_FORMAT)
-    span = Span(trace_id, span_id, where, "llm")
+    span = span_of(given.get("trace_id"), given.get("span_id"), where, "llm")
     span.read_call(given.get("messages", given.get("prompt")), [{"role": "assistant", "content": given.get("answer")}])
     span.answers = [[text, named(given.get("finish_reason"))] for text, _ in span.answers]
     if given.get("incomplete"):
         span.problem = Reason.INCOMPLETE.value
     span.end = seconds(given.get("time"))
-    chosen = given.get("recipient") if choices.recipient is None else at_path(given, choices.recipient)
-    span.user = named(chosen)
+    span.user = named(given.get("recipient"))
     span.model = named(given.get("model"))
     span.parameters = dict(record(given.get("sampling")))
     span.response_id = named(given.get("response_id"))
@@ -40,7 +37,7 @@ def _read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     span.documents = documents_of(
         given.get("documents"), lambda document: (record(document).get("id"), record(document).get("text"))
     )
-    yield span
+    yield span, given
 
 
 FORMAT = Format("leakmeter", "the log of leakmeter.integrations", _fits, _read, lambda given: True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from leakmeter.data.foreign import document_of
+from leakmeter.data.foreign import first, parsed
 from leakmeter.text.templates import SEPARATOR
-from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.formats.base import Format, Found, Record
 from leakmeter.traces.formats.openai import recipient_of
-from leakmeter.traces.plainly import at_path, event_of, first, has_reasoned, named, parsed, seconds
+from leakmeter.traces.plainly import at_path, event_of, has_reasoned, named, seconds
 from leakmeter.traces.span import Span, documents_of
 
 
@@ -21,16 +21,13 @@ def _fits(given: Record) -> bool:
     return "user_input" in given or "retrieved_contexts" in given or ("question" in given and "contexts" in given)
 
 
-def read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+def read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
     """The call that a sample tells of."""
     span = Span(
         named(first(given, "trace_id", "id")) or event_of(given), named(given.get("span_id")) or "1", where, "llm"
     )
-    if choices.documents is not None:
-        held = at_path(given, choices.documents)
-    else:
-        held = first(given, "retrieved_contexts", "contexts")
-    span.documents = documents_of(held, document_of)
+    held = first(given, "retrieved_contexts", "contexts") if documents is None else at_path(given, documents)
+    span.documents = documents_of(held)
     ids = parsed(given.get("retrieved_context_ids"))
     if isinstance(ids, list) and len(ids) == len(span.documents):
         span.documents = [[named(id_) or old, text] for id_, (old, text) in zip(ids, span.documents, strict=True)]
@@ -51,10 +48,10 @@ def read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
     span.read_call(prompt, answer)
     span.n_hidden = int(has_reasoned(answer))
     span.end = seconds(first(given, "time", "timestamp", "created_at"))
-    span.user, span.session = recipient_of(given, {}, choices)
+    span.user, span.session = recipient_of(given, {})
     span.model = named(given.get("model"))
     span.parameters = dict(given)
-    yield span
+    yield span, given
 
 
 FORMAT = Format("ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, read, lambda given: True)

@@ -13,22 +13,21 @@ from leakmeter.data import formats as data_formats
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 from leakmeter.traces.formats import ragas
-from leakmeter.traces.formats.base import Choices, Format, Record
+from leakmeter.traces.formats.base import Format, Found, Record
 from leakmeter.traces.refused import Reason, Unusable
-from leakmeter.traces.span import Span
 
 _NAMES: Final = ("llamaindex", "squad", "langchain", "rag")
 
 
 def _format(preset: data_formats.Format) -> Format:
-    def read(given: Record, where: str, choices: Choices) -> Iterator[Span]:
+    def read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
         for _, fields in preset.read([(Row(1, "", where), given)]):
             if isinstance(fields, DataError | Case):
                 raise Unusable(Reason.NOT_OF_FORMAT)
             context = fields.get("context")
             sample = {"id": fields.get("id"), "user_input": fields.get("query"), "response": fields.get("response")}
             sample["retrieved_contexts"] = [context] if isinstance(context, str) else context
-            yield from ragas.read({**given, **sample}, where, choices)
+            yield from ragas.read({**given, **sample}, where, documents)
 
     return Format(preset.name, preset.about, preset.fits, read, lambda given: True)
 

@@ -16,10 +16,11 @@ from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_har
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher import report as words
-from leakmeter.instruments.susceptibility.fisher.report import report
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
+
+report = FisherResult.report
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

@@ -18,7 +18,7 @@ from leakmeter.core.record import Record
 from leakmeter.core.written import check_place, clear_left_over, replacing, store_errors
 from leakmeter.errors import DataError, LeakmeterError, UsageError
 from leakmeter.instruments.pii.extraction import finders
-from leakmeter.instruments.pii.extraction.documents import WHAT, Bad, Document, documents_of, kind_of
+from leakmeter.instruments.pii.extraction.documents import WHAT, Bad, Document, check_kind, documents_of
 from leakmeter.instruments.pii.extraction.finders import Extractor, Find
 from leakmeter.instruments.pii.settings import Finds, Scope
 from leakmeter.instruments.pii.subject import Subject
@@ -51,6 +51,7 @@ def extractor_of(
     find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
 ) -> Extractor:
     from leakmeter.text.entities import address, email, phone
+    from leakmeter.text.entities.names import names_beside_emails
 
     phone.check_region(region)
     names: Find | None = None
@@ -64,7 +65,7 @@ def extractor_of(
         raise UsageError("--universities and --find universities go together; give both or neither")
     if find == "structured":
         of_values = (email.find, partial(phone.find, region=region), partial(address.find, region=region))
-        return finders.Structured(*of_values, names or finders.names_beside_emails)
+        return finders.Structured(*of_values, names or names_beside_emails)
     if find == "relationships":
         ask = None
         if qa is not None:
@@ -73,7 +74,7 @@ def extractor_of(
             ask = load_answerer(qa)
         return finders.Relationships(ask, names)
     assert universities is not None
-    return finders.Universities(finders.load_names(universities), names or finders.names_beside_emails, scope)
+    return finders.Universities(finders.load_names(universities), names or names_beside_emails, scope)
 
 
 def _people_named(text: str, recogniser: Recogniser) -> Iterator[Mention]:
@@ -106,7 +107,7 @@ def extract(
         raise UsageError(f"'{out}' has to end in '.jsonl', since it is written as JSON lines")
     files = [Path(path) for path in paths]
     for path in files:
-        kind_of(path)
+        check_kind(path)
         check_readable(path, WHAT, most=None)
     check_place(out, "output", files)
     if out.exists():
@@ -120,14 +121,14 @@ def extract(
         with replacing(out) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
             for number, document in _documents(files, field, progress):
                 if isinstance(document, Bad):
-                    problem = f"'{files[number]}', line {document.line:,}: {document.reason}"
+                    problem = f"'{files[number - 1]}', line {document.line:,}: {document.reason}"
                     if not skip_bad:
                         raise DataError(f"{problem}; skip bad lines to count them and go on")
                     n_bad += 1
                     problems += [problem] if len(problems) < N_PROBLEMS else []
                     continue
                 n_documents += document.part == 1
-                for subject in subjects_of(document, number + 1, extractor):
+                for subject in subjects_of(document, number, extractor):
                     n_found += 1
                     if (identity := _identity(subject)) not in identities:
                         identities.add(identity)
@@ -138,11 +139,11 @@ def extract(
 def _documents(
     files: Sequence[Path], field: str, progress: Callable[[int, int], None]
 ) -> Iterator[tuple[int, Document | Bad]]:
-    """The documents of all files, each with its file's number from 0."""
+    """The documents of all files, each with its file's number from 1."""
     sizes = [path.stat().st_size for path in files]
-    for number, path in enumerate(files):
+    for number, path in enumerate(files, 1):
         for document, n_bytes in documents_of(path, field):
-            progress(sum(sizes[:number]) + n_bytes, sum(sizes))
+            progress(sum(sizes[: number - 1]) + n_bytes, sum(sizes))
             yield number, document
 
 

@@ -14,19 +14,14 @@ from leakmeter.instruments.susceptibility.fisher.result import (
 )
 from leakmeter.instruments.susceptibility.report import (
     ID,
-    advice,
     factor_table,
-    interval,
     mean_text,
-    model_facts,
     n_queries,
-    refuse_none,
     too_few,
 )
 from leakmeter.report import blocks as b
 from leakmeter.report import words as shared_words
-from leakmeter.report.scale import nats_cell, nats_text
-from leakmeter.report.words import about_seconds, interval_text
+from leakmeter.report.scale import nats_cell, nats_in, nats_text
 from leakmeter.stats.enough import items_for_correlation
 
 CAVEAT: Final = (
@@ -78,16 +73,10 @@ _NOTES: Final = (
 )  # fmt: skip
 
 
-def report(
-    results: Sequence[FisherResult],
-    *,
-    command: str | None = None,
-    provenance: b.Provenance = b.Provenance(),  # noqa: B008 (frozen)
-) -> b.Report:
+def report(results: Sequence[FisherResult]) -> b.Report:
     """One query with its values, or many queries: of each Σ the queries ranked, what explains the ranks, and
     factors.
     """
-    refuse_none(results)
     n = "a query" if len(results) == 1 else f"each of {len(results):,} queries"
     return b.Report(
         f"How far {'this answer' if len(results) == 1 else 'these answers'} would move",
@@ -103,8 +92,6 @@ def report(
         case=("query", "queries"),
         sections_left_out="that are lower",
         notes=[b.Facts(_NOTES)],
-        provenance=provenance,
-        command=None if command is None else b.Command(b.Untrusted(command)),
     )
 
 
@@ -116,10 +103,7 @@ def headline(summary: FisherSummary) -> str:
 
 
 def verdict(result: FisherResult) -> str:
-    values = "; ".join(
-        _named(f"{nats_text(value.fisher_nats)} {interval_text(value)}".rstrip(), value.sigma)
-        for value in result.values
-    )
+    values = "; ".join(_named(nats_in(value.fisher_nats, value.interval_nats), value.sigma) for value in result.values)
     n = result.n_probes
     wide = next(
         (
@@ -187,7 +171,7 @@ def _too_few_for(rho: float, n: int) -> str:
 def settings(results: Sequence[FisherResult]) -> dict[str, str]:
     first = results[0]
     return {
-        **model_facts(first),
+        **shared_words.model_facts(first),
         "Estimator": f"{first.estimator}, {_method(results)}",
         "Sigma": ", ".join(first.sigma),
         "Place": first.place,
@@ -200,11 +184,7 @@ def settings(results: Sequence[FisherResult]) -> dict[str, str]:
 def cost(results: Sequence[FisherResult]) -> str:
     costs = [result.cost for result in results]
     run, seconds = sum(run_cost.tree_tokens for run_cost in costs), sum(run_cost.seconds for run_cost in costs)
-    expected = [run_cost.predicted_seconds for run_cost in costs if run_cost.predicted_seconds is not None]
-    about = f" in {about_seconds(sum(expected))}" if len(expected) == len(costs) else ""
-    predicted = [run_cost.predicted_tree_tokens for run_cost in costs if run_cost.predicted_tree_tokens is not None]
-    foretold = f"; predicted {sum(predicted):,}{about}" if len(predicted) == len(costs) else ""
-    return f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s{foretold}"
+    return f"{run:,} tokens forward and backward in {seconds:.1f}\u00a0s{shared_words.predicted(costs)}"
 
 
 def _method(results: Sequence[FisherResult]) -> str:
@@ -239,12 +219,11 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     for row in summary.values if several else ():
         if (explained := correlations(row)) is not None:
             yield b.Text(explained)
-    yield advice(decisions(summary), DECISIONS)
+    yield b.Advice.of(DECISIONS, decisions(summary))
     for line in (*scales(results), INTERVALS):
         yield b.Text(line, "soft")
     yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
-    for warning in shared_words.warnings(results):
-        yield b.Warning(b.Untrusted(warning))
+    yield from b.warnings_of(shared_words.warnings(results))
     if several:
         for row in summary.values:
             caption = ("Factors, sigma ", b.Untrusted(row.sigma))
@@ -255,24 +234,20 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
     yield _chart(results, summary)
 
 
-def _numbers(value: Value) -> tuple[b.Cell, ...]:
-    return value.fisher_nats, interval(value.interval_nats), value.spread_nats, value.drift_nats
+def _ranking(value: Value) -> b.Cell:
+    # Colours stand for nats, which a trace is not.
+    return nats_cell(value.fisher_nats) if _is_rank(value.sigma) else value.fisher_nats
 
 
 def _values(result: FisherResult) -> b.Table:
-    columns = (
-        b.Column("Sigma"),
-        b.Column("Value", "nats", shade=True),
-        b.Column("Interval", "interval"),
-        b.Column("Spread", "nats"),
-        b.Column("Drift", "nats"),
-    )
-    rows = []
-    for value in result.values:
-        nats, *others = _numbers(value)
-        # Colours stand for nats, which a trace is not.
-        rows.append(b.Row((value.sigma, nats_cell(value.fisher_nats) if _is_rank(value.sigma) else nats, *others)))
-    return b.Table(columns, rows, caption="Values, nats; of identity half the trace")
+    columns: b.Columns[Value] = [
+        (b.Column("Sigma"), lambda value: value.sigma),
+        (b.Column("Value", "nats", shade=True), _ranking),
+        (b.Column("Interval", "interval"), lambda value: b.interval(value.interval_nats)),
+        (b.Column("Spread", "nats"), lambda value: value.spread_nats),
+        (b.Column("Drift", "nats"), lambda value: value.drift_nats),
+    ]
+    return b.table_of(result.values, columns, caption="Values, nats; of identity half the trace", first=20)
 
 
 def _index(first: FisherResult) -> Sequence[b.Column]:
@@ -287,12 +262,9 @@ def _index(first: FisherResult) -> Sequence[b.Column]:
 
 
 def _section(result: FisherResult) -> b.Section:
-    # Colours stand for nats, which a trace is not.
-    ranking, *others = [
-        nats_cell(value.fisher_nats) if _is_rank(value.sigma) else value.fisher_nats for value in result.values
-    ]
+    ranking, *others = map(_ranking, result.values)
     cells = (
-        ranking, b.Untrusted(result.query, _SHORT), interval(result.values[0].interval_nats), *others,
+        ranking, b.Untrusted(result.query, _SHORT), b.interval(result.values[0].interval_nats), *others,
         result.entropy_nats, result.n_query_tokens,
     )  # fmt: skip
     blocks: list[b.Block] = [b.Text(b.Untrusted(result.query), "prose"), b.Text(explanation(result)), _values(result)]

@@ -32,9 +32,8 @@ from leakmeter.instruments.susceptibility.study import (
     Given,
     Queries,
     Series,
-    drawn_of,
     estimated,
-    queries_csv,
+    rows_of_queries,
     value_of,
 )
 from leakmeter.overriding import override
@@ -44,7 +43,8 @@ from leakmeter.stats.agreement import held_out, partial_spearman, pearson, spear
 from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
-from leakmeter.studies.kind import Axes, Row, Tables
+from leakmeter.studies.kind import Axes, Row, Tables, of_kind
+from leakmeter.studies.tables import items_to_csv
 
 _AGREEMENT: Final = "agreement"
 _TRUTH: Final = "susceptibility"
@@ -73,22 +73,16 @@ _COMPARED_BY: Final = (
 
 
 # ---- values of each place and Σ -------------------------------------------------------------------------------------
-def _fisher_of(cell: Cell) -> Fisher:
-    if not isinstance(cell.measure, Fisher):
-        raise TypeError(f"a {type(cell.measure).__name__} has no Fisher susceptibility")
-    return cell.measure
-
-
 def _varied(cell: Cell) -> Row:
     """Place, and the other factors of a Fisher cell that Monte Carlo susceptibility does not have."""
     factors = {name: value for name, value in cell.factors.items() if name in _OF_FISHER and name != "sigma"}
-    return {"place": _fisher_of(cell).place, **factors}
+    return {"place": of_kind(cell.measure, Fisher).place, **factors}
 
 
 def _variant_of(cell: Cell, sigma: str) -> str:
     """What the values of a Fisher cell and a Σ are called."""
     varied = [f"{name} {value}" for name, value in _varied(cell).items() if name != "place"]
-    return ", ".join([_fisher_of(cell).place, *varied, sigma])
+    return ", ".join([of_kind(cell.measure, Fisher).place, *varied, sigma])
 
 
 def _series_of(cells: Sequence[FinishedCell]) -> Iterator[Series]:
@@ -154,7 +148,7 @@ def _lines_of(cells: Sequence[FinishedCell]) -> list[_Line]:
 
 def _predictors_of(finished: FinishedCell) -> Iterator[_Predictor]:
     """The variants of a Fisher cell: Eq. 9 for each Σ, and where μ is not 0 its first term alone."""
-    measure = _fisher_of(finished.cell)
+    measure = of_kind(finished.cell.measure, Fisher)
     for sigma in measure.sigma:
         whole, spread = (value_of(finished, statistic, sigma) for statistic in ("fisher", "spread"))
         name = _variant_of(finished.cell, sigma)
@@ -273,10 +267,10 @@ class FisherSusceptibilities(Queries):
         ]
 
     @override
-    def items_csv(self, finished: FinishedCell) -> str:
+    def items(self, finished: FinishedCell) -> Iterator[Row]:
         if isinstance(finished.cell.measure, Susceptibility):
-            return monte_carlo.KIND.items_csv(finished)
-        return queries_csv(
+            return monte_carlo.KIND.items(finished)
+        return rows_of_queries(
             finished.records, {predictor.name: predictor.values for predictor in _predictors_of(finished)}
         )
 
@@ -331,7 +325,9 @@ class FisherSusceptibilities(Queries):
         files = {}
         for line in _lines_of(cells):
             numbers = {_TRUTH: line.truth, **{predictor.name: predictor.values for predictor in line.predictors}}
-            files[f"{_file_of(line.yardstick.cell)}.csv"] = queries_csv(line.yardstick.records, numbers)
+            files[f"{_file_of(line.yardstick.cell)}.csv"] = items_to_csv(
+                rows_of_queries(line.yardstick.records, numbers)
+            )
         return files
 
 
@@ -364,7 +360,7 @@ def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: s
         figure.Scatter(name, _unit(sigma), [float(query[name]) for query in queries], correlations[name])
         for cell in study.cells
         if not cell.measure_name
-        for sigma in _fisher_of(cell).sigma
+        for sigma in of_kind(cell.measure, Fisher).sigma
         if (name := _variant_of(cell, sigma)) in correlations and is_of(cell.factors)
     ]
     return figure.queries(
@@ -372,7 +368,7 @@ def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: s
         [float(query[_TRUTH]) for query in queries],
         [query[OPENNESS] for query in queries],
         y_label="Monte Carlo χ, nats",
-        ceiling=math.log(drawn_of(yardstick).contexts),
+        ceiling=math.log(of_kind(yardstick.choice, Drawn).contexts),
         title=f"{study.title}: {', '.join((yardstick.model, *factors))}",
         footer=footer,
     )

@@ -1,0 +1,124 @@
+"""The door to the engine: a plan of what to measure, made ready for a model, measured in memory or into a run.
+
+ready = Plan("influence", Influence(), PromptSettings(), LoadedCases(cases)).ready(backend)
+parts = list(ready.measure())                       # in memory
+with ready.measure_into(Path("runs")) as run:       # kept, and gone on with where it was interrupted
+    parts = list(run.parts)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from leakmeter.core.backend import Backend
+from leakmeter.core.loaded import Plan
+from leakmeter.core.measure import Measure
+from leakmeter.core.preparations import Preparations
+from leakmeter.core.urls import url_of
+from leakmeter.core.written import made_for, remove_unused
+from leakmeter.engine.measure import Callbacks, check_answered, measure_cases, n_parts
+from leakmeter.engine.slices import Slice
+from leakmeter.storage.fingerprint import spec_of
+from leakmeter.storage.nonce import NONCE_FILES
+from leakmeter.storage.parts import Part
+from leakmeter.storage.rundir import RunDirectory
+from leakmeter.storage.spec import RunSpec
+from leakmeter.storage.stored import run_directory
+
+
+def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
+    """A plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure cannot do
+    what is asked of it."""
+    settings = plan.settings.resolved()
+    prepared, kept = plan.cases.prepared(backend, settings, plan.measure)
+    # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
+    plan.measure.check(prepared[0].item)
+    check_answered(backend, plan.measure, prepared)
+    return ReadyPlan(replace(plan, settings=settings, cases=kept), backend, prepared)
+
+
+class OpenRun(NamedTuple):
+    """A run that is being measured: it is complete once all of `parts` are taken, unless it is a slice."""
+
+    directory: RunDirectory
+    spec: RunSpec
+    measure: Measure
+    parts: Iterator[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyPlan:
+    """A plan whose cases are prepared for a back end; those that cannot be used are left out of its `cases`."""
+
+    plan: Plan
+    backend: Backend
+    prepared: Preparations
+
+    def measure(self, callbacks: Callbacks = Callbacks()) -> Iterator[Part]:  # noqa: B008 (frozen)
+        """Each case's texts and measurements, in order; nothing is written."""
+        plan = self.plan
+        return measure_cases(self.backend, plan.measure, self.prepared, None, callbacks, group_size=plan.group_size)
+
+    def spec(self, *, command: str | None = None, label: str | None = None, data: str | None = None) -> RunSpec:
+        """What names the run of this plan, and explains it: the command line, what the run is called, and which files
+        the cases are of."""
+        plan = self.plan
+        return spec_of(
+            *(plan.measure, plan.instrument, plan.settings, self.backend, plan.cases.cases),
+            group_size=plan.group_size,
+            command=command,
+            problems=plan.cases.problems,
+            label=label,
+            data=data,
+        )
+
+    @contextmanager
+    def measure_into(
+        self,
+        out: Path,
+        *,
+        callbacks: Callbacks = Callbacks(),  # noqa: B008 (frozen)
+        command: str | None = None,
+        label: str | None = None,
+        data: str | None = None,
+        part: Slice | None = None,
+    ) -> Iterator[OpenRun]:
+        """The plan's run under a directory of runs, or an object store's URL: what is finished is read, the rest is
+        measured and written as it is taken. With `part` that slice alone is measured, and the run left for
+        `engine.slices.complete`."""
+        with ExitStack() as undone:
+            if url_of(out) is None:
+                undone.enter_context(made_for(out))
+            ready, kept_in = self, None
+            if self.plan.settle is not None:
+                measure, kept_in = self.plan.settle()
+                ready = replace(self, plan=replace(self.plan, measure=measure))
+            spec = ready.spec(command=command, label=label, data=data)
+            undone.enter_context(_kept_for(out / spec.id, kept_in))
+            plan, n = ready.plan, n_parts(len(self.prepared), self.plan.group_size)
+            run = run_directory(out, spec.id, str(part or ""))
+            opened = run.opened(spec) if part is None else run.opened_slice(spec, part.number, part.n_slices, n)
+            directory = undone.enter_context(opened)
+            parts = measure_cases(
+                *(self.backend, plan.measure, self.prepared, directory, callbacks),
+                group_size=plan.group_size,
+                numbers=range(n) if part is None else part.parts(n),
+            )
+            yield OpenRun(directory, spec, plan.measure, parts)
+            if part is None and not directory.is_complete:
+                directory.finish(spec, n)
+
+
+@contextmanager
+def _kept_for(run: Path, directory: Path | None) -> Iterator[None]:
+    """What a directory keeps for a run goes again where nothing of the run came to be."""
+    try:
+        yield
+    except BaseException:
+        if directory is not None and not run.exists():
+            remove_unused(directory, NONCE_FILES)
+        raise
