@@ -10,9 +10,9 @@ import pytest
 
 from helpers.engine import Here
 from leakmeter.backends.toy import Toy
-from leakmeter.commands.given import LoadedCases
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Prepared
+from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.engine.fleet import MIXED, Described, Fleet, PartWorker
