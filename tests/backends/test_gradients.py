@@ -104,7 +104,7 @@ def test_the_trace_is_that_of_the_full_hessian(kind: str) -> None:
     np.testing.assert_allclose(exact(model, request), [[hessian.trace().item(), 0.0]], rtol=1e-6)
 
 
-@pytest.mark.parametrize("place", ["query", "slot", "layer:0", "layer:2"])
+@pytest.mark.parametrize("place", ["slot", "layer:0", "layer:2"])
 def test_the_trace_is_that_of_divergences_at_finite_distances(place: str) -> None:
     # Others take their norms in float32, whatever they are given, which is too coarse for small distances.
     model = fresh_model("gpt2", dtype=torch.float64)
@@ -152,8 +152,7 @@ WEIGHTS = (0.5, 0.3, 0.2)
 CONTEXTS = ((5, 6), (7, 8, 9, 10), (11, 12))
 
 
-@pytest.mark.parametrize("layer", [0, 1, 2])
-@pytest.mark.parametrize("kind", ["llama", "mistral"])
+@pytest.mark.parametrize(("kind", "layer"), [("llama", 0), ("llama", 2), ("mistral", 1)])
 def test_what_contexts_do_to_residual_states(kind: str, layer: int) -> None:
     model = fresh_model(kind, dtype=torch.float64)
     prompt = query()
@@ -216,7 +215,7 @@ def test_what_contexts_do_to_a_slot() -> None:
     np.testing.assert_allclose(exact(model, request)[0], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("n_range", [0, 1, 5, 500])
+@pytest.mark.parametrize("n_range", [0, 5, 500])
 def test_random_directions_have_the_exact_trace_for_their_mean(n_range: int) -> None:
     """Also where the subspace is larger than the place, and everything is exact."""
     model = fresh_model("llama", dtype=torch.float64)
@@ -254,7 +253,7 @@ def test_intervals_cover_the_exact_trace_as_often_as_they_say(n_range: int) -> N
 
 
 @pytest.mark.parametrize("kind", few(["llama", "mamba", "gpt2", "gemma2"]))
-@pytest.mark.parametrize("directions", [TopTokens(5), Probes(6, 0, "a"), Probes(6, 0, "a", n_range=4)])
+@pytest.mark.parametrize("directions", [TopTokens(5), Probes(6, 0, "a", n_range=4)])
 def test_together_and_alone_the_numbers_are_the_same(kind: str, directions: TopTokens | Probes) -> None:
     requests = [
         GradientRequest(query(seed, n), Place("query"), directions, ("identity", "embedding"))
@@ -320,18 +319,6 @@ def test_the_model_is_left_as_it_was() -> None:
         assert weight.requires_grad == (weight is not frozen)
         assert torch.equal(weight, before[name])
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
-
-
-def test_weights_that_were_trained_in_between_are_seen() -> None:
-    model = fresh_model("llama", dtype=torch.float64)
-    request = GradientRequest(query(), Place("query"), ALL, ("embedding",))
-    made = backend_of(model)
-    (before,) = differentiate(made, [request])
-    with torch.no_grad():
-        model.get_input_embeddings().weight[5] += 1.0
-    (after,) = differentiate(made, [request])
-    np.testing.assert_array_equal(after.values, differentiate(backend_of(model), [request])[0].values)
-    assert not np.allclose(after.values, before.values)
 
 
 def test_memory_that_runs_out_costs_digits_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,17 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from helpers.masked_prompts import masking
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, RECURRENT, WINDOW, backend_of, tiny_backend, tiny_model
 from leakmeter.backends.hf import backend as backend_module
 from leakmeter.backends.hf.schedule import check_states
-from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import Stretch, TargetLogProbs
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request, Trial
 from leakmeter.errors import CapabilityError
 
@@ -119,27 +117,16 @@ def test_a_context_at_the_end_and_short_responses(response: tuple[int, ...]) -> 
     assert np.ptp(got[:, 0]) < 1e-5
 
 
-def test_a_toy_without_layers_feels_hiding_as_masking() -> None:
-    toy = Toy(N_VOCAB)
-    pairs = [(PROMPT.hiding("c1"), masking(PROMPT, "c1")), (PROMPT.hiding("c0", "c2"), masking(PROMPT, "c0", "c2"))]
-    for hidden, masked in pairs:
-        one, other = (toy.score(plan([Request((p,), RESPONSE, TargetLogProbs())]))[0].values for p in (hidden, masked))
-        np.testing.assert_array_equal(one, other)
-
-
-def test_models_without_states_to_fork_refuse() -> None:
-    backend = tiny_backend(RECURRENT[0])
-    assert not backend.hides_pieces
-    with pytest.raises(CapabilityError, match="no piece can be hidden"):
-        backend.score(plan([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())]))
-
-
-def test_a_trial_is_told_at_once_where_nothing_can_be_hidden() -> None:
+def test_models_without_states_to_fork_refuse_and_a_trial_is_told_at_once() -> None:
     def trial() -> Trial[int]:
         (scores,) = yield [Request((PROMPT.hiding("c0"),), RESPONSE, TargetLogProbs())]
         return scores.values.size
 
-    (n,), cost = drive(tiny_backend(RECURRENT[0]), [trial()])
+    backend = tiny_backend(RECURRENT[0])
+    assert not backend.hides_pieces
+    with pytest.raises(CapabilityError, match="no piece can be hidden"):
+        backend.score(plan([Request(PROMPTS[:2], RESPONSE, TargetLogProbs())]))
+    (n,), cost = drive(backend, [trial()])
     assert n == cost.n_tokens_run == cost.n_prompts == 0
 
 
@@ -163,33 +150,6 @@ def test_a_long_start_is_run_in_slices(kind: str, monkeypatch: pytest.MonkeyPatc
     # What stands behind the context of a prompt that hides pieces is one pass.
     assert [size for size in sizes if size > 7] == [5 + len(RESPONSE) - 1]
     assert len(sizes) >= 5
-
-
-def test_the_states_of_a_long_start_are_held_once_from_round_to_round() -> None:
-    backend = tiny_backend("llama", "sdpa")
-    blocks = []
-    kept = Request((PROMPT,), RESPONSE, Stretch(TargetLogProbs(), len(RESPONSE) - 1, len(RESPONSE)))
-
-    def trial() -> Trial[list[np.ndarray]]:
-        found = []
-        for prompts in (PROMPTS[:4], (PROMPT.without("c0"),), (PROMPT.without("c3"), PROMPT.without("c1"))):
-            _, scores = yield [kept, Request(prompts, RESPONSE, TargetLogProbs())]
-            ((_, _, state, _),) = backend._kept._sequences
-            blocks.append((state.block, state.block.layers[0][0].data_ptr()))
-            found.append(scores.values)
-        return found
-
-    ((first, second, third),), _ = drive(backend, [trial()])
-    assert len(set(map(str, [pointer for _, pointer in blocks]))) == 1
-    assert blocks[0][0] is blocks[1][0] is blocks[2][0]
-    fresh = tiny_backend("llama", "sdpa")
-    for got, prompts in (
-        (first, PROMPTS[:4]),
-        (second, (PROMPT.without("c0"),)),
-        (third, (PROMPT.without("c3"), PROMPT.without("c1"))),
-    ):
-        alone = fresh.score(plan([Request(prompts, RESPONSE, TargetLogProbs())]))[0].values
-        np.testing.assert_allclose(got, alone, rtol=0, atol=1e-5)
 
 
 def test_a_context_whose_states_do_not_fit_is_refused_beforehand() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,22 +44,18 @@ def test_each_file_that_moves_numbers_moves_its_own_hash(folder: Path) -> None:
     before = load(folder).identity
     assert set(before) == {"config_sha256", "tokenizer_sha256", "chat_template_sha256"}
     assert load(folder).identity == before
-
-    edit(folder / "config.json", rms_norm_eps=0.5)
-    config = load(folder).identity
-    assert {name for name in before if config[name] != before[name]} == {"config_sha256"}
-
-    edit(folder / "tokenizer.json", normalizer={"type": "Lowercase"})
-    tokenizer = load(folder).identity
-    assert {name for name in before if tokenizer[name] != config[name]} == {"tokenizer_sha256"}
-
-    (folder / "chat_template.jinja").write_text(TEMPLATE.replace("<answer>", "<reply>"))
-    template = load(folder).identity
-    assert {name for name in before if template[name] != tokenizer[name]} == {"chat_template_sha256"}
-
-    edit(folder / "generation_config.json", eos_token_id=[2, 5])
-    stops = load(folder).identity
-    assert {name for name in before if stops[name] != template[name]} == {"tokenizer_sha256"}
+    template = folder / "chat_template.jinja"
+    changes: list[tuple[str, Callable[[], object]]] = [
+        ("config_sha256", lambda: edit(folder / "config.json", rms_norm_eps=0.5)),
+        ("tokenizer_sha256", lambda: edit(folder / "tokenizer.json", normalizer={"type": "Lowercase"})),
+        ("chat_template_sha256", lambda: template.write_text(TEMPLATE.replace("<answer>", "<reply>"))),
+        ("tokenizer_sha256", lambda: edit(folder / "generation_config.json", eos_token_id=[2, 5])),
+    ]
+    for moved, change in changes:
+        change()
+        after = load(folder).identity
+        assert {name for name in before if after[name] != before[name]} == {moved}
+        before = after
 
 
 def test_a_template_that_writes_the_date_is_another_one_tomorrow(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,8 +74,15 @@ def test_a_template_that_writes_the_date_is_another_one_tomorrow(folder: Path, m
     assert {name for name in today if tomorrow[name] != today[name]} == {"chat_template_sha256"}
 
 
-@pytest.mark.parametrize("change", ["missing", "unexpected", "mismatched"])
-def test_weights_that_do_not_fit_are_refused(change: str, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("missing", r"9 missing \(model\.layers\.1\."),
+        ("unexpected", "1 unexpected"),
+        ("mismatched", "1 of another shape"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(change: str, words: str, folder: Path) -> None:
     path = folder / "model.safetensors"
     weights = load_file(path)
     if change == "missing":
@@ -88,12 +92,7 @@ def test_weights_that_do_not_fit_are_refused(change: str, folder: Path) -> None:
     else:
         weights["model.norm.weight"] = weights["model.norm.weight"][:3].clone()
     save_file(weights, path, metadata={"format": "pt"})
-    words = {
-        "missing": r"9 missing \(model\.layers\.1\.",
-        "unexpected": "1 unexpected",
-        "mismatched": "1 of another shape",
-    }
-    with pytest.raises(ModelError, match=rf"the weights of 'own' do not fit its configuration: {words[change]}"):
+    with pytest.raises(ModelError, match=rf"the weights of 'own' do not fit its configuration: {words}"):
         load(folder)
 
 

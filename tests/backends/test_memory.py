@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples, few
 from helpers.naive import random_prompt
-from helpers.tiny_models import N_VOCAB, backend_of, fresh_model, tiny_backend
+from helpers.tiny_models import N_VOCAB, tiny_backend
 from leakmeter.backends.hf import HfBackend
-from leakmeter.backends.hf.schedule import Done, Limits, Padding, Window, batches, together, windows
-from leakmeter.backends.hf.states import Segment, Start
+from leakmeter.backends.hf.schedule import Done, Window, windows
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
@@ -37,10 +36,7 @@ def cuts(n_prompts: int = 4) -> list[Request]:
     return requests
 
 
-@given(
-    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12),
-    st.integers(0, 60),
-)
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=12), min_size=1, max_size=12), st.integers(0, 60))
 @settings(max_examples=examples(200))
 @seed(1)
 def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: list[list[int]], limit: int) -> None:
@@ -63,47 +59,6 @@ def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: lis
         assert sum(live.values()) <= limit or len(step.parents) <= 1
     assert done == set(range(len(chunk.runs)))
     assert not live
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40), st.booleans()), min_size=1, max_size=30),
-    st.integers(1, 200),
-    st.integers(1, 4000),
-    st.sampled_from([Padding(1.0, 1.5), Padding(1.15, float("inf"))]),
-)
-@settings(max_examples=examples(200))
-@seed(2)
-def test_batches_hold_every_run_once_and_waste_little(
-    shapes: list[tuple[int, int, bool]], tokens: int, state_bytes: int, padding: Padding
-) -> None:
-    prompts = [
-        Prompt((Piece("c", "context", (number, *(1 for _ in range(start + tail - 1)))),))
-        for number, (start, tail, _) in enumerate(shapes)
-    ]
-    chunk = plan([Request((prompt,), (1,), TargetLogProbs()) for prompt in prompts])
-    order = {int(run.ids[0]): i for i, run in enumerate(chunk.runs)}
-    starts = {order[n]: Start(None, start) for n, (start, _, _) in enumerate(shapes)}
-    tails = {order[n]: tail for n, (_, tail, _) in enumerate(shapes)}
-    lasts = {order[n]: lasting for n, (_, _, lasting) in enumerate(shapes)}
-    limits = Limits(tokens, state_bytes, 1, 1, 1)
-    cut = list(batches(chunk, sorted(starts), starts, lasts, limits, 1, padding=padding, views=lambda run: False))
-    assert sorted(i for batch in cut for i in batch) == sorted(starts)
-    for batch in cut:
-        assert len({lasts[i] for i in batch}) == 1
-        padded = len(batch) * max(tails[i] for i in batch)
-        began = [starts[i].n_tokens for i in batch]
-        assert padded <= padding.new * sum(tails[i] for i in batch)
-        assert len(batch) == 1 or padded <= tokens
-        assert len(batch) == 1 or not max(began) or len(batch) * max(began) <= padding.starts * sum(began)
-
-    def states(batch: list[int]) -> int:
-        return len(batch) * max(starts[i].n_tokens for i in batch)
-
-    joined = list(together(cut, chunk, starts, limits, states))
-    assert [batch for group in joined for batch in group] == cut
-    for group in joined:
-        assert len(group) == 1 or sum(len(batch) * max(tails[i] for i in batch) for batch in group) <= tokens
-        assert len(group) == 1 or sum(map(states, group)) <= state_bytes // 4
 
 
 class Short:
@@ -160,17 +115,17 @@ def test_out_of_memory_halves_and_goes_on(error: Exception) -> None:
     assert backend.n_halvings == last >= again
 
 
-def test_what_does_not_fit_alone_is_said_and_loses_nothing() -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), (ScoreError, "out of memory on a single sequence")),
+        (RuntimeError("shapes differ"), (RuntimeError, "shapes differ")),  # is not taken for memory
+    ],
+)
+def test_what_does_not_fit_alone_is_said_and_loses_nothing(error: Exception, said: tuple[type[Exception], str]) -> None:
     backend = tiny_backend("llama", "sdpa")
-    Short(backend, 0, 10**9, torch.OutOfMemoryError("CUDA out of memory"))
-    with pytest.raises(ScoreError, match="out of memory on a single sequence"):
-        backend.score(plan(cuts(1)))
-
-
-def test_other_errors_of_the_model_are_not_taken_for_memory() -> None:
-    backend = tiny_backend("llama", "sdpa")
-    Short(backend, 0, 10**9, RuntimeError("shapes differ"))
-    with pytest.raises(RuntimeError, match="shapes differ"):
+    Short(backend, 0, 10**9, error)
+    with pytest.raises(said[0], match=said[1]):
         backend.score(plan(cuts(1)))
 
 
@@ -207,39 +162,3 @@ def test_ragged_prompts_that_end_at_different_rounds_draw_what_each_draws_alone(
     # After the first round, each live trial costs one token a round.
     live = [sum(n > step for n in steps) for step in range(1, max(steps))]
     assert np.diff([*marks, backend.n_tokens_run]).tolist()[1:] == live
-
-
-def test_states_grow_in_place_while_a_batch_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    filled: list[int] = []
-    gather = Segment._gather
-
-    def counted(self: Segment, buffer: torch.Tensor, layer: int, which: int) -> None:
-        filled.append(layer)
-        gather(self, buffer, layer, which)
-
-    rng = np.random.default_rng(4)
-    prompts = [random_prompt(rng, N_VOCAB, (20,), frame=2, query=3) for _ in range(6)]
-    backend = tiny_backend("llama", "sdpa")
-    monkeypatch.setattr(Segment, "_gather", counted)
-    drive(backend, [decode(p, i, 30) for i, p in enumerate(prompts)])
-    # When the prompts were run, keys and values of three layers; then never, for 29 rounds.
-    assert len(filled) == 2 * 3
-
-
-def test_the_model_is_left_as_it_was() -> None:
-    model = fresh_model("llama", "sdpa")
-    model.train()
-    model.lm_head.eval()
-    backend = backend_of(model)
-    assert backend.forward.joins_segments
-    backend.score(plan(cuts(1)))
-    assert model.config._attn_implementation == "sdpa"
-    assert model.training
-    assert not model.lm_head.training
-    assert all(parameter.requires_grad for parameter in model.parameters())
-    assert torch.is_grad_enabled()
-    model.eval()
-    ids = torch.arange(3, 12)[None]
-    loss = model(input_ids=ids, labels=ids).loss
-    loss.backward()
-    assert model.lm_head.weight.grad is not None

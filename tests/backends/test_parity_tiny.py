@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Reduction, Request
-from leakmeter.errors import CapabilityError, ScoreError, UsageError
+from leakmeter.errors import CapabilityError, ScoreError
 
 PROMPT: Prompt = random_prompt(np.random.default_rng(0), N_VOCAB, (6, 5, 9, 4), frame=4, query=5)
 RESPONSE = (5, 90, 90, 41)
@@ -116,38 +115,12 @@ def test_ways_to_cut_the_work_agree(kind: str, attention: str) -> None:
         np.testing.assert_allclose(result, results[0], rtol=0, atol=2e-5, err_msg=str(way))
 
 
-@pytest.mark.parametrize("kind", ["llama", "gemma3", "mistral", "gpt_neox"])
+@pytest.mark.parametrize("kind", ["llama", "gemma3"])
 def test_eager_and_sdpa_attention_agree(kind: str) -> None:
     prompts = CUTS | MASKED
     eager = scores(tiny_backend(kind), prompts, 1.5)
     sdpa = scores(tiny_backend(kind, "sdpa"), prompts, 1.5)
     np.testing.assert_allclose(sdpa, eager, rtol=0, atol=2.5e-5)  # worst measured: 1.2e-5, at −12.7
-
-
-@pytest.mark.parametrize("kind", ["llama", "gemma2", "cohere"])
-def test_logits_taken_a_few_rows_at_a_time_are_the_same(kind: str) -> None:
-    backend = tiny_backend(kind)
-    whole_rows = {
-        w: scores(backend, CUTS, reduction=w)
-        for w in (TargetLogProbs(0.7), MixtureLogProbs(1.5, 0.7), FullDistribution(0.7))
-    }
-    for n_rows_at_once in (1, 3, 8):
-        backend.limits = replace(backend.limits, logits_per_slice=n_rows_at_once * N_VOCAB)
-        for reduction, expected in whole_rows.items():
-            got = backend.score(plan([Request((BLANK, *CUTS.values()), RESPONSE, reduction)]))[0].values
-            # Other shapes, other kernels. Worst measured: 2.6e-6.
-            np.testing.assert_allclose(got, expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["llama", "gemma3"])
-def test_fewer_tokens_are_run_and_each_only_once(kind: str) -> None:
-    request = Request((BLANK, *CUTS.values()), RESPONSE, TargetLogProbs())
-    chunk = plan([request])
-    shared, full = tiny_backend(kind), tiny_backend(kind, share_prefixes=False)
-    shared.score(chunk)
-    full.score(chunk)
-    assert shared.n_tokens_run == chunk.n_tree_tokens
-    assert full.n_tokens_run == sum(len(run.ids) for run in chunk.runs)
 
 
 def test_several_requests_in_one_chunk_are_answered_in_order() -> None:
@@ -193,49 +166,44 @@ def test_bfloat16_works() -> None:
     np.testing.assert_allclose(got, expected, rtol=0, atol=0.07)
 
 
-class TestTheModelIsBorrowed:
+def modes(model: Any) -> dict[str, bool]:
+    return {name: module.training for name, module in model.named_modules()}
+
+
+def fail(*_: Any) -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(("training", "raises"), [("all", False), ("none", True), ("some", False), ("some", True)])
+def test_the_model_is_borrowed(training: str, raises: bool) -> None:
     """Scoring leaves modes, gradients and the global state of torch as they were."""
-
-    @staticmethod
-    def modes(model: Any) -> dict[str, bool]:
-        return {name: module.training for name, module in model.named_modules()}
-
-    @pytest.mark.parametrize("training", ["all", "none", "some"])
-    @pytest.mark.parametrize("raises", [False, True])
-    def test_modes_and_gradients_are_put_back(self, training: str, raises: bool) -> None:
-        model = fresh_model("gpt2")  # with dropout: a forgotten eval() would show in the numbers
-        expected = naive(model, CUTS, 1.0)
-        model.train(training == "all")
-        if training == "some":
-            model.transformer.h[1].train()
-            model.transformer.h[2].attn.train()
-        model.transformer.wpe.weight.requires_grad_(False)
-        needs = [weight.requires_grad for weight in model.parameters()]
-        before = self.modes(model)
-        backend = backend_of(model)
-        assert self.modes(model) == before
-        if raises:
-            model.lm_head.register_forward_hook(self.fail)
-            with pytest.raises(ZeroDivisionError):
-                scores(backend, CUTS)
-        else:
-            np.testing.assert_allclose(scores(backend, CUTS), expected, rtol=0, atol=2e-5)
-        assert self.modes(model) == before
-        assert [weight.requires_grad for weight in model.parameters()] == needs
-        assert all(weight.grad is None for weight in model.parameters())
-        assert torch.is_grad_enabled()
-        assert not torch.is_inference_mode_enabled()
-
-    @staticmethod
-    def fail(*_: Any) -> None:
-        raise ZeroDivisionError
-
-    def test_it_can_be_trained_afterwards(self) -> None:
-        model = fresh_model("llama")
-        scores(backend_of(model), CUTS)
-        loss = model(input_ids=torch.tensor([[1, 2, 3]]), labels=torch.tensor([[1, 2, 3]])).loss
-        loss.backward()
-        assert all(weight.grad is not None for weight in model.parameters())
+    model = fresh_model("gpt2")  # with dropout: a forgotten eval() would show in the numbers
+    expected = naive(model, CUTS, 1.0)
+    model.train(training == "all")
+    if training == "some":
+        model.transformer.h[1].train()
+        model.transformer.h[2].attn.train()
+    model.transformer.wpe.weight.requires_grad_(False)
+    needs = [weight.requires_grad for weight in model.parameters()]
+    before = modes(model)
+    backend = backend_of(model)
+    assert modes(model) == before
+    if raises:
+        hook = model.lm_head.register_forward_hook(fail)
+        with pytest.raises(ZeroDivisionError):
+            scores(backend, CUTS)
+        hook.remove()
+    else:
+        np.testing.assert_allclose(scores(backend, CUTS), expected, rtol=0, atol=2e-5)
+    assert modes(model) == before
+    assert [weight.requires_grad for weight in model.parameters()] == needs
+    assert all(weight.grad is None for weight in model.parameters())
+    assert torch.is_grad_enabled()
+    assert not torch.is_inference_mode_enabled()
+    # It can be trained afterwards.
+    ids = torch.tensor([[1, 2, 3]])
+    model(input_ids=ids, labels=ids).loss.backward()
+    assert [weight.grad is not None for weight in model.parameters()] == needs
 
 
 @pytest.mark.parametrize("reduction", [TargetLogProbs(), MixtureLogProbs(1.5), FullDistribution()])
@@ -249,14 +217,6 @@ def test_nan_names_the_request_and_prompt(reduction: Reduction) -> None:
     assert np.isfinite(backend.score(plan([first]))[0].values).all()
     with pytest.raises(ScoreError, match=r"NaN for prompt 2 of 2 in request 2; its precision is float32"):
         backend.score(plan([first, Request((clean, PROMPT), (5,), reduction)]))
-
-
-def test_weights_that_are_all_nan_are_a_score_error() -> None:
-    model = fresh_model("llama")
-    for weight in model.parameters():
-        weight.data.fill_(torch.nan)
-    with pytest.raises(ScoreError, match="prompt 1 of 6 in request 1"):
-        scores(backend_of(model), CUTS)
 
 
 def test_a_slow_tokenizer_is_refused() -> None:
@@ -283,8 +243,3 @@ def test_states_kept_for_the_next_round_are_dropped_when_the_weights_change() ->
         model.get_input_embeddings().weight.mul_(1.1)
     expected = naive(model, CUTS, 1.0)
     assert np.abs(scores(backend, CUTS) - expected).max() <= 2e-5
-
-
-def test_a_response_without_tokens_is_refused() -> None:
-    with pytest.raises(UsageError, match="without tokens"):
-        plan([Request((PROMPT,), (), TargetLogProbs())])

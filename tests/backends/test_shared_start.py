@@ -59,13 +59,6 @@ def test_a_model_gives_the_same_scores_with_a_shared_start(kind: str, monkeypatc
         np.testing.assert_allclose(got.values[0], expected, rtol=0, atol=2e-5)  # worst measured: 1.1e-5
 
 
-def test_few_queries_and_short_starts_go_row_by_row() -> None:
-    assert shared_start.pays(32, 60, 480)
-    assert not shared_start.pays(1, 2000, 480)
-    assert not shared_start.pays(32, 12, 480)
-    assert not shared_start.pays(32, 60, 24)
-
-
 def test_an_operator_that_is_gone_or_another_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def gone(*args: object) -> None:
         raise AttributeError("no such operator")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +12,11 @@ import pytest
 import torch
 
 from helpers.naive import random_prompt
-from helpers.tiny_models import N_VOCAB, backend_of, tiny_backend, tiny_model
+from helpers.tiny_models import N_VOCAB, tiny_backend, tiny_model
 from leakmeter.backends.hf import memory
 from leakmeter.backends.hf.memory import Surplus, resident_bytes
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
-from leakmeter.backends.hf.speed import speed_of
-from leakmeter.backends.hf.states import Before, Block, Kept, Start, State
+from leakmeter.backends.hf.states import Kept
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Prompt
@@ -103,19 +101,6 @@ def test_no_more_rows_are_reduced_at_a_time_than_the_limit_says(name: str, monke
     assert max(n_prompts * n_rows for n_prompts, n_rows in seen) <= most
 
 
-def test_equal_wants_of_several_requests_are_reduced_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    reduce = Top.reduce
-
-    def counted(self: Top, rows: Any, targets: Any) -> Any:
-        calls.append(rows.shape[1])
-        return reduce(self, rows, targets)
-
-    monkeypatch.setattr(Top, "reduce", counted)
-    tiny_backend("llama", "sdpa").score(plan(asked(Top(3), 6)))
-    assert calls == [6 * N_PROMPTS]
-
-
 def test_a_budget_is_shared_out() -> None:
     """What may be there at a time is within the budget, while passes are made and while rows are reduced."""
     model = tiny_model("llama")
@@ -161,62 +146,7 @@ def test_states_of_two_rounds_are_within_the_limit_together(memory_bytes: int, m
     assert 0 < max(held) <= backend.limits.state_bytes
 
 
-def test_a_round_is_let_go_of_as_it_is_used() -> None:
-    def block() -> Block:
-        made = Block(2)
-        made.layers.append((torch.zeros(2, 1, 4, 8), torch.zeros(2, 1, 4, 8)))
-        return made
-
-    one, other = block(), block()
-    starts = {i: Start(State(b, i % 2, np.arange(3)), 3) for i, b in enumerate((one, one, other))}
-    before = Before(dict(starts))
-    assert before.blocks == {id(one): 512, id(other): 512}
-    before.drop(0)
-    before.drop(2)
-    before.drop(9)
-    assert before.blocks == {id(one): 512}
-    before.drop(1)
-    assert not before.blocks
-    assert not before.starts
-    kept = Kept(1024)
-    ids = np.arange(3)
-    kept.add(ids, ids, State(one, 0, ids), beside={id(other): 512})
-    kept.add(ids + 1, ids, State(one, 1, ids), beside={id(other): 512})
-    kept.add(ids + 2, ids, State(block(), 0, ids), beside={id(other): 512})
-    assert len(kept) == 2
-    kept.add(ids + 2, ids, State(other, 0, ids), beside={id(other): 512})
-    assert len(kept) == 3
-
-
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-@linux
-def test_what_was_freed_is_given_back_once_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    trims: list[int] = []
-    resident = [1000]
-    monkeypatch.setattr(memory, "resident_bytes", lambda: resident[0])
-
-    def trim(_: int) -> int:
-        trims.append(resident[0])
-        resident[0] = min(resident[0], used[0])
-        return 1
-
-    monkeypatch.setattr(memory, "_malloc_trim", lambda: trim)
-    used = [1000]
-    surplus = Surplus(800)
-    for now, in_use, is_trimmed in (
-        (1399, 1000, False),  # less than half of the budget
-        (1400, 1000, True),
-        (1700, 1600, True),
-        (1699, 1600, False),  # nothing much was freed since
-        (1700, 1100, True),
-        (1399, 1100, False),
-    ):
-        trims.clear()
-        resident[0], used[0] = now, in_use
-        surplus.give_back()
-        assert bool(trims) == is_trimmed, now
 
 
 @linux
@@ -244,22 +174,3 @@ def test_other_c_libraries_are_left_alone(broken: type[Exception], monkeypatch: 
 
     monkeypatch.setattr(memory.ctypes, "CDLL", none)
     Surplus(1).give_back()
-
-
-def test_the_speed_of_memory_is_measured_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-
-    def least(work: Callable[[], Any], device: torch.device, seconds: float) -> float:
-        sizes.append(work().numel())
-        return 1.0
-
-    monkeypatch.setattr("leakmeter.backends.hf.speed._least_seconds", least)
-    for budget, n_rows in ((None, 2**26 // 4096 // 4), (2**25, 2**25 // 4096 // 4), (1, 1)):
-        speed = speed_of(torch.device("cpu"), torch.float32, seconds=0.0, memory_bytes=budget)
-        assert sizes[-1] == n_rows
-        assert speed.bytes_per_second == n_rows * 4096 * 4
-
-
-def test_rows_that_a_backend_has_room_for() -> None:
-    backend = backend_of(tiny_model("llama"), memory_bytes=2**20)
-    assert backend.most_rows == 2**20 // 16 // (32 * 4)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from leakmeter.backends.served.dialect import Control, Drawn, Probed, Scored, Se
 from leakmeter.backends.toy import Toy
 from leakmeter.checkup import api, checks
 from leakmeter.checkup.examine import examine
-from leakmeter.checkup.probes import probes_of
 from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import InProcess, Subject
 from leakmeter.checkup.words import FAULTS
@@ -27,9 +25,6 @@ from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.request import FloatArray
 from leakmeter.engine.loading import load_backend
 from leakmeter.stats import logspace
-
-Cli = Callable[..., Any]
-HUNDREDS = 10**9
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +44,8 @@ def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
 
 
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize("max_top", few([20, -1]))
-def test_a_sound_server_passes_every_check(max_top: int) -> None:
-    with ModelServer(VLLM, max_top=max_top) as server:
+def test_a_sound_server_passes_every_check() -> None:
+    with ModelServer(VLLM, max_top=20) as server:
         result = api.doctor(server.model, tokenizer="toy", against="toy")
         assert api.doctor(load_backend(server.model, tokenizer="toy")).fingerprint == result.fingerprint
     assert [check.status for check in result.checks] == ["passed"] * 10
@@ -72,7 +66,6 @@ def test_a_sound_server_passes_every_check(max_top: int) -> None:
         ("wrong_order", 0, 3, "other_places"),
         ("missing_rows", 0, 1, "missing_rows"),
         ("off_by_one", 0, 3, "off_by_one"),
-        ("nan", 0, 4, "nan"),
         ("nan", 30, 4, "nan"),
         ("no_ids", 0, 2, "no_ids"),
         ("start_token", 0, 2, "start_token"),
@@ -82,7 +75,6 @@ def test_a_sound_server_passes_every_check(max_top: int) -> None:
         ("swapped_weights", 30, 10, "changed"),
         ("truncated", 1, 4, "few_top"),
         ("other_tokenizer", 0, 2, "other_tokenizer"),
-        ("cut", 0, 10, "cut"),
         ("cut", 30, 10, "cut"),
         ("busy", 30, 10, "busy"),
     ],
@@ -113,12 +105,11 @@ def test_a_slow_stream_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize(("fault", "name"), few([("busy", "busy"), ("cut", "cut")]))
-def test_a_fault_that_passes_is_told(fault: str, name: str) -> None:
-    with ModelServer(VLLM, faults={fault: (20, 22)}) as server:
+def test_a_fault_that_passes_is_told() -> None:
+    with ModelServer(VLLM, faults={"busy": (20, 22)}) as server:
         result = api.doctor(server.model, tokenizer="toy")
     assert result.is_sound
-    assert (result.checks[9].status, result.checks[9].fault) == ("note", name)
+    assert (result.checks[9].status, result.checks[9].fault) == ("note", "busy")
     assert "repeated" in result.checks[9].found
 
 
@@ -151,14 +142,6 @@ def test_noise_is_that_of_a_run(fault: str, name: str) -> None:
     assert (told["batch_nats"], told["split_nats"]) == pytest.approx((ran.company_nats, ran.split_nats))
     assert [one for one in ("repeat", "order", "batch", "split") if told[f"{one}_nats"]] == [name.removesuffix("_nats")]
     assert result.checks[5].status == "note"
-
-
-def test_noise_is_measured_on_long_sequences_that_begin_alike() -> None:
-    probes = probes_of(Toy().tokenizer).noise
-    assert len(set(probes)) == 6
-    assert all(len(one.prompt) + len(one.response) > 100 for one in probes)
-    assert len({one.prompt[:40] for one in probes}) == 1
-    assert {len(one.prompt) % 4 for one in probes} == {0, 1, 2, 3}
 
 
 @pytest.mark.long
@@ -270,22 +253,18 @@ def test_without_a_fault_all_of_it_passes() -> None:
     assert result.uses_prefix_cache
 
 
-def test_the_cause_of_noise_is_named() -> None:
+def test_the_cause_of_noise_is_named_and_rounding_is_no_wrong_place() -> None:
     result = examine(faulty("cache"), "quantised")
     assert result.is_sound
     assert result.noise is not None
     assert result.noise.cache_nats == pytest.approx(0.16)
     assert (result.noise.repeat_nats, result.noise.order_nats, result.noise.batch_nats) == (0.0, 0.0, 0.0)
     assert "without the prefix cache" in result.checks[5].advice
-
-
-def test_rounding_of_quantised_weights_is_no_wrong_place() -> None:
-    """Such a server moves a token that is scored alone by a few tenths of a nat."""
+    # A server of quantised weights moves a token that is scored alone by a few tenths of a nat.
     result = examine(faulty("quantised"), "quantised")
     assert result.is_sound, result.verdict
     assert result.noise is not None
-    assert result.noise.split_nats == pytest.approx(0.1)
-    assert result.noise.floor_nats == result.noise.split_nats
+    assert result.noise.floor_nats == result.noise.split_nats == pytest.approx(0.1)
     assert (result.checks[5].status, result.checks[5].fault) == ("note", None)
 
 

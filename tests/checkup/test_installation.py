@@ -49,17 +49,13 @@ def test_numbers_of_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_command(cli: Cli) -> None:
     assert json.loads(cli("doctor", "--json").out)["problems"] == []
+    for option in ("--against", "--tokenizer", "--dtype", "--report"):
+        done = cli("doctor", option, "toy")
+        assert (done.code, done.err) == (2, f"leakmeter: {option} is about a model; give --model too\n")
     shown = cli("doctor")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith(f"leakmeter {metadata.version('leakmeter')}, ")
     assert shown.out.endswith("Sound: leakmeter works here.\n")
-
-
-@pytest.mark.parametrize("option", ["--against", "--tokenizer", "--dtype", "--report"])
-def test_what_is_about_a_model_asks_for_one(cli: Cli, option: str) -> None:
-    done = cli("doctor", option, "toy")
-    assert done.code == 2
-    assert done.err == f"leakmeter: {option} is about a model; give --model too\n"
 
 
 def test_nothing_private_is_printed(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

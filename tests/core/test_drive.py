@@ -12,7 +12,7 @@ from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import FullDistribution, TargetLogProbs
+from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import DrawRequest, Request, Responses, Scores, Trial
 from leakmeter.errors import ScoreError
 
@@ -60,46 +60,13 @@ def test_trials_of_different_lengths_get_their_own_answers() -> None:
     assert rounds[0].n_tree_tokens == 5  # 1 2 3, 5, 4
 
 
-def test_several_requests_a_round_come_back_in_order() -> None:
-    def trial() -> Trial[list[tuple[int, ...]]]:
-        shapes = []
-        for n in (3, 1, 2):
-            answers = yield [Request((prompt_of(1, 2),) * (i + 1), (1,) * n, FullDistribution()) for i in range(n)]
-            shapes += [scores.values.shape for scores in answers]
-        return shapes
-
-    (shapes, others), _ = drive(Toy(N_VOCAB), [trial(), trial()])
-    expected = [(i + 1, n + 1, N_VOCAB) for n in (3, 1, 2) for i in range(n)]
-    assert shapes == others == expected
-
-
-def test_a_trial_may_end_without_asking() -> None:
-    def silent() -> Trial[str]:
-        return "nothing to ask"
-        yield []
-
-    results, cost = drive(Toy(N_VOCAB), [silent(), one_by_one((1,), 2), silent()])
-    assert results[0] == results[2] == "nothing to ask"
-    assert results[1] == alone((1,), 2)
-    assert cost.n_prompts == 2
-
-
-def test_no_trials_cost_nothing() -> None:
-    results, cost = drive(Toy(N_VOCAB), [])
-    assert results == []
-    assert (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens) == (0, 0, 0)
-
-
-def test_what_a_trial_raises_comes_out_as_it_is() -> None:
+def test_what_a_trial_or_the_back_end_raises_comes_out_as_it_is() -> None:
     def fails() -> Trial[None]:
         yield [Request((prompt_of(1),), (1,), TargetLogProbs())]
         raise ZeroDivisionError("in the measure")
 
     with pytest.raises(ZeroDivisionError, match="in the measure"):
         drive(Toy(N_VOCAB), [one_by_one((1,), 3), fails()])
-
-
-def test_what_the_back_end_raises_comes_out_as_it_is() -> None:
     toy = Toy(N_VOCAB)
     toy._last = toy._last.copy()
     toy._last[2] = np.nan
@@ -124,23 +91,19 @@ class Counting:
 
 def test_answers_are_dealt_out_by_trial_and_request() -> None:
     def asks(n: int) -> Generator[list[Request], list[Scores], list[float]]:
+        if n > 3:
+            return []  # nothing to ask
         answers = yield [Request((prompt_of(i + 1),), (1,), TargetLogProbs()) for i in range(n)]
         return [float(scores.values[0, 0]) for scores in answers]
 
     backend = Counting()
     assert isinstance(backend, Backend)
-    results, cost = drive(backend, [asks(2), asks(0), asks(3)])
-    assert results == [[0.0, 1.0], [], [2.0, 3.0, 4.0]]
+    results, cost = drive(backend, [asks(2), asks(0), asks(4), asks(3)])
+    assert results == [[0.0, 1.0], [], [], [2.0, 3.0, 4.0]]
     assert cost.n_tokens_run == 3
     assert backend.n_tokens_run == 103
-
-
-def test_a_round_without_requests_is_answered_with_nothing() -> None:
-    def trial() -> Trial[int]:
-        answers = yield []
-        return len(answers)
-
-    assert drive(Toy(7), [trial()])[0] == [0]
+    results, cost = drive(backend, [])
+    assert (results, cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens) == ([], 0, 0, 0)
 
 
 class Drawing(Counting):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from helpers import tiny_models as tiny
@@ -20,15 +19,14 @@ from leakmeter.core import cost, registry
 from leakmeter.core.case import Case, Document
 from leakmeter.core.cost import Work
 from leakmeter.core.drive import Cost, drive
-from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, Sharing, planning_backend, predict
+from leakmeter.core.forecast import PlanningBackend, Prediction, Sharing, planning_backend, predict
 from leakmeter.core.gradient import GradientRequest, Place, TopTokens
 from leakmeter.core.item import Item
 from leakmeter.core.measure import Measure, chooses
 from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.core.reductions import MixtureLogProbs, NextTokenSample, TargetLogProbs
+from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request
-from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.vote import LeaveOneOutVote
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.privacy.clipped_logits import Aggregation
@@ -80,8 +78,7 @@ def test_parts_of_a_round_are_predicted_as_they_are_run(measure: Influence) -> N
     assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
 
 
-@pytest.mark.parametrize("weight", [1.0, 1.5])
-@pytest.mark.parametrize("kind", ["llama", "gemma3", "mistral"])
+@pytest.mark.parametrize(("kind", "weight"), [("llama", 1.5), ("gemma3", 1.0), ("mistral", 1.5)])
 def test_a_drawn_response_that_never_stops_takes_what_was_predicted(kind: str, weight: float) -> None:
     backend = tiny.tiny_backend(kind)
     measure = Influence(cid_lambda=weight, max_new_tokens=9)
@@ -89,22 +86,6 @@ def test_a_drawn_response_that_never_stops_takes_what_was_predicted(kind: str, w
     assert predicted.is_upper_bound
     assert predicted.n_tokens_run == taken.n_tokens_run
     assert predicted.n_full_pass_tokens == taken.n_full_pass_tokens
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_drawn_responses_take_no_more_than_was_predicted(seed: int) -> None:
-    backend = tiny.tiny_backend()
-    measure = Influence(samples=5, max_new_tokens=8, seed=seed)
-    predicted, taken = both(backend, measure, item_of(backend, None))
-    assert 0 < taken.n_tokens_run <= predicted.n_tokens_run
-    assert taken.n_prompts <= predicted.n_prompts
-
-
-def test_one_case_leaves_nothing_for_the_next() -> None:
-    backend = planning_backend(tiny.tiny_backend(), None)
-    trials = [Influence(max_new_tokens=5).trial(item_of(backend, None)) for _ in range(2)]
-    first, second = (predict(backend, trial) for trial in trials)
-    assert first == second
 
 
 def test_no_stop_token_is_drawn_and_responses_part_at_once() -> None:
@@ -118,34 +99,6 @@ def test_no_stop_token_is_drawn_and_responses_part_at_once() -> None:
     drawn = [int(values[-1, 0, 0]) for values in answers]
     assert len(set(drawn)) == 3
     assert tokenizer.stop_ids.isdisjoint(drawn)
-
-
-def test_answers_have_the_shape_that_the_want_gives() -> None:
-    backend = planning_backend(Toy(), None)
-    prompts = tuple(Prompt((Piece("a", "context", (1, 2, 3 + i)),)) for i in range(3))
-    for reduction in (TargetLogProbs(), MixtureLogProbs(1.5), TargetLogProbs(0.5)):
-        (scores,) = backend.score(plan([Request(prompts, (9, 70_000), reduction)]))
-        np.testing.assert_array_equal(scores.values, np.zeros((3, 2)))
-
-
-@dataclass(frozen=True)
-class Vote:
-    """One token of all prompts together, and three numbers of it."""
-
-    rows_together: bool = True
-    continues: bool = False
-
-    def rows(self, n_response: int) -> range:
-        return range(n_response, n_response + 1)
-
-    def reduce(self, rows: Any, targets: Any) -> Any:
-        return rows.mean(axis=0, keepdims=True)[..., :3]
-
-
-def test_a_want_that_joins_its_prompts_is_answered_once() -> None:
-    prompts = tuple(Prompt((Piece("a", "context", (1, 2, 3 + i)),)) for i in range(5))
-    (scores,) = planning_backend(Toy(), None).score(plan([Request(prompts, (9,), Vote())]))
-    assert scores.values.shape == (1, 1, 3)
 
 
 @pytest.mark.parametrize("name", registry.instruments())
@@ -165,14 +118,6 @@ def test_every_measure_can_be_predicted(name: str) -> None:
         assert taken.n_tokens_run <= predicted.n_tokens_run
         draws = item.response is None and measure.max_new_tokens > 0
         assert predicted.is_upper_bound is (draws or chooses(measure))
-
-
-def test_sequences_drawn_one_after_the_other_take_what_was_predicted() -> None:
-    backend = tiny.tiny_backend()
-    item = item_of(backend, None, stops=False)
-    measure = PrivateGeneration(sequences=5, max_new_tokens=6, seed=2)
-    predicted, taken = both(backend, measure, item)
-    assert taken.n_tokens_run <= predicted.n_tokens_run <= 1.05 * taken.n_tokens_run
 
 
 def counting(sharing: Sharing = "prefixes", **more: Any) -> PlanningBackend:
@@ -196,44 +141,30 @@ def test_work_is_that_of_the_tree_written_out() -> None:
     backend.score(plan([request]))
     assert (backend.work.n_tokens, backend.work.n_passes) == (10, 3)
     assert backend.work.n_seen == (1 + 2 + 3 + 4) + 2 * (1 + 2 + 3)
+    assert cost.least_operations(SIZE, plan([request])) == 2 * 600 * 8 + 2 * 400 * 6 + 4 * 2 * 8 * attended
 
 
-def test_operations_are_those_of_the_tree_written_out() -> None:
-    first, second = (Prompt((Piece("a", "context", ids),)) for ids in ((1, 2, 3), (1, 9)))
-    chunk = plan([Request((first, second), (5, 6), TargetLogProbs())])
-    # Runs: 1 2 3 5 and, forked after the first token, 9 5; two rows each.
-    attended = (1 + 2 + 3 + 4) + (2 + 3)
-    expected = 2 * 600 * 6 + 2 * 400 * 4 + 4 * 2 * 8 * attended
-    assert cost.least_operations(SIZE, chunk) == expected
+SHORT = tuple((i, 7, 7) for i in range(1, 7))
 
 
-def work_of(requests: list[Request], sharing: Sharing = "prefixes") -> Work:
+@pytest.mark.parametrize(
+    ("ids", "response", "sharing", "n_passes"),
+    [
+        # Runs: 1 2 3 5, and 9 5 twice: behind the first token of it, and behind the second; forks in a later pass.
+        (((1, 2, 3),), (5, 6), "prefixes", 1),
+        (((1, 2, 3), (1, 9)), (5, 6), "prefixes", 2),
+        (((1, 2, 3), (1, 9), (1, 2, 9)), (5, 6), "prefixes", 2),
+        # 18 tokens, and 16 go into a pass; of a back end of which nothing is known no passes are counted.
+        (SHORT, (5,), "prefixes", 2),
+        (SHORT, (5,), "sequences", 6),
+        (SHORT, (5,), "nothing", 0),
+        ((tuple(range(1, 50)),), (5,), "prefixes", 1),
+    ],
+)
+def test_passes(ids: tuple[tuple[int, ...], ...], response: tuple[int, ...], sharing: Sharing, n_passes: int) -> None:
     backend = counting(sharing)
-    backend.score(plan(requests))
-    return backend.work
-
-
-def context(*ids: int) -> Prompt:
-    return Prompt((Piece("a", "context", ids),))
-
-
-def test_a_run_that_forks_is_in_a_later_pass_than_the_one_it_forks_from() -> None:
-    # Runs: 1 2 3 5, and 9 5 twice: behind the first token of it, and behind the second.
-    for prompts, n_passes in (((1, 2, 3),), 1), (((1, 2, 3), (1, 9)), 2), (((1, 2, 3), (1, 9), (1, 2, 9)), 2):
-        work = work_of([Request(tuple(context(*ids) for ids in prompts), (5, 6), TargetLogProbs())])
-        assert work.n_passes == n_passes
-        assert work.n_rows == 2 * len(prompts)
-
-
-@pytest.mark.parametrize(("sharing", "n_passes"), [("prefixes", 2), ("sequences", 6), ("nothing", 0)])
-def test_short_sequences_share_passes_where_prefixes_are_shared(sharing: Sharing, n_passes: int) -> None:
-    # 18 tokens, and 16 go into a pass; of a back end of which nothing is known no passes are counted.
-    work = work_of([Request(tuple(context(i, 7, 7) for i in range(1, 7)), (5,), TargetLogProbs())], sharing)
-    assert (work.n_passes, work.n_tokens) == (n_passes, 18)
-
-
-def test_a_long_sequence_has_one_pass() -> None:
-    assert work_of([Request((context(*range(1, 50)),), (5,), TargetLogProbs())]).n_passes == 1
+    backend.score(plan([Request(contexts(*ids), response, TargetLogProbs())]))
+    assert (backend.work.n_passes, backend.work.n_rows) == (n_passes, len(ids) * len(response))
 
 
 def test_gradients_take_a_pass_forward_and_those_that_all_directions_share_going_back() -> None:
@@ -246,21 +177,17 @@ def test_gradients_take_a_pass_forward_and_those_that_all_directions_share_going
         assert backend.work.n_rows == 1 + k
 
 
-@pytest.mark.parametrize("stop_ids", [set(), {3, 7}, set(range(39)), set(range(40)), {40}, {3, 700}])
-def test_some_token_is_left_where_all_that_stop_are_ruled_out(stop_ids: set[int]) -> None:
-    backend = counting(tokenizer=replace(Toy().tokenizer, stop_ids=frozenset(stop_ids)))
-    rule, masked = ClippedLogitAggregation(Aggregation(3.0, 2, 0.5)), tuple(sorted(stop_ids))
-    vote = LeaveOneOutVote(rule, (ORDERS[0], ORDERS[-1]), tuple(rule.bound(ORDERS).tolist()), 0.5, masked=masked)
-    (scores,) = backend.score(plan([Request((context(1), context(2)), (), vote)]))
-    # Token and log-probability, then the ratio to the bound, its order, and the two orders asked for.
-    assert scores.values.shape == (2, 1, 2 + 2 + 2)
-    assert int(scores.values[0, 0, 0]) not in stop_ids
-
-
-def test_what_is_sent_is_an_upper_bound_where_some_of_it_is() -> None:
-    sure, bound = Sent(1, 20), Sent(2, 30, is_upper_bound=True)
-    assert sure + bound == bound + sure == Sent(3, 50, is_upper_bound=True)
-    assert sure + sure == Sent(2, 40)
+def test_some_token_is_left_where_all_that_stop_are_ruled_out() -> None:
+    rule = ClippedLogitAggregation(Aggregation(3.0, 2, 0.5))
+    bounds = tuple(rule.bound(ORDERS).tolist())
+    stops: list[set[int]] = [set(), {3, 7}, set(range(39)), set(range(40)), {40}, {3, 700}]
+    for stop_ids in stops:
+        backend = counting(tokenizer=replace(Toy().tokenizer, stop_ids=frozenset(stop_ids)))
+        vote = LeaveOneOutVote(rule, (ORDERS[0], ORDERS[-1]), bounds, 0.5, masked=tuple(sorted(stop_ids)))
+        (scores,) = backend.score(plan([Request(contexts((1,), (2,)), (), vote)]))
+        # Token and log-probability, then the ratio to the bound, its order, and the two orders asked for.
+        assert scores.values.shape == (2, 1, 2 + 2 + 2)
+        assert int(scores.values[0, 0, 0]) not in stop_ids
 
 
 @pytest.mark.parametrize("kind", tiny.ATTENTION + tiny.RECURRENT)

@@ -61,20 +61,3 @@ def test_what_fits_is_one_part_and_so_is_what_goes_on_in_the_next_round() -> Non
     assert in_parts(ASKED, None) == in_parts(ASKED, 1000) == [list(enumerate(ASKED))]
     drawing = [*ASKED, Request(prompts(1), (), NextTokenSample(0.5))]
     assert in_parts(drawing, 1) == [list(enumerate(drawing))]
-
-
-def test_prompts_are_cut_in_order_and_the_first_repeated_where_others_are_held_against_it() -> None:
-    parts = in_parts([ROW_BY_ROW, BY_PAIRS], 9)
-    pieces = [(number, piece.prompts) for part in parts for number, piece in part]
-    assert pieces == [
-        *((0, ROW_BY_ROW.prompts[i : i + 3]) for i in (0, 3, 6)),
-        *((1, (BY_PAIRS.prompts[0], *BY_PAIRS.prompts[i : i + 2])) for i in (1, 3, 5)),
-    ]
-
-
-def test_every_part_is_as_full_as_can_be() -> None:
-    asked = [Request(prompts(1, first=i), RESPONSE, TargetLogProbs()) for i in range(5)]
-    for most_rows in range(len(RESPONSE), 5 * len(RESPONSE) + 1):
-        sizes = [len(part) for part in in_parts(asked, most_rows)]
-        fit = most_rows // len(RESPONSE)
-        assert sizes == [fit] * (5 // fit) + [5 % fit] * (5 % fit > 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from random import Random
 
 import numpy as np
@@ -12,7 +11,6 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples
-from helpers.masked_prompts import masking
 from leakmeter.core.plan import Chunk, plan
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import FullDistribution, MixtureLogProbs, NextTokenSample, TargetLogProbs
@@ -144,73 +142,16 @@ def test_the_order_of_requests_does_not_change_the_tree(requests: list[Request],
     assert shape(one) == shape(other)
 
 
-@seed(5)
-@settings(max_examples=examples(60))
-@given(
-    st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6).map(tuple), min_size=1, max_size=8),
-    st.lists(st.integers(0, 5), min_size=1, max_size=5).map(tuple),
-    st.booleans(),
-)
-def test_ablations_of_one_prompt(contents: list[tuple[int, ...]], response: tuple[int, ...], masks: bool) -> None:
-    pieces = [Piece(f"c{i}", "context", ids) for i, ids in enumerate(contents)]
-    whole = Prompt((Piece("open", "frame", (1, 2)), *pieces, Piece("query", "query", (3, 1))))
-    remove = partial(masking, whole) if masks else whole.without
-    request = Request((whole.blank(), whole, *map(remove, whole.names())), response, TargetLogProbs())
-    check(plan([request]), [request])
-
-
-def test_a_gap_is_never_shared_beyond() -> None:
-    #         positions 0 1 2 3 4 5 …; both prompts go on with the same ids after the piece that is cut or masked.
-    pieces = (Piece("f", "frame", (7, 8)), Piece("c", "context", (9, 9, 9)), Piece("q", "query", (4, 5, 6)))
-    prompt = Prompt(pieces)
-    chunk = plan([Request((prompt.without("c"), masking(prompt, "c")), (1, 2), TargetLogProbs())])
-    assert [run.fork for run in chunk.runs] == [0, 2]
-    assert chunk.n_tree_tokens == 2 + 2 * (3 + 1)
-    cut, masked = sorted(chunk.runs, key=lambda run: int(run.positions[-1]))
-    assert cut.positions.tolist() == [0, 1, 2, 3, 4, 5]
-    assert masked.positions.tolist() == [0, 1, 5, 6, 7, 8]
-
-
-def test_a_trailing_gap_moves_the_response() -> None:
-    prompt = Prompt((Piece("f", "frame", (7, 8)), Piece("c", "context", (9, 9, 9))))
-    (run,) = plan([Request((masking(prompt, "c"),), (1, 2, 3), TargetLogProbs())]).runs
-    assert run.positions.tolist() == [0, 1, 5, 6]
-    assert run.ids.tolist() == [7, 8, 1, 2]
-
-
-def test_the_drawing_in_the_docstring() -> None:
-    f, a, b, q, y = (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4), (5, 6, 7)
-    prompt = Prompt(
-        (Piece("f", "frame", f), Piece("a", "context", a), Piece("b", "context", b), Piece("q", "query", q))
-    )
-    request = Request((prompt, prompt.without("b"), prompt.without("a")), y, TargetLogProbs())
-    chunk = plan([request])
-    assert [(run.parent, run.fork, len(run.ids)) for run in chunk.runs] == [(-1, 0, 13), (0, 6, 10), (0, 3, 10)]
-    assert chunk.n_tree_tokens == 13 + 7 + 4
-    assert chunk.n_full_pass_tokens == 13 + 10 + 10
-
-
-def test_equal_requests_are_merged() -> None:
-    prompt = Prompt((Piece("f", "frame", (1, 2, 3)),))
-    one = plan([Request((prompt,), (4, 5), TargetLogProbs())])
-    many = plan([Request((prompt, prompt), (4, 5), TargetLogProbs()) for _ in range(5)])
-    assert many.n_tree_tokens == one.n_tree_tokens == 4
-    assert many.n_slots == one.n_slots == 2
-    assert many.n_full_pass_tokens == 10 * one.n_full_pass_tokens
-
-
-def test_last_response_token_is_fed_only_where_a_row_behind_it_is_wanted() -> None:
-    prompt = Prompt((Piece("f", "frame", (1, 2, 3)),))
-    for reduction, n in ((TargetLogProbs(), 4), (FullDistribution(), 5), (NextTokenSample(0.5), 5)):
-        assert plan([Request((prompt,), (4, 5), reduction)]).n_tree_tokens == n
-
-
-def test_an_empty_prompt_is_refused() -> None:
-    with pytest.raises(UsageError, match="empty prompt predicts nothing"):
-        plan([Request((Prompt(()),), (1,), TargetLogProbs())])
+def test_empty_prompts_and_responses_are_refused() -> None:
+    for prompt, response, words in (
+        (Prompt(()), (1,), "empty prompt predicts nothing"),
+        (Prompt((Piece("f", "frame", (1,)),)), (), "without tokens"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            plan([Request((prompt,), response, TargetLogProbs())])
 
 
 def test_many_nested_prefixes_do_not_recurse() -> None:
-    prompts_ = tuple(Prompt((Piece("f", "frame", (1,) * n + (2,)),)) for n in range(1, 1500))
+    prompts_ = tuple(Prompt((Piece("f", "frame", (1,) * n + (2,)),)) for n in range(1, 1100))
     chunk = plan([Request(prompts_, (0,), TargetLogProbs())])
-    assert chunk.n_tree_tokens == 1499 + 1499
+    assert chunk.n_tree_tokens == 1099 + 1099

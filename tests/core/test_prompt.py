@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from helpers.masked_prompts import masking
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.errors import UnknownNameError
 
@@ -24,30 +23,6 @@ def test_cutting_closes_up_and_takes_every_piece_of_the_name() -> None:
     assert cut.ids.tolist() == [1, 2, 6, 8, 9]
     assert cut.positions.tolist() == [0, 1, 2, 3, 4]
     assert cut.next_position == 5
-
-
-def test_masking_leaves_every_other_token_where_it_was() -> None:
-    masked = masking(PROMPT, "a")
-    assert masked.ids.tolist() == [1, 2, 6, 8, 9]
-    assert masked.positions.tolist() == [0, 1, 5, 7, 8]
-    assert masked.next_position == 9
-
-
-def test_masking_at_the_end_moves_the_response_only() -> None:
-    masked = masking(PROMPT, "query")
-    assert masked.positions.tolist() == [0, 1, 2, 3, 4, 5, 6]
-    assert masked.next_position == 9
-
-
-def test_masking_twice_is_masking_both() -> None:
-    for first, second in (("a", "b"), ("query", "a"), ("b", "query")):
-        twice, both = masking(masking(PROMPT, first), second), masking(PROMPT, first, second)
-        assert twice.ids.tolist() == both.ids.tolist()
-        assert twice.positions.tolist() == both.positions.tolist()
-        assert twice.next_position == both.next_position == 9
-
-
-def test_only_puts_named_pieces_into_the_blank_prompt() -> None:
     assert PROMPT.only("b").ids.tolist() == [1, 2, 6, 8, 9]
     assert PROMPT.blank().ids.tolist() == [1, 2, 8, 9]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
+from types import SimpleNamespace as Like  # of a result, as far as quantities read it
 from typing import Any
 
 import pytest
@@ -19,22 +19,11 @@ from leakmeter.instruments.generation import result as private_generation
 from leakmeter.stats.aggregates import EXTREMES, is_aggregate
 
 RESULTS = registry.instruments()
-QUANTITIES: dict[str, AnyQuantity] = {
-    one.name: one for name in RESULTS for one in registry.instrument(name).result.quantities
-}
-
-
-def value(name: str, case: Any) -> float | None:
-    quantity = QUANTITIES[name]
-    assert isinstance(quantity, Quantity)
-    return quantity.of(case)
-
-
-def floor(name: str, case: Any) -> float | None:
-    quantity = QUANTITIES[name]
-    assert isinstance(quantity, Quantity)
-    assert quantity.floor is not None
-    return quantity.floor(case)
+QUANTITIES: dict[str, AnyQuantity] = {}
+for _name in RESULTS:
+    for _quantity in registry.instrument(_name).result.quantities:
+        assert _quantity.name not in QUANTITIES
+        QUANTITIES[_quantity.name] = _quantity
 
 
 @pytest.mark.parametrize("measure", RESULTS)
@@ -60,14 +49,6 @@ def test_every_result_names_its_quantities(measure: str) -> None:
     assert isinstance(quantities[0], Quantity)
 
 
-def test_no_two_have_one_name() -> None:
-    assert len(QUANTITIES) == sum(len(registry.instrument(name).result.quantities) for name in RESULTS)
-
-
-def test_what_may_be_published_names_none() -> None:
-    assert private_generation.PublicTexts.quantities == ()
-
-
 CONTEXT = "Ring Ann. Write to Bo. It rained."
 PIECES = (
     piece(CONTEXT, "Ring Ann.", "p1", [1.0, 0.0, 0.0], entity_type="phone", repeated="verbatim"),
@@ -77,137 +58,113 @@ PIECES = (
 INFLUENCE = influence_case(
     "one", CONTEXT, "Who?", ["a", "b", "c"], [1.0, 2.0, 3.0], pieces=PIECES, noise_floor_nats=0.5
 )
+INF = math.inf
 
 
-def test_influence() -> None:
-    assert value("influence", INFLUENCE) == 6.0
-    assert value("influence.per_token", INFLUENCE) == 2.0
-    assert value("influence.worst_piece", INFLUENCE) == 4.0
-    assert value("influence.repeated", INFLUENCE) == 1.0
-    assert floor("influence", INFLUENCE) == 0.5
-    assert floor("influence.per_token", INFLUENCE) == pytest.approx(0.5 / 3, rel=1e-12)
-    drawn = replace(INFLUENCE, whole_worst_nats=9.0, whole_mean_nats=7.0)
-    assert (value("influence.worst_response", drawn), value("influence.mean_response", drawn)) == (9.0, 7.0)
+def ledger(spent: list[float] | None, nats: list[float], whole: float) -> Any:
+    return Like(ledger=Like(whole_nats=whole, per_token=Like(max_loss_nats=nats, spent_nats=spent)))
 
 
-def test_what_an_influence_does_not_have_is_not_0() -> None:
-    bare = replace(INFLUENCE, pieces=(), response=replace(INFLUENCE.response, tokens=()))
-    for name in ("per_token", "worst_piece", "repeated", "worst_response", "mean_response"):
-        assert value(f"influence.{name}", bare) is None
-    assert floor("influence.per_token", bare) is None
-    found = replace(INFLUENCE, pieces=(replace(PIECES[0], repeated="no"),))
-    assert value("influence.repeated", found) == 0.0
-
-
-def ledger(spent: list[float] | None, nats: list[float], whole: float) -> SimpleNamespace:
-    per_token = SimpleNamespace(max_loss_nats=nats, spent_nats=spent)
-    return SimpleNamespace(ledger=SimpleNamespace(whole_nats=whole, per_token=per_token))
-
-
-def decoded(*responses: SimpleNamespace, epsilon: float | None) -> SimpleNamespace:
+def decoded(*responses: Any, epsilon: float | None) -> Any:
     """A result; several responses are its samples."""
-    bound = SimpleNamespace(epsilon_nats=epsilon, response=SimpleNamespace(basic_nats=3.0))
+    bound = Like(epsilon_nats=epsilon, response=Like(basic_nats=3.0))
     samples = responses if len(responses) > 1 else ()
     guarantee = None if epsilon is None else bound
-    return SimpleNamespace(ledger=responses[0].ledger, guarantee=guarantee, responses=responses, samples=samples)
-
-
-def test_decode() -> None:
-    first = ledger([0.1, 0.4], [0.2, 0.3], 1.5)
-    case = decoded(first, epsilon=0.5)
-    assert value("decode", case) == 1.5
-    assert value("decode.worst_response", case) is None
-    assert value("decode.worst_token", case) == 0.3
-    assert value("decode.bound", case) == 3.0
-    assert value("decode.ratio", case) == pytest.approx(0.8, rel=1e-12)
-    several = decoded(first, ledger([0.2, math.inf], [0.1, 0.9], 2.5), epsilon=0.5)
-    assert value("decode", several) == 1.5
-    assert value("decode.worst_response", several) == 2.5
-    assert value("decode.worst_token", several) == 0.9
-    assert value("decode.ratio", several) == math.inf
-
-
-def test_a_decoding_without_a_bound_guarantees_nothing() -> None:
-    case = decoded(ledger(None, [0.2, math.inf], 1.5), epsilon=None)
-    assert value("decode.bound", case) is None
-    assert value("decode.ratio", case) is None
-    assert value("decode.worst_token", case) == math.inf
-
-
-def test_icl() -> None:
-    case = SimpleNamespace(loss_nats=0.5, is_right=True, noise_floor_nats=0.1)
-    assert (value("icl", case), value("icl.accuracy", case), floor("icl", case)) == (0.5, 1.0, 0.1)
-    other = SimpleNamespace(loss_nats=math.inf, is_right=None)
-    assert (value("icl", other), value("icl.accuracy", other)) == (math.inf, None)
-    assert value("icl.accuracy", SimpleNamespace(is_right=False)) == 0.0
+    return Like(ledger=responses[0].ledger, guarantee=guarantee, responses=responses, samples=samples)
 
 
 def audit(*ratios: float, holds: bool, epsilon: float | None = None, failures: Sequence[float] = ()) -> Any:
-    def with_ratios(of: Sequence[float]) -> list[SimpleNamespace]:
-        return [SimpleNamespace(ratio=ratio) for ratio in of]
-
-    return SimpleNamespace(
-        verdict=SimpleNamespace(
-            holds=holds, worst_token=SimpleNamespace(ratio=ratios[0]), failures=with_ratios(failures)
-        ),
-        by_order=with_ratios(ratios[1:]),
-        exemplars=[SimpleNamespace(measured_nats=0.2), SimpleNamespace(measured_nats=0.7)],
-        bounds=SimpleNamespace(guarantee=None if epsilon is None else SimpleNamespace(epsilon=epsilon)),
-        text_quality=SimpleNamespace(verbatim_share=0.25, perplexity=math.inf),
+    failed, by_order = ([Like(ratio=ratio) for ratio in some] for some in (failures, ratios[1:]))
+    return Like(
+        verdict=Like(holds=holds, worst_token=Like(ratio=ratios[0]), failures=failed),
+        by_order=by_order,
+        exemplars=[Like(measured_nats=0.2), Like(measured_nats=0.7)],
+        bounds=Like(guarantee=None if epsilon is None else Like(epsilon=epsilon)),
+        text_quality=Like(verbatim_share=0.25, perplexity=INF),
     )
 
 
-def test_audit() -> None:
-    assert value("audit.ratio", audit(0.5, 0.7, holds=True)) == 0.7
-    assert value("audit.measured", audit(0.5, holds=True)) == 0.7
-    assert value("audit.verbatim", audit(0.5, holds=True)) == 0.25
-    assert value("audit.perplexity", audit(0.5, holds=True)) == math.inf
-    assert value("audit.epsilon", audit(0.5, holds=True)) is None
-    assert value("audit.epsilon", audit(0.5, holds=True, epsilon=8.0)) == 8.0
-    assert value("audit.epsilon", audit(0.5, holds=True, epsilon=math.inf)) == math.inf
+def found(*exact_matches: float | None) -> Any:
+    generated = [Like(best={"exact_match": match}) for match in exact_matches]
+    return Like(association_nats=1.5, exposure_bits=3.0, p_value=0.1, generated=generated)
 
 
-def test_an_audit_that_holds_is_never_above_its_bound_and_one_that_does_not_is() -> None:
-    assert value("audit.ratio", audit(1.0 + 1e-12, holds=True)) == 1.0
-    assert value("audit.ratio", audit(1.5, holds=False)) == 1.5
-    assert value("audit.ratio", audit(math.inf, 0.5, holds=False)) == math.inf
-    assert value("audit.ratio", audit(0.5, holds=False, failures=[3.0])) == 3.0
+FIRST = ledger([0.1, 0.4], [0.2, 0.3], 1.5)
+BARE = replace(INFLUENCE, pieces=(), response=replace(INFLUENCE.response, tokens=()))
+QUERY = susceptibility_cases.asked(
+    share_of_ceiling=None,
+    from_bare_nats=INF,
+    noise_floor_nats=INF,
+    contexts=(susceptibility_cases.context(1, 0.1), susceptibility_cases.context(2, 0.9)),
+)
+PLAN = Like(left_nats=1.0, whole_nats=5.0, redacted_share=0.5, reached=False, noise_floor_nats=0.25)
+VALUES: list[tuple[Any, dict[str, float | None]]] = [
+    (INFLUENCE, {"influence": 6.0, "per_token": 2.0, "worst_piece": 4.0, "repeated": 1.0}),
+    (
+        replace(INFLUENCE, whole_worst_nats=9.0, whole_mean_nats=7.0),
+        {"influence.worst_response": 9.0, "mean_response": 7.0},
+    ),
+    # What an influence does not have is not 0.
+    (BARE, dict.fromkeys(("influence.per_token", "worst_piece", "repeated", "worst_response"))),
+    (replace(INFLUENCE, pieces=(replace(PIECES[0], repeated="no"),)), {"influence.repeated": 0.0}),
+    (
+        decoded(FIRST, epsilon=0.5),
+        {"decode": 1.5, "worst_response": None, "worst_token": 0.3, "bound": 3.0, "ratio": 0.8},
+    ),
+    (
+        decoded(FIRST, ledger([0.2, INF], [0.1, 0.9], 2.5), epsilon=0.5),
+        {"decode": 1.5, "worst_response": 2.5, "worst_token": 0.9, "ratio": INF},
+    ),
+    (
+        decoded(ledger(None, [0.2, INF], 1.5), epsilon=None),
+        {"decode": 1.5, "bound": None, "ratio": None, "worst_token": INF},
+    ),
+    (Like(loss_nats=0.5, is_right=True), {"icl": 0.5, "accuracy": 1.0}),
+    (Like(loss_nats=INF, is_right=None), {"icl": INF, "accuracy": None}),
+    (Like(loss_nats=0.0, is_right=False), {"icl": 0.0, "accuracy": 0.0}),
+    (audit(0.5, 0.7, holds=True), {"audit.ratio": 0.7, "measured": 0.7, "verbatim": 0.25, "perplexity": INF}),
+    (audit(0.5, holds=True), {"audit.epsilon": None}),
+    (audit(0.5, holds=True, epsilon=8.0), {"audit.epsilon": 8.0}),
+    (audit(0.5, holds=True, epsilon=INF), {"audit.epsilon": INF}),
+    # One that holds is never above its bound, and one that does not is.
+    (audit(1.0 + 1e-12, holds=True), {"audit.ratio": 1.0}),
+    (audit(1.5, holds=False), {"audit.ratio": 1.5}),
+    (audit(INF, 0.5, holds=False), {"audit.ratio": INF}),
+    (audit(0.5, holds=False, failures=[3.0]), {"audit.ratio": 3.0}),
+    (QUERY, {"susceptibility": 0.5, "share_of_ceiling": None, "from_bare": INF, "worst_context": 0.9}),
+    (fisher_cases.asked(nats=0.025), {"fisher": 2.5}),
+    (found(), {"pii": 1.5, "exposure": 3.0, "p_value": 0.1, "generated": None}),
+    (found(None, 0.0, 1.0), {"pii": 1.5, "generated": 1.0}),
+    (found(None, 0.0), {"pii": 1.5, "generated": 0.0}),
+    (found(None), {"pii": 1.5, "generated": None}),
+    (PLAN, {"redact_plan": 1.0, "whole": 5.0, "cut": 0.5, "reached": 0.0}),
+]
 
 
-def test_susceptibility_and_fisher() -> None:
-    case = susceptibility_cases.asked(
-        share_of_ceiling=None,
-        from_bare_nats=math.inf,
-        noise_floor_nats=math.inf,
-        contexts=(susceptibility_cases.context(1, 0.1), susceptibility_cases.context(2, 0.9)),
-    )
-    assert value("susceptibility", case) == 0.5
-    assert value("susceptibility.share_of_ceiling", case) is None
-    assert value("susceptibility.from_bare", case) == math.inf
-    assert value("susceptibility.worst_context", case) == 0.9
-    assert floor("susceptibility", case) == math.inf
-    assert value("fisher", fisher_cases.asked(nats=0.025)) == 2.5
+@pytest.mark.parametrize(("case", "values"), VALUES, ids=[next(iter(values)) for _, values in VALUES])
+def test_values(case: Any, values: dict[str, float | None]) -> None:
+    head = next(iter(values)).partition(".")[0]
+    for name, expected in values.items():
+        quantity = QUANTITIES[name if name.startswith(head) else f"{head}.{name}"]
+        assert isinstance(quantity, Quantity)
+        assert quantity.of(case) == (None if expected is None else pytest.approx(expected, rel=1e-12))
 
 
-def test_pii() -> None:
-    def case(*exact_matches: float | None) -> Any:
-        generated = [SimpleNamespace(best={"exact_match": found}) for found in exact_matches]
-        return SimpleNamespace(association_nats=1.5, exposure_bits=3.0, p_value=0.1, generated=generated)
-
-    names = ("pii", "pii.exposure", "pii.p_value", "pii.generated")
-    assert [value(name, case()) for name in names] == [1.5, 3.0, 0.1, None]
-    assert value("pii.generated", case(None, 0.0, 1.0)) == 1.0
-    assert value("pii.generated", case(None, 0.0)) == 0.0
-    assert value("pii.generated", case(None)) is None
-
-
-def test_redact_plan() -> None:
-    case = SimpleNamespace(left_nats=1.0, whole_nats=5.0, redacted_share=0.5, reached=False, noise_floor_nats=0.25)
-    names = ("redact_plan", "redact_plan.whole", "redact_plan.cut", "redact_plan.reached")
-    assert [value(name, case) for name in names] == [1.0, 5.0, 0.5, 0.0]
-    assert floor("redact_plan", case) == 0.25
-
-
-def test_runs_as_a_whole_are_summed_up_as_their_summaries_do() -> None:
+def test_floors_and_what_is_of_a_run_as_a_whole() -> None:
+    icl = Like(noise_floor_nats=0.1)
+    for name, case, expected in (
+        ("influence", INFLUENCE, 0.5),
+        ("influence.per_token", INFLUENCE, 0.5 / 3),
+        ("influence.per_token", BARE, None),
+        ("icl", icl, 0.1),
+        ("susceptibility", QUERY, INF),
+        ("redact_plan", PLAN, 0.25),
+    ):
+        quantity = QUANTITIES[name]
+        assert isinstance(quantity, Quantity)
+        assert quantity.floor is not None
+        assert quantity.floor(case) == (None if expected is None else pytest.approx(expected, rel=1e-12))
     of_runs = {name for name, one in QUANTITIES.items() if isinstance(one, RunQuantity)}
     assert of_runs == {"icl.macro_f1", "pii.people_at_risk"}
+    # What may be published names none.
+    assert private_generation.PublicTexts.quantities == ()

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.measure_items import ByHand, make_item, readings_of
+from helpers.measure_items import ByHand, make_item
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.sampling import bits_of, sample
-from leakmeter.instruments.influence.measure import Influence
 
 N_VOCAB = 5
 PROMPT = Prompt(
@@ -44,16 +43,9 @@ def test_the_same_seed_gives_the_same_tokens_and_another_seed_others() -> None:
     assert draw(OPEN, n=3, seed=5) == first
     assert all(one != other for one, other in zip(first, draw(OPEN, n=3, seed=6), strict=True))
     assert len(set(first)) == 3
-
-
-def test_more_samples_begin_with_the_fewer_and_longer_ones_with_the_shorter() -> None:
-    three = draw(OPEN, n=3)
-    assert draw(OPEN, n=1) == three[:1]
-    assert draw(OPEN, n=3, most=3) == [response[:3] for response in three]
-
-
-def test_another_item_draws_otherwise() -> None:
-    assert draw(make_item(PROMPT, None, id_="other"), n=2) != draw(OPEN, n=2)
+    assert draw(OPEN, n=1, seed=5) == first[:1]
+    assert draw(OPEN, n=3, seed=5, most=3) == [response[:3] for response in first]
+    assert not set(first) & set(draw(make_item(PROMPT, None, id_="other"), n=3, seed=5))
 
 
 @pytest.mark.long
@@ -86,36 +78,15 @@ def test_a_stop_token_ends_the_response_and_belongs_to_it() -> None:
         assert cut == (whole[: ends[0] + 1] if ends else whole)
 
 
-def test_no_round_is_run_for_responses_that_have_ended() -> None:
-    item = make_item(PROMPT, None, stop_ids=range(N_VOCAB))
-    rounds: list[int] = []
-    trial = sample(item, n=4, temperature=1.0, context_weight=1.0, max_new_tokens=9, seed=0)
-    (responses,), _ = drive(Toy(N_VOCAB), [trial], on_plan=lambda chunk: rounds.append(len(chunk.requests)))
-    assert rounds == [4]
-    assert [len(response) for response in responses] == [1] * 4
-
-
-@pytest.mark.parametrize("weight", [1.0, 1.5])
-def test_influence_of_sampled_responses_is_influence_of_the_same_responses_given(weight: float) -> None:
-    measure = Influence(samples=3, max_new_tokens=4, seed=2, cid_lambda=weight, temperature=0.8)
-    series = readings_of(Toy(N_VOCAB), measure, OPEN)
-    assert {sample_ for sample_, _, _ in series} == {0, 1, 2}
-    for i in range(3):
-        response = tuple(series[i, "token", ""].astype(int).tolist())
-        alone = readings_of(Toy(N_VOCAB), measure, make_item(PROMPT, response))
-        mine = {key[1:]: values for key, values in series.items() if key[0] == i}
-        # Beyond the first response: no "only this", no placebo, no noise.
-        left_out = {key[1:] for key in alone} - mine.keys()
-        assert {statistic for statistic, _ in left_out} == ({"only_this", "noise"} if i else set())
-        for key, values in mine.items():
-            np.testing.assert_array_equal(values, alone[0, *key])
-
-
-def test_a_prompt_with_its_bare_branch_unused_is_asked_alone() -> None:
+def test_nothing_is_run_that_is_not_used() -> None:
     chunks: list = []
+    item = make_item(PROMPT, None, stop_ids=range(N_VOCAB))
     for weight in (1.0, 1.5):
-        trial = sample(OPEN, n=1, temperature=1.0, context_weight=weight, max_new_tokens=1, seed=0)
-        drive(Toy(N_VOCAB), [trial], on_plan=chunks.append)
+        trial = sample(item, n=4, temperature=1.0, context_weight=weight, max_new_tokens=9, seed=0)
+        (responses,), _ = drive(Toy(N_VOCAB), [trial], on_plan=chunks.append)
+        assert [len(response) for response in responses] == [1] * 4
+    # No round for responses that have ended, nor a bare branch that is not mixed in.
+    assert [len(chunk.requests) for chunk in chunks] == [4, 4]
     assert [len(chunk.requests[0].prompts) for chunk in chunks] == [1, 2]
 
 

@@ -10,50 +10,25 @@ from leakmeter.core.urls import as_given, check_directory, copy_of, forget_copy,
 from leakmeter.errors import UsageError
 
 
-@pytest.mark.parametrize(
-    ("given", "url"),
-    [
-        ("s3://bucket/a/b", "s3://bucket/a/b"),
-        ("s3://bucket", "s3://bucket"),
-        ("s3://bucket/a/", "s3://bucket/a"),
-        ("gs://my.bucket_1/x", "gs://my.bucket_1/x"),
-        ("az://container/x=1/y", "az://container/x=1/y"),
-        ("runs", None),
-        ("./s3-runs", None),
-        ("/tmp/s3:/bucket", None),
-        ("s3:bucket", None),
-        ("C:/runs", None),
-        ("S3://bucket/A", "s3://bucket/A"),
-        ("", None),
-    ],
-)
-def test_urls_are_recognised_in_paths(given: str, url: str | None) -> None:
-    assert url_of(Path(given)) == url
-    assert place_of(Path(given)) == (url or str(Path(given)))
+def test_urls_are_recognised_in_paths() -> None:
+    same = ("s3://bucket/a/b", "s3://bucket", "gs://my.bucket_1/x", "az://container/x=1/y")
+    urls: dict[str, str | None] = {**dict(zip(same, same, strict=True)), "s3://bucket/a/": "s3://bucket/a"}
+    urls["S3://bucket/A"] = "s3://bucket/A"
+    for given, url in (urls | dict.fromkeys(("runs", "/tmp/s3:/bucket", "s3:bucket", "C:/runs", ""))).items():
+        assert url_of(Path(given)) == url
+        assert place_of(Path(given)) == (url or str(Path(given)))
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "s3://key:hush@bucket/x",
-        "s3://hush@bucket",
-        "az://container/x?sig=hush",
-        "s3://",
-        "s3://.hush/x",
-        "s3://bucket/../hush",
-        "s3://bucket/a/hush\n",
-        "s3://bucket/hush%2e",
-        "s3://bucket/hush*",
-        "s3://bucket/hüsh",
-        "https://hush/x",
-        "file:///hush",
-    ],
-)
-def test_other_urls_are_refused_and_not_shown(given: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        url_of(Path(given))
-    assert "hush" not in str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_other_urls_are_refused_and_not_shown() -> None:
+    for given in (
+        *("s3://key:hush@bucket/x", "s3://hush@bucket", "az://container/x?sig=hush", "s3://", "s3://.hush/x"),
+        *("s3://bucket/../hush", "s3://bucket/a/hush\n", "s3://bucket/hush%2e", "s3://bucket/hush*"),
+        *("s3://bucket/hüsh", "https://hush/x", "file:///hush"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            url_of(Path(given))
+        assert "hush" not in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_messages_name_what_a_copy_is_of() -> None:

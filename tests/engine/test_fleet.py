@@ -70,8 +70,7 @@ def same(one: Path, other: Path) -> bool:
     )
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("n_workers", [1, 3])
+@pytest.mark.parametrize(("size", "n_workers"), [(1, 3), (2, 1), (3, 3)])
 def test_the_export_is_that_of_one_process(tmp_path: Path, size: int, n_workers: int) -> None:
     alone = finished(Toy(), tmp_path / "alone", size)
     assert same(alone, finished(fleet(n=n_workers), tmp_path / "fleet", size))
@@ -113,30 +112,10 @@ def test_cases_that_cannot_be_measured_are_told_when_all_others_are(tmp_path: Pa
     assert len(engine.done) == 7
 
 
-def test_in_memory_nothing_is_written() -> None:
-    backend = fleet()
-    found = list(measure_cases(backend, MEASURE, prepared(backend), None, Callbacks(), group_size=2))
-    alone = list(measure_cases(Toy(), MEASURE, prepared(Toy()), None, Callbacks(), group_size=2))
-    assert [repr(one) for _, measured in found for one in measured] == [
-        repr(one) for _, measured in alone for one in measured
-    ]
-    assert backend.n_tokens_run > 0
-
-
-def test_progress_is_that_of_all_workers(tmp_path: Path) -> None:
+def test_progress_and_a_run_say_what_each_worker_did(tmp_path: Path) -> None:
     told: list[int] = []
     finished(fleet(), tmp_path, 2, Callbacks(on_case=lambda number, case_id: told.append(number)))
     assert told == [0, 2, 4, 6, 7]
-
-
-def test_each_case_says_who_measured_it() -> None:
-    backend = fleet()
-    ((texts, _), *_) = measure_cases(backend, MEASURE, prepared(backend), None, Callbacks())
-    assert texts["cost"]["worker"] == backend.described.worker
-
-
-def test_a_run_says_what_each_worker_did(tmp_path: Path) -> None:
-    finished(fleet(), tmp_path, 2)
     (path,) = (one for one in tmp_path.iterdir() if one.name != "exported")
     found = summary(path)
     (did,) = found.workers
@@ -227,24 +206,18 @@ def test_what_needs_the_model_here_is_refused() -> None:
         list(measure_cases(backend, MEASURE, bare, None, Callbacks()))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
+def test_options_and_models_that_workers_can_do_nothing_with_are_refused() -> None:
+    options: list[tuple[Any, str]] = [
         (("spark", None, None, None), "no workers on 'spark'"),
         (("ray:", None, None, None), "no workers on 'ray:'"),
         (("ray", 0, None, None), "workers is 0"),
         (("ray", None, -1.0, None), "gpus per worker is -1.0"),
         (("ray", None, float("nan"), None), "gpus per worker is nan"),
-    ],
-)
-def test_options_that_mean_nothing_are_refused(options: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        Workers(*options, allow_mixed=False)
-
-
-@pytest.mark.parametrize(
-    ("model", "said"), [(Toy(), "a Toy is in this process alone"), ("vllm:http://127.0.0.1:1#x", "a served model")]
-)
-def test_models_that_workers_cannot_load_are_refused(model: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        Workers("ray", None, None, None, allow_mixed=False).load(load_backend, model, {}, lambda line: None)
+    ]
+    for given, said in options:
+        with pytest.raises(UsageError, match=said):
+            Workers(*given, allow_mixed=False)
+    models: list[tuple[Any, str]] = [(Toy(), "a Toy is in this process alone"), ("vllm:http://a:1#x", "a served model")]
+    for model, said in models:
+        with pytest.raises(UsageError, match=said):
+            Workers("ray", None, None, None, allow_mixed=False).load(load_backend, model, {}, lambda line: None)

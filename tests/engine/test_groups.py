@@ -15,18 +15,16 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
-from leakmeter.engine.prediction import predicted_cases, predictor_of, shares
+from leakmeter.engine.prediction import predicted_cases, predictor_of
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.storage.fingerprint import spec_of
 from leakmeter.storage.parts import Part, cases_of_run
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.text.build import PromptSettings
-from leakmeter.text.exemplar import Task
 
 SETTINGS = PromptSettings()
 MEASURE = Influence(max_new_tokens=5)
 N_CASES = 7
-TASK = Task("mood", "How does it sound?", (("text", "Said"),), "Mood", (("Glad", "Glad"), ("Sad", "Sad")))
 
 
 def cases() -> list[Case]:
@@ -54,7 +52,7 @@ def words(parts: list[Part]) -> list[Any]:
     return [json.loads(json.dumps({**texts, "cost": None})) for texts, _ in parts]
 
 
-@pytest.mark.parametrize("size", [2, 3, 7, 20])
+@pytest.mark.parametrize("size", [2, 20])
 def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> None:
     alone = measured(Toy(), None, 1)
     spec = spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=size)
@@ -65,17 +63,13 @@ def test_groups_give_the_numbers_of_single_cases(tmp_path: Path, size: int) -> N
     assert numbers(alone) == numbers(together) == numbers(read)
     assert words(alone) == words(together) == words(read)
     assert len(list(tmp_path.glob("*/measurements-*"))) == -(-N_CASES // size)
+    # The number scored together is part of a run's id.
+    assert spec.id != spec_of(MEASURE, "influence", SETTINGS, Toy(), cases()).id
     costs = [texts["cost"] for texts, _ in read]
     assert [cost["scored_together"] for cost in costs] == [min(size, N_CASES - i // size * size) for i in range(7)]
     # The toy shares nothing, so that what the cases take is what they take alone.
     for name in ("requests", "tree_tokens", "naive_tokens"):
         assert sum(cost[name] for cost in costs) == sum(texts["cost"][name] for texts, _ in alone)
-
-
-def test_the_number_scored_together_is_part_of_a_runs_id() -> None:
-    ids = [spec_of(MEASURE, "influence", SETTINGS, Toy(), cases(), group_size=n).id for n in (1, 2, 3)]
-    assert len(set(ids)) == 3
-    assert spec_of(MEASURE, "influence", SETTINGS, Toy(), cases()).id == ids[0]
 
 
 def test_a_run_whose_back_end_dies_goes_on_without_repeating_or_losing_a_case(tmp_path: Path) -> None:
@@ -131,21 +125,3 @@ def test_what_cases_share_is_predicted_once() -> None:
     assert told.tree_tokens == one.n_tokens_run
     alone = predicted_cases(predictor, MEASURE, twins)
     assert alone.tree_tokens == 2 * one.n_tokens_run
-
-
-def test_a_prediction_of_trials_of_different_lengths_counts_every_round() -> None:
-    backend = Toy()
-    given = prepared(backend)
-    predictor = predictor_of(backend)
-    n_alone = sum(predictor.predict(MEASURE, one).n_prompts for one in given)
-    assert predictor.predict(MEASURE, *given).n_prompts == n_alone
-    texts = [texts for texts, _ in measured(backend, None, N_CASES)]
-    assert sum(one["cost"]["predicted"]["tree_tokens"] for one in texts) >= sum(
-        one["cost"]["tree_tokens"] for one in texts
-    )
-
-
-def test_shares_add_up() -> None:
-    assert shares(7, 3) == [3, 2, 2]
-    assert shares(2, 4) == [1, 1, 0, 0]
-    assert shares(6, 1) == [6]

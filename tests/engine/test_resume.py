@@ -18,11 +18,8 @@ import pytest
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.engine.loading import load_run
-from leakmeter.engine.measure import Callbacks, measure_cases, response_texts
-from leakmeter.instruments.influence.measure import Influence
-from leakmeter.storage.fingerprint import spec_of
+from leakmeter.engine.measure import response_texts
 from leakmeter.storage.rundir import RunDirectory
-from leakmeter.text.build import PromptSettings
 
 N_CASES = 12
 
@@ -191,9 +188,10 @@ def test_an_interrupt_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     process = start([python, flag, program, *options], tmp_path)
     process.wait(timeout=60)
     assert process.returncode == 130
-    assert (tmp_path / "stderr").read_text() == (
-        "leakmeter: interrupted; finished cases are kept, the same command goes on from there\n"
-    )
+    *progress, last = (tmp_path / "stderr").read_text().splitlines()
+    assert last == "leakmeter: interrupted; finished cases are kept, the same command goes on from there"
+    # Lines that a slow machine prints after ten seconds.
+    assert all(line.startswith("case ") for line in progress)
     assert not list(out.glob("*/*.partial"))
     assert len(list(out.glob("*/measurements-*"))) == 1
 
@@ -202,57 +200,15 @@ def cases(n: int) -> list[Case]:
     return [Case(f"c{i}", (Document("a", f"Anna sang {i} songs. Bo ate."),), "Who?", "Anna") for i in range(n)]
 
 
-def plain(texts: dict[str, Any]) -> dict[str, Any]:
-    """Texts as they are after being written, without the seconds they took."""
-    return dict(json.loads(json.dumps({**texts, "cost": None})))
-
-
-def test_finished_parts_are_read_and_only_the_others_measured(tmp_path: Path) -> None:
-    backend, measure, settings = Toy(), Influence(), PromptSettings()
-    given = cases(4)
-    spec = spec_of(measure, "influence", settings, backend, given)
-    prepared = [settings.prepare(case, backend, measure) for case in given]
-    begun: list[tuple[int, str]] = []
-    callbacks = Callbacks(on_case=lambda number, id_: begun.append((number, id_)))
-    with RunDirectory.open(tmp_path, spec) as directory:
-        first = measure_cases(backend, measure, prepared, directory, callbacks)
-        one = [next(first), next(first)]
-        first.close()
-        n_run = backend.n_tokens_run
-        two = list(measure_cases(backend, measure, prepared, directory, callbacks))
-        assert begun == [(0, "c0"), (1, "c1"), (2, "c2"), (3, "c3")]
-        assert backend.n_tokens_run > n_run
-        n_run = backend.n_tokens_run
-        three = list(measure_cases(backend, measure, prepared, directory, callbacks))
-        assert backend.n_tokens_run == n_run
-    without = list(measure_cases(backend, measure, prepared, None, Callbacks()))
-    for other in (one, two, three, without):
-        for (texts, measurements), (texts_again, readings_again) in zip(two, other, strict=False):
-            assert plain(texts) == plain(texts_again)
-            assert [(r.piece, r.statistic, r.values.tobytes()) for r in measurements] == [
-                (r.piece, r.statistic, r.values.tobytes()) for r in readings_again
-            ]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["Anna Ek", "naïve 🙂 ende", "🙂", "a\ufffdb", "ends in \ufffd", "\ufffd", "x" * 200 + "é" * 100, "日本語" * 40],
-)
-@pytest.mark.parametrize("stopped", [True, False])
-def test_the_tokens_texts_make_up_the_response(text: str, stopped: bool) -> None:
+def test_the_tokens_texts_make_up_the_response() -> None:
     tokenizer = Toy().tokenizer
-    ids = [*text.encode(), *([256] if stopped else [])]
-    told = response_texts(ids, tokenizer)
-    assert told["text"] == text
-    assert "".join(told["tokens"]) == text
-    assert len(told["tokens"]) == len(ids)
-
-
-@pytest.mark.parametrize(
-    "ids", [[0xC3], [0xF0, 0x9F], [65, 0xE2, 0x82], [0x80, 65, 0x80], [0x80] * 200, [256], [65, 256]]
-)
-def test_bytes_that_are_no_text_are_shown_all_the_same(ids: list[int]) -> None:
-    tokenizer = Toy().tokenizer
-    told = response_texts(ids, tokenizer)
-    assert "".join(told["tokens"]) == told["text"] == tokenizer.decode(ids)
-    assert len(told["tokens"]) == len(ids)
+    texts = ["Anna Ek", "naïve 🙂 ende", "🙂", "a\ufffdb", "ends in \ufffd", "\ufffd", "x" * 200 + "é" * 100]
+    ids = [[*text.encode(), *end] for text in [*texts, "日本語" * 40] for end in ([], [256])]
+    # Bytes that are no text are shown all the same.
+    ids += [[0xC3], [0xF0, 0x9F], [65, 0xE2, 0x82], [0x80, 65, 0x80], [0x80] * 200, [256], [65, 256]]
+    for some in ids:
+        told = response_texts(some, tokenizer)
+        assert "".join(told["tokens"]) == told["text"] == tokenizer.decode(some)
+        assert len(told["tokens"]) == len(some)
+    for text in texts:
+        assert response_texts([*text.encode(), 256], tokenizer)["text"] == text

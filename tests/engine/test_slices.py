@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.command_line import PROGRAM, Ended
+from helpers.command_line import Ended
 from leakmeter.engine.slices import Slice, complete
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.storage import rundir
@@ -65,10 +64,10 @@ def test_slices_have_every_part_once(n_parts: int, of: int) -> None:
     assert {len(one) for one in slices} <= {n_parts // of, n_parts // of + 1}
 
 
-@pytest.mark.parametrize("text", ["0/3", "4/3", "3", "1/0", "-1/3", "1/3/4", "a/b", "1 /3", "01/3", ""])
-def test_what_is_no_slice_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"give I/N, from 1/N to N/N"):
-        Slice.parsed(text)
+def test_what_is_no_slice_is_refused() -> None:
+    for text in ("0/3", "4/3", "3", "1/0", "-1/3", "1/3/4", "a/b", "1 /3", "01/3", ""):
+        with pytest.raises(UsageError, match=r"give I/N, from 1/N to N/N"):
+            Slice.parsed(text)
 
 
 def test_slices_put_together_are_the_run_of_one_process(data: Path, measure: Call, cli: Call) -> None:
@@ -113,7 +112,12 @@ def test_slices_of_several_directories(data: Path, measure: Call) -> None:
         complete([first, second])
 
 
-def test_other_slices_overlap(data: Path, measure: Call) -> None:
+def test_other_slices_overlap_and_some_things_slices_have_not(data: Path, measure: Call) -> None:
+    for more, said in ((("--part", "1/2", "--html", "x.html"), "a slice has no page"), (("--part", "9/8"), "give I/N")):
+        ended = measure("runs", *more)
+        assert ended.code == 2
+        assert said in ended.err
+        assert not (data.parent / "runs").exists()
     assert measure("runs", "--part", "1/2").code == 0
     other = measure("runs", "--part", "1/3")
     assert other.code == 2
@@ -138,10 +142,7 @@ def test_who_writes_what(measure: Call, cli: Call, tmp_path: Path, monkeypatch: 
     spec, n_parts, of = RunDirectory(only_run(tmp_path / "runs"))._read_sliced()
     root = tmp_path / "runs"
     run = root / spec.id
-    with (
-        RunDirectory(run).opened_slice(spec, 1, of, n_parts),
-        RunDirectory(run).opened_slice(spec, 2, of, n_parts),
-    ):
+    with RunDirectory(run).opened_slice(spec, 1, of, n_parts), RunDirectory(run).opened_slice(spec, 2, of, n_parts):
         same = measure("runs", "--part", "2/3")
         assert same.code == 2
         assert "part 2/3 of run" in same.err
@@ -164,23 +165,3 @@ def test_a_damaged_note_of_the_slices_is_told(data: Path, measure: Call, cli: Ca
         assert cli("runs", "complete", str(path)).code == 2
         assert measure("runs", "--part", "2/2").code == 2
     assert oct((path / "sliced.json").stat().st_mode)[-3:] == "600"
-
-
-@pytest.mark.parametrize(
-    ("more", "said"), [(("--part", "1/2", "--html", "x.html"), "a slice has no page"), (("--part", "9/8"), "give I/N")]
-)
-def test_what_slices_have_not(data: Path, measure: Call, more: tuple[str, ...], said: str) -> None:
-    ended = measure("runs", *more)
-    assert ended.code == 2
-    assert said in ended.err
-    assert not (data.parent / "runs").exists()
-
-
-@pytest.mark.long
-def test_processes_at_once(data: Path) -> None:
-    words = [*PROGRAM, "influence", "--data", str(data), "--model", "toy", "--out", "runs"]
-    started = [
-        subprocess.Popen([*words, "--part", f"{i}/7"], cwd=data.parent, stderr=subprocess.DEVNULL) for i in range(1, 8)
-    ]
-    assert [one.wait() for one in started] == [0] * 7
-    assert complete([only_run(data.parent / "runs")]).is_complete

@@ -21,15 +21,6 @@ def test_what_shares_a_start_begins_with_one_worker() -> None:
     assert [queues.take(1) for _ in range(3)] == [5, 3, 4]
 
 
-def test_what_is_put_back_comes_next() -> None:
-    queues = Queues(range(2), "ab", 2)
-    assert (queues.take(0), queues.take(1)) == (0, 1)
-    queues.put_back(1)
-    assert len(queues) == 1
-    assert queues.take(7) == 1
-    assert queues.take(0) is None
-
-
 @given(
     st.lists(st.sampled_from("abc"), max_size=40),
     st.integers(1, 6),

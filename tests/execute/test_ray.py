@@ -74,22 +74,9 @@ def test_a_node_goes_and_another_comes(cluster: Any, tmp_path: Path) -> None:
         run = running.result()
     assert any("worker was lost" in line for line in told)
     backend.close()
+    words = "-m leakmeter influence --data - --model smollm2-135m --threads 1 --no-cache --json --out"
     alone = subprocess.run(
-        [
-            *(
-                sys.executable,
-                "-m",
-                "leakmeter",
-                "influence",
-                "--data",
-                "-",
-                "--model",
-                "smollm2-135m",
-                "--threads",
-                "1",
-            ),
-            *("--no-cache", "--out", str(tmp_path / "alone"), "--json"),
-        ],
+        [sys.executable, *words.split(), str(tmp_path / "alone")],
         input="\n".join(map(json.dumps, CASES)),
         capture_output=True,
         text=True,
@@ -112,26 +99,32 @@ def test_a_cluster_that_is_not_there() -> None:
 
 
 COMMAND = ("influence", "--data", "cases.jsonl", "--model", "toy", "--on", "ray", "--workers", "2", "--out", "runs")
+WORDS = [sys.executable, "-m", "leakmeter", *COMMAND]
+
+
+def until_five_parts(tmp_path: Path) -> tuple[subprocess.Popen[str], list[Path]]:
+    """A command that measures in the background, and what it had written when it had five parts."""
+    long = [{**case, "context": case["context"] * 20} for case in CASES]
+    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, long)))
+    started = subprocess.Popen(WORDS, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while len(done := list(tmp_path.glob("runs/*/measurements-*"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return started, done
 
 
 def test_a_killed_driver_goes_on(tmp_path: Path) -> None:
     """SIGKILL while parts come; the same command completes the run, and measures no finished part again."""
-    long = [{**case, "context": case["context"] * 20} for case in CASES]
-    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, long)))
-    words = [sys.executable, "-m", "leakmeter", *COMMAND]
-    killed = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while len(done := list(tmp_path.glob("runs/*/measurements-*"))) < 5 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    killed, done = until_five_parts(tmp_path)
     killed.send_signal(signal.SIGKILL)
-    killed.wait()
+    killed.communicate()
     assert 5 <= len(done) < 40
     before = {path: path.stat().st_mtime_ns for path in done}
-    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    ended = subprocess.run(WORDS, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert all(path.stat().st_mtime_ns == when for path, when in before.items())
     (path,) = (tmp_path / "runs").iterdir()
-    words = [*words[: words.index("--on")], "--out", "alone"]
+    words = [*WORDS[: WORDS.index("--on")], "--out", "alone"]
     # The toy's products of matrices depend on the number of threads too.
     alone = subprocess.run(words, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
     assert alone.returncode == 0
@@ -140,13 +133,7 @@ def test_a_killed_driver_goes_on(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_keeps_what_is_under_way(tmp_path: Path) -> None:
-    long = [{**case, "context": case["context"] * 20} for case in CASES]
-    (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, long)))
-    words = [sys.executable, "-m", "leakmeter", *COMMAND]
-    asked = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("runs/*/measurements-*"))) < 5 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    asked, _ = until_five_parts(tmp_path)
     asked.send_signal(signal.SIGINT)
     _, said = asked.communicate(timeout=60)
     assert asked.returncode == 130
@@ -157,12 +144,9 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what a process had at most is read from /proc")
 def test_ten_thousand_cases_fit_into_a_driver_of_500_mb(tmp_path: Path) -> None:
+    text = "Number {0} is alpha {1}. The river saw {2} stones. It was night."
     lines = [
-        {
-            "context": f"Number {i} is alpha {i % 7}. The river saw {i % 11} stones. It was night.",
-            "query": "What did the river see?",
-            "response": f"{i % 11} stones",
-        }
+        {"context": text.format(i, i % 7, i % 11), "query": "What did the river see?", "response": f"{i % 11} stones"}
         for i in range(10_000)
     ]
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, lines)))
@@ -191,7 +175,7 @@ def test_ray_keeps_no_text(tmp_path: Path) -> None:
         for one in secrets[:2]
     ] + [{"context": f"Bo lives in {one}.", "query": "Who?", "response": f"in {one}"} for one in secrets[2:]]
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, cases)))
-    words = [sys.executable, "-m", "leakmeter", *COMMAND, "--max-context-tokens", "200"]
+    words = [*WORDS, "--max-context-tokens", "200"]
     ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]
     newest = max(Path("/tmp/ray").glob("session_2*"), key=lambda path: path.stat().st_mtime)

@@ -68,6 +68,9 @@ def test_noise_is_no_regression() -> None:
     worse = moved_by(1, 1, 1, 1, 1, 1)
     assert held(run(worse, floor=0.6), run(LEAKS, floor=0.6)).checks[0].holds
     assert not held(run(worse, floor=0.3), run(LEAKS, floor=0.3)).checks[0].holds
+    # Of one case the floor alone decides.
+    assert not held(run([3.0]), run([2.0])).checks[0].holds
+    assert held(run([3.0], floor=0.6), run([2.0], floor=0.6)).checks[0].holds
 
 
 def test_less_is_worse_where_the_quantity_says_so() -> None:
@@ -83,11 +86,6 @@ def test_infinite_now_is_enough_and_infinite_then_is_no_regression() -> None:
     assert held(run(LEAKS), run([*LEAKS[:5], math.inf])).checks[0].holds
     assert held(run([math.inf, 1.0]), run([math.inf, 1.0])).checks[0].holds
     assert not held(run([math.inf, 1.0]), run([1.0, math.inf])).checks[0].holds
-
-
-def test_of_one_case_the_noise_floor_decides() -> None:
-    assert not held(run([3.0]), run([2.0])).checks[0].holds
-    assert held(run([3.0], floor=0.6), run([2.0], floor=0.6)).checks[0].holds
 
 
 def test_missing_is_missing() -> None:
@@ -143,15 +141,23 @@ def test_nothing_of_texts_ids_paths_or_seeds_is_in_it() -> None:
     assert not set(json.loads(text)["runs"][0]["cases"]) & set(json.loads(other)["runs"][0]["cases"])
 
 
-def test_what_is_kept() -> None:
-    def quantities(*names: str) -> list[str]:
-        return list(kept(run(LEAKS, right=[1.0] * 6), names=names).runs[0].quantities)
-
-    assert quantities() == ["leak"]
-    assert quantities("leak.right") == ["leak.right"]
-    assert quantities("leak.right", "leak") == ["leak", "leak.right"]
+def test_what_is_kept(tmp_path: Path) -> None:
     # Nothing says how sure a run as a whole is.
-    assert quantities("leak.whole") == ["leak"]
+    for names, expected in (
+        ((), ["leak"]),
+        (("leak.right",), ["leak.right"]),
+        (("leak.right", "leak"), ["leak", "leak.right"]),
+        (("leak.whole",), ["leak"]),
+    ):
+        assert list(kept(run(LEAKS, right=[1.0] * 6), names=names).runs[0].quantities) == expected
+    told = json.loads(written(run([1.0, None, math.inf, -math.inf]), names=()))
+    path = tmp_path / "baseline.json"
+    path.write_text(json.dumps(told), encoding="utf-8")
+    assert read_baseline(path).to_dict() == told
+    assert told["runs"][0]["quantities"]["leak"]["values"] == [1.0, None, "inf", "-inf"]
+    gone = Baseline.from_dict(json.loads(written(run(LEAKS)).replace('"leak": {', '"gone": {'), parse_int=float))
+    with pytest.raises(UsageError, match="the baseline has a quantity that leak does not have"):
+        hold_against(run(LEAKS), 1, gone, KEY)
 
 
 def test_runs_are_held_against_those_of_the_same_place() -> None:
@@ -164,73 +170,43 @@ def test_runs_are_held_against_those_of_the_same_place() -> None:
         hold_against(run([5.0], measure="lake"), 1, told, KEY)
 
 
-def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
-    told = json.loads(written(run([1.0, None, math.inf, -math.inf]), names=()))
-    path = tmp_path / "baseline.json"
-    path.write_text(json.dumps(told), encoding="utf-8")
-    assert read_baseline(path).to_dict() == told
-    assert told["runs"][0]["quantities"]["leak"]["values"] == [1.0, None, "inf", "-inf"]
-
-
-def test_a_quantity_that_is_no_more() -> None:
-    told = Baseline.from_dict(json.loads(written(run(LEAKS)).replace('"leak": {', '"gone": {'), parse_int=float))
-    with pytest.raises(UsageError, match="the baseline has a quantity that leak does not have"):
-        hold_against(run(LEAKS), 1, told, KEY)
-
-
 def _hostile(**changes: Any) -> str:
     told = json.loads(written(run([1.0, 2.0]), names=()))
     told["runs"][0] |= changes
     return json.dumps(told)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_baseline_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    no_quantities: list[Any] = [None, {}, {"values": 5}, {"values": [1.0]}]
+    no_quantities += [{"values": [1.0, bad]} for bad in ("5", True, [], {}, "nan")]
+    no_quantities += [{"values": [1.0, 2.0], "noise_floor": "much"}]
+    for text in (
         *("", "[]", "{}", "null", "7", '{"leakmeter_baseline": 2, "key": "a", "runs": []}', "[" * 100_000),
         *('{"leakmeter_baseline": 1}', '{"leakmeter_baseline": 1, "key": 5, "runs": []}', '{"a": NaN}'),
-        _hostile(measure=None),
-        _hostile(cases="ab"),
-        _hostile(cases=["a"]),
-        _hostile(cases=["a", "a"]),
-        _hostile(cases=[{}, []]),
-        _hostile(settings=[]),
-        _hostile(quantities=[]),
-        *(_hostile(quantities={"leak": one}) for one in (None, {}, {"values": 5}, {"values": [1.0]})),
-        *(_hostile(quantities={"leak": {"values": [1.0, bad]}}) for bad in ("5", True, [], {}, "nan")),
-        _hostile(quantities={"leak": {"values": [1.0, 2.0], "noise_floor": "much"}}),
-    ],
-)
-def test_what_is_no_baseline_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "baseline.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=r"^(baseline '.*' cannot be read: no JSON|'.*' is no baseline as this .*)$"):
-        read_baseline(path)
-
-
-def test_numbers_of_a_thousand_digits_and_no_floor_do_no_harm(tmp_path: Path) -> None:
-    path = tmp_path / "baseline.json"
+        *(_hostile(cases=bad) for bad in ("ab", ["a"], ["a", "a"], [{}, []])),
+        *(_hostile(measure=None), _hostile(settings=[]), _hostile(quantities=[])),
+        *(_hostile(quantities={"leak": bad}) for bad in no_quantities),
+    ):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match=r"^(baseline '.*' cannot be read: no JSON|'.*' is no baseline as .*)$"):
+            read_baseline(path)
+    # Numbers of a thousand digits and no floor do no harm.
     path.write_text(_hostile(quantities={"leak": {"values": [1.0, 10**1000]}}), encoding="utf-8")
-    (check,) = hold_against(run([1.0, 2.0]), 1, read_baseline(path), KEY).checks
-    assert check.holds
-
-
-@pytest.mark.parametrize(("name", "why"), [("none.json", "there is no baseline"), (".", "is a directory; give a file")])
-def test_what_is_not_there(tmp_path: Path, name: str, why: str) -> None:
-    with pytest.raises(DataError, match=why):
-        read_baseline(tmp_path / name)
+    assert hold_against(run([1.0, 2.0]), 1, read_baseline(path), KEY).checks[0].holds
+    for name, why in (("none.json", "there is no baseline"), (".", "is a directory; give a file")):
+        with pytest.raises(DataError, match=why):
+            read_baseline(tmp_path / name)
 
 
 def test_a_lower_bound_is_left_out_and_counted() -> None:
-    """Now, then and in both; 100 more would be worse by far."""
+    """Now and then; 100 more would be worse by far."""
     worse = [*LEAKS[:-1], LEAKS[-1] + 100.0]
     (check,) = held(run(worse, least=[5]), run(LEAKS)).checks
     assert (check.holds, check.found.n, check.n_missing, check.n_lower_bounds) == (True, 5, 0, 1)
     assert check.explained.endswith("allow. 1 case is left out: only a lower bound is known (not all was scored).")
     (check,) = held(run(worse), run(LEAKS, least=[5])).checks
     assert (check.holds, check.found.n, check.n_missing) == (True, 5, 1)
-    (check,) = held(run(worse, least=[5]), run([*LEAKS[:-1], None])).checks
-    assert (check.found.n, check.n_missing, check.n_lower_bounds) == (5, 0, 1)
     assert left_out_lines(run(LEAKS, least=[0, 1]), {"leak"}) == [
         "leak: 2 cases are left out: only a lower bound is known (not all was scored)"
     ]

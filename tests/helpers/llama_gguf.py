@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,3 +120,40 @@ def write_tiny_llama(folder: Path) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(20)
         transformers.LlamaForCausalLM(config).save_pretrained(str(folder))
+
+
+def write_gguf(
+    path: Path, tokens: Sequence[str], types: Sequence[int], **tokenizer: Any
+) -> dict[str, npt.NDArray[np.float32]]:
+    """A llama of one tiny layer of random weights, with a tokenizer; its further keys are `tokenizer.ggml.KEY`."""
+    import gguf
+
+    size, n_heads = 32, 2
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(64)
+    writer.add_embedding_length(size)
+    writer.add_block_count(1)
+    writer.add_feed_forward_length(size)
+    writer.add_head_count(n_heads)
+    writer.add_head_count_kv(n_heads)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(size // n_heads)
+    writer.add_vocab_size(len(tokens))
+    writer.add_token_list(list(tokens))
+    writer.add_token_types(list(types))
+    for key, value in tokenizer.items():
+        kind = {bool: "bool", str: "string", int: "uint32"}.get(type(value), "array")
+        getattr(writer, f"add_{kind}")(f"tokenizer.ggml.{key}", value)
+    shapes: dict[str, tuple[int, ...]] = {"token_embd": (len(tokens), size), "output_norm": (size,)}
+    shapes |= {f"blk.0.{name}_norm": (size,) for name in ("attn", "ffn")}
+    shapes |= {f"blk.0.attn_{name}": (size, size) for name in ("q", "k", "v", "output")}
+    shapes |= {f"blk.0.ffn_{name}": (size, size) for name in ("gate", "up", "down")}
+    rng = np.random.default_rng(0)
+    tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    for name, tensor in tensors.items():
+        writer.add_tensor(f"{name}.weight", tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return tensors

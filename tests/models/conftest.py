@@ -4,8 +4,9 @@ import hashlib
 import os
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,3 +114,31 @@ def run_python() -> Callable[[str], tuple[int, str, str]]:
         return done.returncode, done.stdout, done.stderr
 
     return run
+
+
+@pytest.fixture(scope="session")
+def word_model() -> Callable[..., Any]:
+    """Makes a BERT of one layer in a directory: each word is a direction of its own, and the head reads it."""
+
+    def made(path: Path, kind: str, words: Sequence[str], pair: str | None, n_positions: int, **config: Any) -> Any:
+        import torch
+        import transformers
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+        inner = Tokenizer(models.WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+        inner.normalizer = normalizers.Lowercase()
+        inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        inner.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", pair, [("[CLS]", 2), ("[SEP]", 3)])
+        special = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
+        transformers.PreTrainedTokenizerFast(tokenizer_object=inner, **special).save_pretrained(path)
+        sizes = {"vocab_size": len(words), "hidden_size": len(words), "intermediate_size": 4}
+        sizes |= {"num_hidden_layers": 1, "num_attention_heads": 1, "max_position_embeddings": n_positions}
+        model = getattr(transformers, kind)(transformers.BertConfig(**sizes, **config))
+        for module in model.modules():
+            for name, weight in module.named_parameters(recurse=False):
+                is_scale = isinstance(module, torch.nn.LayerNorm) and name == "weight"
+                torch.nn.init.constant_(weight, float(is_scale))
+        model.bert.embeddings.word_embeddings.weight.data.copy_(torch.eye(len(words)))
+        return model
+
+    return made

@@ -2,64 +2,42 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from helpers.llama_gguf import write_gguf
 from leakmeter.errors import ModelError
 from leakmeter.models import resolve
 
-N_EMBED, N_HIDDEN, N_HEADS = 32, 64, 2
 
-
-def write_tiny_llama(path: Path, merges: tuple[str, ...] = ("a b",)) -> dict[str, np.ndarray]:
-    """A one-layer llama with a byte-level tokenizer in a GGUF file; returns its float32 tensors."""
-    gguf = pytest.importorskip("gguf")
+def write_own(path: Path, merges: tuple[str, ...] = ("a b",)) -> dict[str, np.ndarray]:
+    """A one-layer llama with a byte-level tokenizer; returns its float32 tensors."""
+    pytest.importorskip("gguf")
+    pytest.importorskip("transformers")
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [byte for byte in range(256) if byte not in printable]
-    tokens = [*map(chr, printable), *(chr(256 + i) for i in range(len(rest))), "ab", "<|end|>"]
-    rng = np.random.default_rng(0)
-    shapes = {"token_embd": (len(tokens), N_EMBED), "output_norm": (N_EMBED,), "blk.0.attn_norm": (N_EMBED,)}
-    shapes |= {"blk.0.ffn_norm": (N_EMBED,), "blk.0.ffn_down": (N_EMBED, N_HIDDEN)}
-    shapes |= {f"blk.0.attn_{name}": (N_EMBED, N_EMBED) for name in ("q", "k", "v", "output")}
-    shapes |= {f"blk.0.ffn_{name}": (N_HIDDEN, N_EMBED) for name in ("gate", "up")}
-    tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    tokens = [*map(chr, printable), *(chr(256 + i) for i in range(256 - len(printable))), "ab", "<|end|>"]
+    end = len(tokens) - 1
+    keys: dict[str, Any] = {"model": "gpt2", "pre": "default", "merges": list(merges)}
+    return write_gguf(path, tokens, [1] * end + [3], bos_token_id=end, eos_token_id=end, **keys)
 
-    writer = gguf.GGUFWriter(path, "llama")
-    writer.add_context_length(64)
-    writer.add_embedding_length(N_EMBED)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(N_HIDDEN)
-    writer.add_head_count(N_HEADS)
-    writer.add_head_count_kv(N_HEADS)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(N_EMBED // N_HEADS)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("default")
-    writer.add_token_list(tokens)
-    writer.add_token_types([1] * (len(tokens) - 1) + [3])
-    writer.add_token_merges(list(merges))
-    writer.add_bos_token_id(len(tokens) - 1)
-    writer.add_eos_token_id(len(tokens) - 1)
-    for name, tensor in tensors.items():
-        writer.add_tensor(f"{name}.weight", tensor)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return tensors
+
+@pytest.fixture
+def own(tmp_path: Path, cache: Path) -> Path:
+    write_own(tmp_path / "own.gguf")
+    return tmp_path / "own.gguf"
 
 
 def test_a_users_gguf_file_becomes_a_model_that_loads(
-    tmp_path: Path, cache: Path, told: list[str], capfd: pytest.CaptureFixture[str]
+    own: Path, told: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    transformers = pytest.importorskip("transformers")
-    path = tmp_path / "own.gguf"
-    tensors = write_tiny_llama(path)
+    import transformers
+
+    tensors = write_own(own)
     level, bars = logging.getLogger("transformers").level, transformers.utils.logging.is_progress_bar_enabled()
     capfd.readouterr()
-    found = resolve(str(path), notify=told.append)
+    found = resolve(str(own), notify=told.append)
     assert capfd.readouterr() == ("", "")
     assert (logging.getLogger("transformers").level, transformers.utils.logging.is_progress_bar_enabled()) == (
         level,
@@ -73,17 +51,18 @@ def test_a_users_gguf_file_becomes_a_model_that_loads(
     assert tokenizer.decode(tokenizer("A fact, twice.", add_special_tokens=False)["input_ids"]) == "A fact, twice."
 
 
-def test_a_gguf_file_cut_short_is_one_line(tmp_path: Path, cache: Path) -> None:
-    pytest.importorskip("transformers")
-    path = tmp_path / "own.gguf"
-    write_tiny_llama(path)
-    for n_bytes in (40, path.stat().st_size // 2):
-        path.write_bytes(path.read_bytes()[:n_bytes])
+def test_a_gguf_file_cut_short_or_with_a_tokenizer_that_does_not_fit_is_one_line(own: Path, cache: Path) -> None:
+    whole = own.read_bytes()
+    for n_bytes in (40, len(whole) // 2):
+        own.write_bytes(whole[:n_bytes])
         with pytest.raises(ModelError, match=r"'own\.gguf' cannot be converted") as caught:
-            resolve(str(path), notify=lambda line: None)
+            resolve(str(own), notify=lambda line: None)
         assert "\n" not in str(caught.value)
-        write_tiny_llama(path)
     assert not [left for left in (cache / "models").iterdir() if left.suffix == ".tmp"]
+    # The tokenizers library raises bare Exception, which no ordinary clause should catch.
+    write_own(own, merges=("c d",))
+    with pytest.raises(ModelError, match=r"cannot be converted: .*out of vocabulary"):
+        resolve(str(own), notify=lambda line: None)
 
 
 @pytest.mark.parametrize(
@@ -102,22 +81,10 @@ def test_a_gguf_file_cut_short_is_one_line(tmp_path: Path, cache: Path) -> None:
     ids=["strings", "numbers", "width", "hidden width", "layers", "heads", "vocabulary"],
 )
 def test_a_forged_header_is_refused_before_it_fills_the_memory(
-    tmp_path: Path, cache: Path, before: bytes, after: bytes, said: str
+    own: Path, before: bytes, after: bytes, said: str
 ) -> None:
-    pytest.importorskip("transformers")
-    path = tmp_path / "own.gguf"
-    write_tiny_llama(path)
-    content = path.read_bytes()
+    content = own.read_bytes()
     at = content.index(before) + len(before)
-    path.write_bytes(content[:at] + after + content[at + len(after) :])
+    own.write_bytes(content[:at] + after + content[at + len(after) :])
     with pytest.raises(ModelError, match=f"'own\\.gguf' cannot be converted: .*{said}"):
-        resolve(str(path), notify=lambda line: None)
-
-
-def test_a_tokenizer_that_does_not_fit_is_one_line(tmp_path: Path, cache: Path) -> None:
-    """The tokenizers library raises bare Exception, which no ordinary clause should catch."""
-    pytest.importorskip("transformers")
-    path = tmp_path / "own.gguf"
-    write_tiny_llama(path, merges=("c d",))
-    with pytest.raises(ModelError, match=r"cannot be converted: .*out of vocabulary"):
-        resolve(str(path), notify=lambda line: None)
+        resolve(str(own), notify=lambda line: None)

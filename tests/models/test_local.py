@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from leakmeter.errors import ModelError
-from leakmeter.models.cache import file_sha256, settings_hash, weights_hash
+from leakmeter.models.cache import file_sha256
 from leakmeter.models.local import check_loaded, check_model_folder
 
 
@@ -29,54 +30,44 @@ def index(folder: Path, *files: object) -> None:
     (folder / "model.safetensors.index.json").write_text(json.dumps(told))
 
 
-def test_weights_named_by_their_index_are_fine(folder: Path) -> None:
+def refused(folder: Path, words: str | None = None) -> None:
+    with pytest.raises(ModelError, match=words) as caught:
+        check_model_folder(folder, "own")
+    assert "\n" not in str(caught.value)
+
+
+def test_only_plain_safetensors_of_the_folder_itself_are_loaded(folder: Path) -> None:
     check_model_folder(folder, "own")
-
-
-@pytest.mark.parametrize(
-    "named",
-    ["w.bin", "../outside/x.safetensors", "/x.safetensors", "sub/x.safetensors", ".safetensors", "a\\b.safetensors"],
-)
-def test_only_plain_safetensors_of_the_folder_itself_are_loaded(named: str, folder: Path) -> None:
     (folder / "w.bin").write_bytes(b"pickle")
     (folder / "sub").mkdir()
     (folder / "sub" / "x.safetensors").write_bytes(b"")
-    index(folder, "one.safetensors", named)
-    with pytest.raises(ModelError, match=r"only \*\.safetensors files of that folder itself"):
-        check_model_folder(folder, "own")
+    outside = ("w.bin", "../outside/x.safetensors", "/x.safetensors", "sub/x.safetensors")
+    for named in (*outside, ".safetensors", "a\\b.safetensors"):
+        index(folder, "one.safetensors", named)
+        refused(folder, r"only \*\.safetensors files of that folder itself")
 
 
-@pytest.mark.parametrize(
-    "content", ["null", "[]", "{", '{"weight_map": []}', '{"weight_map": {"a": 1}}', "[" * 100_000]
-)
-def test_an_index_that_is_none_is_one_line(content: str, folder: Path) -> None:
-    (folder / "model.safetensors.index.json").write_text(content)
-    with pytest.raises(ModelError) as caught:
-        check_model_folder(folder, "own")
-    assert "\n" not in str(caught.value)
+def test_an_index_or_a_configuration_that_is_none_is_one_line(folder: Path) -> None:
+    good = (folder / "model.safetensors.index.json").read_text()
+    for content in ("null", "[]", "{", '{"weight_map": []}', '{"weight_map": {"a": 1}}', "[" * 100_000):
+        (folder / "model.safetensors.index.json").write_text(content)
+        refused(folder)
+    (folder / "model.safetensors.index.json").write_text(good)
+    for content in ("null", "[]", "{", '"llama"', '{"a":' * 100_000):
+        (folder / "config.json").write_text(content)
+        refused(folder, r"config\.json of 'own'")
 
 
-@pytest.mark.parametrize("content", ["null", "[]", "{", '"llama"', '{"a":' * 100_000])
-def test_a_configuration_that_is_none_is_one_line(content: str, folder: Path) -> None:
-    (folder / "config.json").write_text(content)
-    with pytest.raises(ModelError, match=r"config\.json of 'own'") as caught:
-        check_model_folder(folder, "own")
-    assert "\n" not in str(caught.value)
-
-
-def test_weights_from_elsewhere_are_refused(folder: Path) -> None:
+def test_weights_from_elsewhere_or_that_nothing_names_are_refused(folder: Path) -> None:
+    config = (folder / "config.json").read_text()
     (folder / "config.json").write_text('{"model_type": "llama", "transformers_weights": "other.safetensors"}')
-    with pytest.raises(ModelError, match="transformers_weights"):
-        check_model_folder(folder, "own")
+    refused(folder, "transformers_weights")
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "/elsewhere"}')
-    with pytest.raises(ModelError, match="adapter"):
-        check_model_folder(folder, "own")
-
-
-def test_weights_that_nothing_names_are_not_enough(folder: Path) -> None:
+    refused(folder, "adapter")
+    (folder / "adapter_config.json").unlink()
+    (folder / "config.json").write_text(config)
     (folder / "model.safetensors.index.json").unlink()
-    with pytest.raises(ModelError, match=r"neither model\.safetensors nor"):
-        check_model_folder(folder, "own")
+    refused(folder, r"neither model\.safetensors nor")
 
 
 def test_what_is_refused_is_refused_before_torch_is_imported(folder: Path, run_python: object) -> None:
@@ -99,8 +90,6 @@ def test_every_weight_that_does_not_fit_is_counted_and_some_are_named() -> None:
 
 
 def test_a_hash_kept_by_size_and_time_looks_at_the_file_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     monkeypatch.setenv("LEAKMETER_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"one")
@@ -114,11 +103,3 @@ def test_a_hash_kept_by_size_and_time_looks_at_the_file_itself(tmp_path: Path, m
     os.utime(other, ns=(state.st_atime_ns, state.st_mtime_ns))
     other.replace(path)
     assert file_sha256(path) not in (before, changed)
-
-
-def test_the_files_beside_the_weights_have_a_hash_of_their_own(folder: Path) -> None:
-    weights, settings = weights_hash(folder), settings_hash(folder)
-    (folder / "chat_template.jinja").write_text("{{ messages }}")
-    assert (weights_hash(folder), settings_hash(folder) != settings) == (weights, True)
-    (folder / "README.md").write_text("of no account")
-    assert settings_hash(folder) != settings

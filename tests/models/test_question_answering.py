@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,40 +19,12 @@ WORDS = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of one layer: an answer begins with 'tobias' and ends with 'vale'."""
-    import torch
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertForQuestionAnswering, PreTrainedTokenizerFast
-
+def folder(tmp_path_factory: pytest.TempPathFactory, word_model: Any) -> Path:
+    """An answer begins with 'tobias' and ends with 'vale'."""
     path = tmp_path_factory.mktemp("answerer")
-    inner = Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    inner.normalizer = normalizers.Lowercase()
-    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    inner.post_processor = processors.TemplateProcessing(
-        "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", 2), ("[SEP]", 3)]
-    )
-    special = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
-    PreTrainedTokenizerFast(tokenizer_object=inner, **special).save_pretrained(path)
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=len(WORDS),
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=4,
-        max_position_embeddings=32,
-    )
-    model = BertForQuestionAnswering(config)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.zero_()
-        for module in model.modules():
-            if isinstance(module, torch.nn.LayerNorm):
-                module.weight.fill_(1.0)
-        # Each word is a direction of its own, and the head reads it.
-        model.bert.embeddings.word_embeddings.weight.copy_(torch.eye(len(WORDS)))
-        model.qa_outputs.weight[0, WORDS.index("tobias")] = 4.0
-        model.qa_outputs.weight[1, WORDS.index("vale")] = 4.0
+    model = word_model(path, "BertForQuestionAnswering", WORDS, "[CLS] $A [SEP] $B:1 [SEP]:1", 32)
+    model.qa_outputs.weight.data[0, WORDS.index("tobias")] = 4.0
+    model.qa_outputs.weight.data[1, WORDS.index("vale")] = 4.0
     model.save_pretrained(path)
     return path
 
@@ -108,17 +81,13 @@ def test_the_best_stretch_is_that_of_every_stretch_tried() -> None:
     assert best_span(np.zeros(3), np.zeros(3), [False] * 3) == (0, 0, 0.0)
 
 
-def test_a_model_that_was_not_trained_for_it_is_refused(tmp_path: Path, folder: Path) -> None:
+def test_what_is_no_model_that_answers_is_one_line(tmp_path: Path, folder: Path) -> None:
     from transformers import BertConfig, BertModel
 
     shutil.copytree(folder, tmp_path / "bare")
-    config = BertConfig.from_pretrained(folder)
-    BertModel(config).save_pretrained(tmp_path / "bare")
+    BertModel(BertConfig.from_pretrained(folder)).save_pretrained(tmp_path / "bare")
     with pytest.raises(ModelError, match="not trained to answer questions"):
         load_answerer(str(tmp_path / "bare"))
-
-
-def test_what_is_no_model_is_one_line(tmp_path: Path) -> None:
     for name in (str(tmp_path), str(tmp_path / "none"), "no_such_model"):
         with pytest.raises(ModelError) as caught:
             load_answerer(name)

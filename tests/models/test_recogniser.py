@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import leakmeter
 from leakmeter.errors import ModelError
 from leakmeter.models.recogniser import load_recogniser
 
@@ -13,42 +17,15 @@ WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "ada", "vale", "met", "may", "3", "
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A token-classification model of one layer: 'ada vale' is a person, 'may 3' a date, everything else nothing."""
-    import torch
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
-
+def folder(tmp_path_factory: pytest.TempPathFactory, word_model: Any) -> Path:
+    """'ada vale' is a person, 'may 3' a date, everything else nothing."""
     path = tmp_path_factory.mktemp("recogniser")
-    inner = Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    inner.normalizer = normalizers.Lowercase()
-    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    inner.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", None, [("[CLS]", 2), ("[SEP]", 3)])
-    special = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]"}
-    PreTrainedTokenizerFast(tokenizer_object=inner, **special).save_pretrained(path)
     labels = ["O", "B-PER", "I-PER", "DATE"]
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=len(WORDS),
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=4,
-        max_position_embeddings=24,
-        id2label=dict(enumerate(labels)),
-        label2id={label: i for i, label in enumerate(labels)},
-    )
-    model = BertForTokenClassification(config)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.zero_()
-        for module in model.modules():
-            if isinstance(module, torch.nn.LayerNorm):
-                module.weight.fill_(1.0)
-        # Each word is a direction of its own, and the head reads it.
-        model.bert.embeddings.word_embeddings.weight.copy_(torch.eye(len(WORDS)))
-        for word, label in (("ada", 1), ("vale", 2), ("may", 3), ("3", 3)):
-            model.classifier.weight[label, WORDS.index(word)] = 5.0
-        model.classifier.bias[0] = 1.0
+    names = {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
+    model = word_model(path, "BertForTokenClassification", WORDS, None, 24, **names)
+    for word, label in (("ada", 1), ("vale", 2), ("may", 3), ("3", 3)):
+        model.classifier.weight.data[label, WORDS.index(word)] = 5.0
+    model.classifier.bias.data[0] = 1.0
     model.save_pretrained(path)
     return path
 
@@ -65,36 +42,24 @@ def test_a_long_text_is_read_in_parts(folder: Path) -> None:
     # To the end of the word, though the model saw only its beginning.
     assert found == ["Ada Vale", "Ada Vales"]
     assert list(load_recogniser(str(folder))("")) == []
-
-
-def test_it_is_loaded_once(folder: Path) -> None:
     assert load_recogniser(str(folder)) is load_recogniser(str(folder))
 
 
 def test_people_without_titles_become_entities(folder: Path) -> None:
-    import leakmeter
-
     result = leakmeter.influence(
         "toy", context="Ada Vale met Bo. Vale left.", query="Who?", response="A", unit="entity", ner=str(folder)
     )
     assert [(piece.name, piece.text) for piece in result.pieces] == [("person1", "Ada Vale … Vale")]
 
 
-def test_a_model_without_labels_of_its_own_is_refused(tmp_path: Path, folder: Path) -> None:
-    import json
-    import shutil
-
-    shutil.copytree(folder, tmp_path / "bare")
-    config = json.loads((tmp_path / "bare" / "config.json").read_text(encoding="utf-8"))
+def test_what_is_no_recogniser_is_one_line(tmp_path: Path, folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     for name in ("id2label", "label2id"):
         config.pop(name)
-    config["num_labels"] = 4
-    (tmp_path / "bare" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    shutil.copytree(folder, tmp_path / "bare")
+    (tmp_path / "bare" / "config.json").write_text(json.dumps({**config, "num_labels": 4}), encoding="utf-8")
     with pytest.raises(ModelError, match="does not name its labels"):
         load_recogniser(str(tmp_path / "bare"))
-
-
-def test_what_is_no_recogniser_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     for name in (str(tmp_path), "no_such_pipeline"):
         with pytest.raises(ModelError, match="recogniser") as caught:

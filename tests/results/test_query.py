@@ -7,9 +7,11 @@ import os
 import re
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from helpers.made_runs import CASES, HOSTILE, SPEC, other, rows_of, texts_of, written
@@ -17,7 +19,6 @@ from helpers.places import DOCS, any_name
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.results.query import VIEWS, all_views, ask
-from leakmeter.storage.catalogue import complete_runs
 from leakmeter.storage.rundir import RunDirectory
 
 PAGE = DOCS / "runs.md"
@@ -39,12 +40,6 @@ def test_readings_are_those_of_the_parts(runs: list[Path]) -> None:
     assert sorted(map(repr, answer.rows)) == sorted(map(repr, (row for run in runs for row in rows_of(run))))
 
 
-def test_a_mean_a_piece_is_the_mean(runs: list[Path]) -> None:
-    of_piece = [row[6] for run in runs for row in rows_of(run) if row[3] == "Anna's note" and row[5] != 1]
-    found = rows("select avg(value) from measurements where piece = 'Anna''s note' and position <> 1", runs)
-    assert found[0][0] == pytest.approx(sum(of_piece) / len(of_piece), rel=1e-14)
-
-
 def test_cases_and_runs(runs: list[Path]) -> None:
     columns = (
         "number, id, query, context, response, n_responses, tree_tokens, naive_tokens, seconds, out_of_memory_retries"
@@ -62,11 +57,8 @@ def test_cases_and_runs(runs: list[Path]) -> None:
     )
     assert json.loads(parameters) == SPEC.params
     assert from_run == ["handmade", "toy of Anna", None, "float64", "cpu", 2, 1, 0.5, "leakmeter influence"]
-    joined = (
-        "select count(*) from measurements r join cases c on r.run = c.run and r.item = c.id "
-        "join runs on runs.id = r.run"
-    )
-    assert rows(joined, runs) == [(len(rows_of(runs[0])) * 2,)]
+    joined = "measurements r join cases c on r.run = c.run and r.item = c.id join runs on runs.id = r.run"
+    assert rows(f"select count(*) from {joined}", runs) == [(len(rows_of(runs[0])) * 2,)]
     assert rows("select parameters->>'$.temperature' from runs", runs) == [("0.5",), ("0.5",)]
 
 
@@ -82,12 +74,8 @@ def test_views_are_as_described(runs: list[Path]) -> None:
     said = {view: [(column.name, column.type) for column in columns] for view, columns in all_views().items()}
     assert described(runs, VIEWS) == {view: said[view] for view in VIEWS}
     assert described([], said) == said
-    assert (
-        rows("select * from measurements", [])
-        == rows("select * from cases", [])
-        == rows("select * from runs", [])
-        == []
-    )
+    for view in VIEWS:
+        assert rows(f"select * from {view}", []) == []
 
 
 def test_the_page_describes_them_too() -> None:
@@ -100,17 +88,13 @@ def test_the_page_describes_them_too() -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("selec 1", r"Parser Error: syntax error at or near \"selec\"$"),
         ("", r"the query is empty; give one SELECT, over results, pieces, quantities, measurements, cases, runs$"),
         ("select 1; select 2", "the query is SELECT and SELECT; give one SELECT"),
-        ("drop view measurements", "the query is DROP; give one SELECT"),
         ("set threads = 1", "the query is SET; give one SELECT"),
         ("install httpfs", "the query is LOAD; give one SELECT"),
         ("attach 'x.db'", "the query is ATTACH; give one SELECT"),
-        ("copy (select 1) to 'x.csv'", "the query is COPY; give one SELECT"),
         ("explain analyze copy (select 1) to 'x.csv'", "the query is EXPLAIN; give one SELECT"),
         ("select itm from measurements", r"Referenced column \"itm\" not found .* \"item\""),
-        ("select * from nothing", "Table with name nothing does not exist"),
         ("select * from runs_made_up", "runs_made_up does not exist"),
         # A variable of this function is no table.
         ("select * from runs_here", "Table with name runs_here does not exist"),
@@ -128,31 +112,24 @@ def test_a_query_that_cannot_be_answered_is_one_line(
     assert os.listdir(tmp_path) == ["runs"]
 
 
-@pytest.mark.parametrize("cast", ["item::int", "strptime(item, '%Y')", "json_extract(item, '$.a')"])
-def test_errors_do_not_quote_what_was_read(runs: list[Path], cast: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        rows(f"select {cast} from measurements", runs)
-    assert "DROP" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "select * from read_text('{file}')",
-        "select * from read_csv('{file}')",
-        "select * from '{file}'",
-        "select * from glob('{folder}/*')",
-        "select * from read_parquet('{folder}/other.parquet')",
-        "select * from read_text('{spec}')",
-        "select * from read_text('https://localhost/x')",
-    ],
-)
-def test_nothing_but_the_numbers_can_be_opened(runs: list[Path], tmp_path: Path, sql: str) -> None:
-    file = tmp_path / "secret.txt"
+def test_nothing_but_the_numbers_can_be_opened_nor_do_errors_quote_them(runs: list[Path], tmp_path: Path) -> None:
+    for cast in ("item::int", "strptime(item, '%Y')", "json_extract(item, '$.a')"):
+        with pytest.raises(UsageError) as caught:
+            rows(f"select {cast} from measurements", runs)
+        assert "DROP" not in str(caught.value)
+    file, spec = tmp_path / "secret.txt", runs[0] / "spec.json"
     file.write_text("secret", encoding="utf-8")
     (tmp_path / "other.parquet").write_bytes((runs[0] / "measurements-00000.parquet").read_bytes())
-    with pytest.raises(UsageError, match=r"Permission Error|Missing Extension|disabled|does not exist"):
-        rows(sql.format(file=file, folder=tmp_path, spec=runs[0] / "spec.json"), runs)
+    for source in (
+        *(f"read_text('{file}')", f"read_csv('{file}')", f"'{file}'", f"glob('{tmp_path}/*')"),
+        *(f"read_parquet('{tmp_path}/other.parquet')", f"read_text('{spec}')", "read_text('https://localhost/x')"),
+    ):
+        with pytest.raises(UsageError, match=r"Permission Error|Missing Extension|disabled|does not exist"):
+            rows(f"select * from {source}", runs)
+    settings = dict(rows("select name, value from duckdb_settings()", runs))
+    for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
+        assert settings[name] == "false", name
+    assert (settings["lock_configuration"], settings["temp_directory"]) == ("true", "")
 
 
 @any_name
@@ -165,11 +142,11 @@ def test_names_of_directories_are_no_sql(tmp_path: Path) -> None:
     assert rows("select distinct run from measurements", [link]) == [(run.name,)]
 
 
-@pytest.mark.parametrize("name", ["a*", "a?", "a[b]"])
-def test_a_directory_that_reads_as_a_pattern_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StoreError, match="which DuckDB reads as a pattern; rename or link it") as caught:
-        ask("select * from measurements", [written(tmp_path / name)])
-    assert str(tmp_path / name) in str(caught.value)
+def test_a_directory_that_reads_as_a_pattern_is_refused(tmp_path: Path) -> None:
+    for name in ("a*", "a?", "a[b]"):
+        with pytest.raises(StoreError, match="which DuckDB reads as a pattern; rename or link it") as caught:
+            ask("select * from measurements", [written(tmp_path / name)])
+        assert str(tmp_path / name) in str(caught.value)
 
 
 def test_a_damaged_part_is_one_line(runs: list[Path]) -> None:
@@ -183,47 +160,8 @@ def test_a_damaged_part_is_one_line(runs: list[Path]) -> None:
         rows("select * from cases", runs[1:])
 
 
-def test_rows_come_as_they_are_asked_for(runs: list[Path]) -> None:
-    found = ask("select * from range(25000)", runs).rows
-    assert [next(found)[0] for _ in range(3)] == [0, 1, 2]
-    assert sum(1 for _ in found) == 24_997
-
-
-def test_extensions_stay_off(runs: list[Path]) -> None:
-    settings = dict(rows("select name, value from duckdb_settings()", runs))
-    for name in ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access"):
-        assert settings[name] == "false", name
-    assert settings["lock_configuration"] == "true"
-    assert settings["temp_directory"] == ""
-
-
-def test_finished_runs_are_found_and_others_told(runs: list[Path], tmp_path: Path) -> None:
-    root = tmp_path / "runs"
-    written(root, other("unfinished"), parts=1)
-    (root / "study-figure_8-laptop-0123456789abcdef").mkdir()
-    (root / "note.txt").write_text("x", encoding="utf-8")
-    assert complete_runs(root) == (sorted(runs), [])
-    assert complete_runs(runs[0]) == ([runs[0]], [])
-    renamed = written(tmp_path / "elsewhere", other("renamed")).rename(root / "renamed")
-    damaged = written(root, other("damaged"))
-    (damaged / "spec.json").write_text("{", encoding="utf-8")
-    lacking = written(root, other("lacking"))
-    (lacking / "measurements-00001.parquet").unlink()
-    found, problems = complete_runs(root)
-    assert found == sorted(runs)
-    assert len(problems) == 3
-    for path in (renamed, damaged, lacking):
-        assert any(str(path) in problem for problem in problems)
-    with pytest.raises(StoreError, match=r"no directory of runs '.*nowhere'"):
-        complete_runs(tmp_path / "nowhere")
-
-
 def test_a_million_numbers_are_written_and_asked_for_fast(tmp_path: Path) -> None:
     """`python -m benchmarks store` measures ten million; limits here leave room for a machine that is busy."""
-    from dataclasses import replace
-
-    import numpy as np
-
     n_cases, n_pieces, n_tokens = 50, 400, 50
     cases = tuple({"id": f"case {i}"} for i in range(n_cases))
     spec = replace(SPEC, cases=cases)

@@ -104,8 +104,7 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "measure",
-    [pytest.param(one, marks=pytest.mark.long) if one != "influence" else one for one in WORDS],
+    "measure", [pytest.param(one, marks=pytest.mark.long) if one != "influence" else one for one in WORDS]
 )
 def test_a_run_of_every_measure_is_an_object(measure: str) -> None:
     run = measured(measure)

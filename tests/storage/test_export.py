@@ -30,9 +30,16 @@ def as_rows(path: Path) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
 
 
-def test_everything_is_there(tmp_path: Path) -> None:
+def test_everything_is_there_to_the_last_digit(tmp_path: Path) -> None:
     run = written(tmp_path / "runs")
     write(run, tmp_path / "out", Whole())
+    write(run, tmp_path / "out.csv", Whole())
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    for row, (_, item, sample, piece, statistic, position, value, unit) in zip(found, rows_of(run), strict=True):
+        assert (row["item"], row["piece"], row["statistic"], row["unit"]) == (item, piece, statistic, unit)
+        assert (int(row["sample"]), int(row["position"])) == (sample, position)
+        assert float(row["value"]) == value or (math.isnan(value) and math.isnan(float(row["value"])))
     assert sorted(contents(tmp_path / "out")) == FILES
     assert repr(as_rows(tmp_path / "out" / "measurements.parquet")) == repr([row[1:] for row in rows_of(run)])
     lines = (tmp_path / "out" / "cases.jsonl").read_text(encoding="utf-8").splitlines()
@@ -44,8 +51,10 @@ def test_everything_is_there(tmp_path: Path) -> None:
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
 
 
-def test_how_a_run_was_made_does_not_show(tmp_path: Path) -> None:
+def test_how_a_run_was_made_does_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut into other parts, timed otherwise, on other versions, by another command: the same bytes."""
+    # Groups of rows do not follow parts.
+    monkeypatch.setattr(export, "_ROWS_A_GROUP", 5)
     explained = replace(SPEC, environment={}, command=None, problems=())
     runs = [
         written(tmp_path / "a"),
@@ -56,36 +65,16 @@ def test_how_a_run_was_made_does_not_show(tmp_path: Path) -> None:
         write(run, run.parent / "out", Whole())
         write(run, run.parent / "out.csv", Whole())
     first, *others = (contents(run.parent / "out") for run in runs)
+    file = pq.ParquetFile(tmp_path / "a" / "out" / "measurements.parquet")
+    assert {file.metadata.row_group(i).num_rows for i in range(file.num_row_groups - 1)} == {5}
     assert others == [first, first]
     assert len({(run.parent / "out.csv").read_bytes() for run in runs}) == 1
-
-
-@pytest.mark.parametrize("n_rows", [1, 2, 5, 1000])
-def test_groups_of_rows_do_not_follow_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_rows: int) -> None:
-    monkeypatch.setattr(export, "_ROWS_A_GROUP", n_rows)
-    a, b = written(tmp_path / "a"), written(tmp_path / "b", together=True)
-    for run in (a, b):
-        write(run, run.parent / "out", Whole())
-    assert contents(tmp_path / "a" / "out") == contents(tmp_path / "b" / "out")
-    file = pq.ParquetFile(tmp_path / "a" / "out" / "measurements.parquet")
-    assert {file.metadata.row_group(i).num_rows for i in range(file.num_row_groups - 1)} <= {n_rows}
-    assert len(as_rows(tmp_path / "a" / "out" / "measurements.parquet")) == len(rows_of(a))
-
-
-def test_csv_holds_the_numbers_to_the_last_digit(tmp_path: Path) -> None:
-    run = written(tmp_path / "runs")
-    write(run, tmp_path / "out.csv", Whole())
-    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file))
-    for row, (_, item, sample, piece, statistic, position, value, unit) in zip(found, rows_of(run), strict=True):
-        assert (row["item"], row["piece"], row["statistic"], row["unit"]) == (item, piece, statistic, unit)
-        assert (int(row["sample"]), int(row["position"])) == (sample, position)
-        assert float(row["value"]) == value or (math.isnan(value) and math.isnan(float(row["value"])))
 
 
 def test_a_redacted_export_has_no_texts(tmp_path: Path) -> None:
     run = written(tmp_path / "runs")
     form = Redacted(b"k" * 32)
+    assert "kkk" not in repr(form)
     write(run, tmp_path / "out", form)
     write(run, tmp_path / "out.csv", form)
     everything = b"".join([*contents(tmp_path / "out").values(), (tmp_path / "out.csv").read_bytes()])
@@ -110,10 +99,6 @@ def test_a_redacted_export_has_no_texts(tmp_path: Path) -> None:
     assert contents(tmp_path / "again") == contents(tmp_path / "out")
     write(run, tmp_path / "other", Redacted(b"l" * 32))
     assert not set(pq.read_table(tmp_path / "other" / "measurements.parquet")["item"].to_pylist()) & set(found["item"])
-
-
-def test_the_key_is_not_shown() -> None:
-    assert "kkk" not in repr(Redacted(b"k" * 32))
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:

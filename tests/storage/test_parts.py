@@ -73,11 +73,11 @@ def refused(run: Path, name: str, field: str) -> None:
     assert found.findings[0].startswith(f"{name}: damaged: {field}: ")
 
 
-@pytest.mark.parametrize("measure", registry.instruments())
-def test_whole_runs_are_read(measure: str, tmp_path: Path) -> None:
-    run = copied(measure, tmp_path)
-    assert list(cases_of_run(RunDirectory(run)))
-    assert verify(run).state == "whole"
+def test_whole_runs_are_read(tmp_path: Path) -> None:
+    for measure in registry.instruments():
+        run = copied(measure, tmp_path / measure)
+        assert list(cases_of_run(RunDirectory(run)))
+        assert verify(run).state == "whole"
 
 
 def spans(cases: Cases) -> Any:
@@ -88,35 +88,21 @@ def spans(cases: Cases) -> Any:
     ("measure", "change", "field"),
     [
         ("influence", lambda cases: cases[0].update(context=SECRET[:3]), "0.documents.0"),
+        ("influence", lambda cases: cases[0].update(id=7), "0.id"),
+        ("influence", lambda cases: spans(cases).update(ranges=[[0, 10**6]]), "0.spans.0.ranges"),
         ("influence", lambda cases: cases[0].pop("context"), "0.context"),
-        ("influence", lambda cases: cases[0].update(query=None), "0.query"),
-        ("influence", lambda cases: cases[0].update(sampled="true"), "0.sampled"),
-        ("influence", lambda cases: cases[0].update(truncated_tokens=-1), "0.truncated_tokens"),
-        ("influence", lambda cases: cases[0]["documents"][0].update(start="0"), "0.documents.0.start"),
         ("influence", lambda cases: cases[0]["documents"][0].update(end=10**400), "0.documents.0.end"),
         ("influence", lambda cases: cases[0]["responses"][0].update(tokens=[SECRET, None]), "0.responses.0.tokens.1"),
-        ("influence", lambda cases: cases[0]["cost"].update(seconds=10**400), "0.cost.seconds"),
         ("influence", lambda cases: cases[0]["cost"].update(seconds=float("nan")), "0.cost.seconds"),
-        ("influence", lambda cases: cases[0]["cost"].update(requests=1.5), "0.cost.requests"),
         ("influence", lambda cases: spans(cases).update(kind=SECRET), "0.spans.0.kind"),
-        ("influence", lambda cases: spans(cases).update(n_tokens=True), "0.spans.0.n_tokens"),
-        ("influence", lambda cases: spans(cases).update(ranges=[]), "0.spans.0.ranges"),
         ("influence", lambda cases: spans(cases).update(ranges=[[5, 2]]), "0.spans.0.ranges"),
-        ("influence", lambda cases: spans(cases).update(ranges=[[0, 1, 2]]), "0.spans.0.ranges.0"),
-        ("influence", lambda cases: spans(cases).update(ranges=[[0, 10**6]]), "0.spans.0.ranges"),
         ("influence", lambda cases: spans(cases).update(repeats=[SECRET]), "0.spans.0.repeats"),
         ("influence", lambda cases: cases[0].update(spans=cases[0]["spans"] * 2), "0.spans"),
         ("influence", lambda cases: cases.append(cases[0]), "id"),
-        ("influence", lambda cases: cases.append(SECRET), "all of it"),
-        ("influence", lambda cases: cases[0].update(id=7), "0.id"),
         ("influence of entities", lambda cases: spans(cases)["entity"].update(value=SECRET), "0.spans.0.entity.value"),
         ("icl", lambda cases: cases[1].update(labels=[SECRET]), "1.labels"),
-        ("icl", lambda cases: cases[0].update(labels=SECRET), "0.labels"),
         ("icl", lambda cases: spans(cases).update(document=None), "0.spans.0"),
-        ("pii", lambda cases: cases[0].update(type=SECRET), "0.type"),
-        ("pii", lambda cases: cases[0].update(n_templates=0), "0.n_templates"),
         ("susceptibility", lambda cases: cases[0]["contexts"][1].update(weight=0.0), "0.contexts.1.weight"),
-        ("susceptibility", lambda cases: cases[0]["contexts"][1].update(weight="1"), "0.contexts.1.weight"),
         ("susceptibility", lambda cases: cases[0].update(factors={SECRET: 1}), "0.factors"),
         ("private_generation", lambda cases: cases[0].update(spans=[]), "0.spans"),
     ],
@@ -148,31 +134,24 @@ def without(statistic: str) -> Callable[[Rows], object]:
     ("measure", "change", "field"),
     [
         ("influence", lambda rows: rows[0].update(item=None), "item"),
-        ("influence", lambda rows: rows[0].update(value=None), "value"),
         ("influence", lambda rows: rows[1].update(piece=SECRET), "piece"),
-        ("influence", lambda rows: rows[1].update(position=7), "position"),
-        ("influence", lambda rows: rows.pop(0), "position"),
         ("influence", of_series("whole", item=SECRET), "item"),
         ("influence", of_series("whole", sample=-1), "sample"),
-        ("influence", of_series("whole", sample=9), "sample of whole"),
         ("influence", of_series("whole", unit=SECRET), "unit of whole"),
-        ("influence", of_series("whole", value=1e200), "value"),
         ("influence", of_series("whole", statistic=SECRET), "statistic whole"),
+        ("influence", lambda rows: rows[1].update(position=7), "position"),
+        ("influence", of_series("whole", sample=9), "sample of whole"),
+        ("influence", of_series("whole", value=1e200), "value"),
         ("influence", of_series("without_this", piece=SECRET), "piece of without_this"),
         ("influence", of_series("token", value=0.5), "value of token"),
         ("influence", lambda rows: rows.append({**series(rows, "noise")[0], "position": 0}), "position of noise"),
         ("influence", without("only_this"), "statistic only_this"),
-        ("redact_plan", without("left"), "statistic left"),
         ("icl", of_series("prediction", value=9.0), "value of prediction"),
-        ("icl", of_series("gold", value=float("nan")), "value of gold"),
-        ("icl", without("label_mass"), "statistic label_mass"),
         ("pii", without("reference_log_likelihood"), "statistic reference_log_likelihood"),
-        ("susceptibility", without("ceiling"), "statistic ceiling"),
         ("fisher", of_series("n_probes", value=float("nan")), "value of n_probes"),
         ("private_generation", of_series("renyi_2", statistic="renyi_x"), "statistic"),
         ("private_generation", of_series("order", value=1.5), "value of order"),
         ("private_generation", of_series("promised_order", value=2.0), "value of promised_order"),
-        ("decode", without("max_loss"), "statistic max_loss"),
     ],
 )
 def test_numbers_that_were_edited(measure: str, change: Callable[[Rows], object], field: str, tmp_path: Path) -> None:
@@ -198,9 +177,7 @@ def test_columns_of_another_type(column: str, type_: Any, said: str, tmp_path: P
     ("measure", "change", "field"),
     [
         ("influence", lambda spec: spec["params"].update(seed=None), "params.seed"),
-        ("influence", lambda spec: spec["params"].update(temperature="1"), "params.temperature"),
         ("influence", lambda spec: spec["params"].update(temperature=-1.0), "params"),
-        ("influence", lambda spec: spec["params"].update(search=SECRET), "params"),
         ("influence", lambda spec: spec["params"].update({SECRET: 1}), "params"),
         ("influence", lambda spec: spec["params"].pop("samples"), "params.samples"),
         ("fisher", lambda spec: spec["params"].update(sigma=["identity", SECRET]), "params.sigma.1"),
@@ -220,10 +197,8 @@ def test_a_spec_that_was_edited_and_its_id_with_it(
         (lambda spec: spec["model"].update(name=7), "model.name"),
         (lambda spec: spec["prompts"].update(unit=[SECRET]), "prompts.unit"),
         (lambda spec: spec["environment"].update(numpy=10**400), "a number"),
-        (lambda spec: spec["environment"].update(numpy=2), "environment"),
         (lambda spec: spec.update(problems=[None]), "problems"),
         (lambda spec: spec.update(measure=SECRET), "measure"),
-        (lambda spec: spec.update(n_parts=0), "n_parts"),
     ],
 )
 def test_a_spec_that_was_edited(change: Callable[[dict[str, Any]], object], field: str, tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +17,15 @@ from leakmeter.storage.spec import RunSpec
 from leakmeter.text.build import PromptSettings
 
 CASE = Case("1", (Document("a", "Anna sang."),), "Who?", "Anna")
+PARTS: list[dict[str, Any]] = [
+    {"documents": (Document("b", "Anna sang."),)},
+    {"documents": (Document("a", "Anna sang. "),)},
+    {"documents": (Document("a", "Anna"), Document("a", " sang."))},
+    {"query": "Who"},
+    {"response": None},
+    {"response": "anna"},
+    {"messages": (Message("user", "u", (Document("u", "x"),)),)},
+]
 
 
 def spec(
@@ -29,19 +38,13 @@ def spec(
     return spec_of(measure or Influence(), "influence", settings or PromptSettings(), backend or Toy(), cases, **how)
 
 
-def test_equal_work_has_one_id() -> None:
-    assert spec().id == spec().id
-    assert spec().id.startswith("influence-")
-    assert len(spec().id.removeprefix("influence-")) == 16
-    int(spec().id.removeprefix("influence-"), 16)
-
-
-def test_the_command_and_the_environment_do_not_change_the_id() -> None:
+def test_equal_work_has_one_id_by_whatever_command_and_environment() -> None:
+    name = spec().id
+    assert re.fullmatch(r"influence-[0-9a-f]{16}", name)
     one = spec(command="leakmeter influence", problems=["line 3 is bad"])
-    assert one.id == spec().id
-    assert replace(one, environment={"python": "4"}).id == one.id
-    assert one.command == "leakmeter influence"
-    assert one.problems == ("line 3 is bad",)
+    assert (one.id, replace(one, environment={"python": "4"}).id) == (name, name)
+    assert (one.command, one.problems) == ("leakmeter influence", ("line 3 is bad",))
+    assert {"python", "machine", "torch", "transformers", "tokenizers", "numpy"} <= set(one.environment)
 
 
 OTHER = {
@@ -82,26 +85,10 @@ def test_every_parameter_changes_the_id(kind: Callable[..., Any]) -> None:
         assert len(ids) == 2, field.name
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        replace(CASE, id="2"),
-        replace(CASE, documents=(Document("b", "Anna sang."),)),
-        replace(CASE, documents=(Document("a", "Anna sang. "),)),
-        replace(CASE, documents=(Document("a", "Anna"), Document("a", " sang."))),
-        replace(CASE, query="Who"),
-        replace(CASE, response=None),
-        replace(CASE, response="anna"),
-        replace(CASE, messages=(Message("user", "u", (Document("u", "x"),)),)),
-    ],
-)
-def test_every_part_of_a_case_changes_the_id(case: Case) -> None:
-    assert spec(cases=(case,)).id != spec().id
-
-
-def test_cases_count_in_number_and_order() -> None:
-    other = replace(CASE, id="2")
-    assert len({spec(cases=cases).id for cases in ((CASE,), (CASE, other), (other, CASE), (other,))}) == 4
+def test_every_part_of_a_case_and_their_number_and_order_change_the_id() -> None:
+    one = replace(CASE, id="2")
+    others = [(one,), *((replace(CASE, **part),) for part in PARTS), *((CASE, one), (one, CASE))]
+    assert len({spec(cases=cases).id for cases in [(CASE,), *others]}) == 1 + len(others)
 
 
 def test_model_and_version_change_the_id() -> None:
@@ -110,24 +97,3 @@ def test_model_and_version_change_the_id() -> None:
     vars(moved)["device"], vars(other)["machine"] = "cuda:0", {"threads": 2}
     ids = {spec(backend=backend).id for backend in (Toy(), named, hashed, coarse, moved, other)}
     assert len({*ids, replace(spec(), version="9").id, replace(spec(), measure="x").id}) == 8
-
-
-def test_the_spec_names_the_versions_of_what_computes() -> None:
-    assert {"python", "machine", "torch", "transformers", "tokenizers", "numpy"} <= set(spec().environment)
-
-
-def test_a_template_file_counts_by_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from leakmeter.cli import main
-
-    context, template = tmp_path / "c.txt", tmp_path / "t.txt"
-    context.write_text("Anna sang.")
-    for text in ("Read {context}. {query}", "Now read {context}. {query}"):
-        template.write_text(text)
-        with pytest.raises(SystemExit, match="0"):
-            main(
-                f"influence --model toy --context-file {context} --query Who? --response Anna "
-                f"--out {tmp_path / 'runs'} --json --template @{template}".split()
-            )
-    one, two = capsys.readouterr().out.splitlines()
-    assert one != two
-    assert len(list((tmp_path / "runs").iterdir())) == 2

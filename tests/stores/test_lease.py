@@ -64,6 +64,11 @@ def test_renewed_it_lasts_and_else_it_is_taken_over(objects: Objects, clock: Clo
     first.release()
     second.renew()
     assert second.is_held
+    # It is one's own again where nobody took it meanwhile.
+    clock.now += 10 * SECONDS
+    assert not second.is_held
+    second.renew()
+    assert second.is_held
 
 
 def test_of_two_that_take_it_over_one_has_it(objects: Objects, clock: Clock) -> None:
@@ -129,15 +134,6 @@ def test_while_the_store_is_away_the_time_that_was_written_goes_on(objects: Obje
     assert other.acquire() == 0
 
 
-def test_it_is_ours_again_where_nobody_took_it_meanwhile(objects: Objects, clock: Clock) -> None:
-    lease = Lease(objects, ".lease", clock)
-    lease.acquire()
-    clock.now += 10 * SECONDS
-    assert not lease.is_held
-    lease.renew()
-    assert lease.is_held
-
-
 def test_no_two_versions_are_alike(objects: Objects, clock: Clock) -> None:
     """A store tells versions by their content, and the clock stands still."""
     lease = Lease(objects, ".lease", clock)
@@ -149,17 +145,17 @@ def test_no_two_versions_are_alike(objects: Objects, clock: Clock) -> None:
     lease.prove()
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"until": "soon"}', b"\xff", b"[" * 100_000])
-def test_what_is_no_lease_is_written_over(objects: Objects, clock: Clock, content: bytes) -> None:
-    objects.put(".lease", content)
-    assert Lease(objects, ".lease", clock).acquire() == 0
+def test_what_is_no_lease_is_written_over(objects: Objects, clock: Clock) -> None:
+    for content in (b"", b"[]", b"{", b'{"until": "soon"}', b"\xff", b"[" * 100_000):
+        objects.put(".lease", content)
+        assert Lease(objects, ".lease", clock).acquire() == 0
 
 
 def test_it_is_renewed_while_it_is_held(objects: Objects, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "SECONDS", 0.08)
+    monkeypatch.setattr(leases, "SECONDS", 0.3)  # less would run out on a busy machine
     with held(objects, ".lease", "it is in use") as lease:
         first = json.loads((objects.get(".lease") or (b"", {}))[0])
-        while json.loads((objects.get(".lease") or (b"", {}))[0])["until"] <= first["until"] + 0.08:
+        while json.loads((objects.get(".lease") or (b"", {}))[0])["until"] <= first["until"] + 0.3:
             assert lease.is_held
     assert objects.get(".lease") is None
 

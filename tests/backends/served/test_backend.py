@@ -6,15 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from helpers.examples import examples
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from helpers.served_requests import TEXTS, asked
 from leakmeter.backends.served import ServedBackend, backend
-from leakmeter.backends.served.answer import Question
-from leakmeter.backends.served.dialect import Scored
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend
@@ -29,34 +24,6 @@ Load = Callable[..., ServedBackend]
 
 def prompt(text: str, gap: int = 0) -> Prompt:
     return Prompt((Piece("frame", "frame", tuple(text.encode())), Piece("query", "query", (63,), gap)))
-
-
-def questions(sequences: Sequence[tuple[int, ...]]) -> list[Question]:
-    return [Question(Scored(ids, ()), "top", range(1)) for ids in sequences]
-
-
-def n_shared(left: Sequence[int], right: Sequence[int]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
-
-
-@settings(max_examples=examples(60))
-@given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8, unique=True))
-def test_each_waits_for_the_first_that_shares_most_with_it(sequences: list[tuple[int, ...]]) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(backend, "_WORTH_WAITING", 1)
-        placed = backend._in_prefix_order(questions(sequences), waits=True)
-    order = [sequences[one.index] for one in placed]
-    assert order == sorted(sequences)
-    for place, one in enumerate(placed):
-        shared = [n_shared(order[place], other) for other in order[:place]]
-        assert one.after == (shared.index(max(shared)) if shared and max(shared) else -1)
-
-
-def test_few_tokens_in_common_are_not_waited_for() -> None:
-    long = (7,) * 16
-    some = questions([(1, 2, 3), (1, 2, 4), (*long, 1), (*long, 2)])
-    assert [one.after for one in backend._in_prefix_order(some, waits=True)] == [-1, -1, -1, 2]
-    assert [one.after for one in backend._in_prefix_order(some, waits=False)] == [-1] * 4
 
 
 def test_a_parent_is_answered_before_its_siblings_are_asked_for(served: Load) -> None:
@@ -100,28 +67,19 @@ def test_whole_rows_in_parts(reduction: Reduction, served: Load, monkeypatch: py
         np.testing.assert_allclose(answer.values, own.values, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("one", "words"),
-    [
-        (prompt("Gap.", gap=2), "give --removal drop"),
-        (Prompt((Piece("frame", "frame", (1, VIRTUAL)),)), "not vectors of a soft prompt"),
-    ],
-)
-def test_what_cannot_be_sent_is_refused(one: Prompt, words: str, served: Load) -> None:
-    with ModelServer(VLLM) as server:
-        loaded = served(server.model)
-        n_before = len(server.calls)
-        with pytest.raises(CapabilityError, match=words):
-            loaded.score(plan([Request((one,), (1,), TargetLogProbs())]))
-        assert len(server.calls) == n_before
-
-
-def test_labels_that_are_likely_take_one_request(served: Load) -> None:
+def test_what_cannot_be_sent_is_refused_and_likely_labels_take_one_request(served: Load) -> None:
     row = Toy().score(asked(FullDistribution(), "", TEXTS[:1]))[0].values[0, 0]
     likeliest = tuple(int(token) for token in np.argsort(-row)[:3])
     with ModelServer(VLLM) as server:
         loaded = served(server.model)
         n_before = len(server.calls)
+        for one, words in (
+            (prompt("Gap.", gap=2), "give --removal drop"),
+            (Prompt((Piece("frame", "frame", (1, VIRTUAL)),)), "not vectors of a soft prompt"),
+        ):
+            with pytest.raises(CapabilityError, match=words):
+                loaded.score(plan([Request((one,), (1,), TargetLogProbs())]))
+        assert len(server.calls) == n_before
         loaded.score(plan([Request(asked().requests[0].prompts[:1], (), Labels(likeliest))]))
         assert len(server.calls) == n_before + 1
 

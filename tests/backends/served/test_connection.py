@@ -8,7 +8,6 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +19,7 @@ from helpers.served_requests import SECRET, asked
 from leakmeter.backends.served import ServedBackend, connection
 from leakmeter.backends.served.connection import Connection, StatusError, is_loopback, key_for, split
 from leakmeter.backends.served.in_order import waited
-from leakmeter.errors import LeakmeterError, ModelError, ScoreError, UsageError
+from leakmeter.errors import LeakmeterError, ModelError, UsageError
 
 Load = Callable[..., ServedBackend]
 KEY = "sk-91c2-not-a-key"
@@ -52,23 +51,23 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-def test_a_server_that_fails_once_is_asked_again(status: int) -> None:
-    with ModelServer(answers(RefusedError(status), {"a": "b"})) as server:
-        asks = Connection(server.url)
-        assert asks.post("ask", {}) == {"a": "b"}
-        assert asks.n_requests == len(server.calls) == 2
+def test_a_server_that_fails_once_is_asked_again() -> None:
+    for status in (429, 500, 502, 503, 504):
+        with ModelServer(answers(RefusedError(status), {"a": "b"})) as server:
+            asks = Connection(server.url)
+            assert asks.post("ask", {}) == {"a": "b"}
+            assert asks.n_requests == len(server.calls) == 2
 
 
-@pytest.mark.parametrize("status", [300, 307, 400, 401, 403, 404, 413, 422])
-def test_a_refusal_is_final(status: int) -> None:
-    with ModelServer(answers(RefusedError(status))) as server:
-        with pytest.raises(StatusError, match=f"asked for /ask, answers with status {status}; ") as caught:
-            Connection(server.url, key=KEY).post("ask", {"prompt": SECRET})
-        assert len(server.calls) == 1
-        assert caught.value.status == status
-        assert SECRET not in str(caught.value)
-        assert KEY not in str(caught.value)
+def test_a_refusal_is_final() -> None:
+    for status in (300, 307, 400, 401, 403, 404, 413, 422):
+        with ModelServer(answers(RefusedError(status))) as server:
+            with pytest.raises(StatusError, match=f"asked for /ask, answers with status {status}; ") as caught:
+                Connection(server.url, key=KEY).post("ask", {"prompt": SECRET})
+            assert len(server.calls) == 1
+            assert caught.value.status == status
+            assert SECRET not in str(caught.value)
+            assert KEY not in str(caught.value)
 
 
 def test_a_server_that_is_broken_is_asked_four_times() -> None:
@@ -100,29 +99,20 @@ def test_patience_has_an_end(waits: list[float]) -> None:
     assert len(waits) < 20
 
 
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("nan", None), ("inf", None), ("soon", None), (None, None)],
-)
-def test_retry_after_in_seconds(header: str | None, seconds: float | None) -> None:
-    assert connection._seconds_asked(header) == seconds
-
-
-def test_retry_after_as_a_date() -> None:
+def test_retry_after_as_seconds_and_as_a_date() -> None:
+    known = {"2": 2.0, "0.5": 0.5, "-3": 0.0, "nan": None, "inf": None, "soon": None, None: None}
+    for header, seconds in known.items():
+        assert connection._seconds_asked(header) == seconds
     assert connection._seconds_asked("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
     assert (connection._seconds_asked("Wed, 21 Oct 2065 07:28:00 GMT") or 0.0) > 1e8
 
 
-def test_waits_grow_and_differ() -> None:
+def test_waits_grow_and_differ_and_leave_what_is_drawn_with_a_seed_as_it_is() -> None:
+    state = random.getstate()
     for tries in range(1, 12):
         some = [connection._wait(tries, None) for _ in range(50)]
         step = min(0.5 * 2 ** (tries - 1), 30.0)
         assert step / 2 <= min(some) < max(some) <= step
-
-
-def test_waits_leave_what_is_drawn_with_a_seed_as_it_is() -> None:
-    state = random.getstate()
-    connection._wait(1, None)
     assert random.getstate() == state
 
 
@@ -135,19 +125,14 @@ def test_a_redirection_is_not_followed() -> None:
         assert other.calls == []
 
 
-def test_no_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_proxy_and_no_password_file_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.delenv("NO_PROXY", raising=False)
-    with ModelServer(answers({"a": "b"})) as server:
-        assert Connection(server.url).post("ask", {}) == {"a": "b"}
-
-
-def test_no_password_file_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login ana password pw\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    with ModelServer(answers({})) as server:
-        Connection(server.url).post("ask", {})
+    with ModelServer(answers({"a": "b"})) as server:
+        assert Connection(server.url).post("ask", {}) == {"a": "b"}
         assert "Authorization" not in server.calls[0].headers
 
 
@@ -193,44 +178,28 @@ def test_whose_key_goes_where(
     assert key_for(split(url)) == key
 
 
-@pytest.mark.parametrize("key", ["a\nb", "schlüssel"])
-def test_a_key_that_no_header_carries(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEAKMETER_API_KEY", key)
-    with pytest.raises(UsageError, match="set it anew") as caught:
-        key_for(split("http://127.0.0.1"))
-    assert key not in str(caught.value)
+def test_a_key_that_no_header_carries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("a\nb", "schlüssel"):
+        monkeypatch.setenv("LEAKMETER_API_KEY", key)
+        with pytest.raises(UsageError, match="set it anew") as caught:
+            key_for(split("http://127.0.0.1"))
+        assert key not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("url", "here"),
-    [
-        ("http://127.0.0.1:8000", True),
-        ("http://127.8.9.1", True),
-        ("http://[::1]:8000", True),
-        ("http://localhost:8000", True),
-        ("http://LOCALHOST.", True),
-        ("http://0.0.0.0:8000", False),
-        ("http://10.0.0.1", False),
-        ("http://127.0.0.1.example.com", False),
-        ("http://localhost.example.com", False),
-        ("http://2130706433", False),
-    ],
-)
-def test_what_is_this_machine(url: str, here: bool) -> None:
-    assert is_loopback(split(url)) == here
+def test_what_is_this_machine() -> None:
+    here = ("127.0.0.1:8000", "127.8.9.1", "[::1]:8000", "localhost:8000", "LOCALHOST.")
+    others = ("0.0.0.0:8000", "10.0.0.1", "127.0.0.1.example.com", "localhost.example.com", "2130706433")
+    assert [is_loopback(split(f"http://{host}")) for host in (*here, *others)] == [True] * 5 + [False] * 5
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8000", "ftp://a", "http://", "http://a:x", "http://[::1", "http:/a"])
-def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(UsageError, match="address is not valid"):
-        split(url)
-
-
-@pytest.mark.parametrize("url", ["http://ana:pw@127.0.0.1", "http://ana@127.0.0.1", "http://127.0.0.1/?key=pw"])
-def test_no_secret_in_an_address(url: str) -> None:
-    with pytest.raises(UsageError, match="LEAKMETER_API_KEY") as caught:
-        split(url)
-    assert "pw" not in str(caught.value)
+def test_what_is_no_address_or_holds_a_secret() -> None:
+    for url in ("", "127.0.0.1:8000", "ftp://a", "http://", "http://a:x", "http://[::1", "http:/a"):
+        with pytest.raises(UsageError, match="address is not valid"):
+            split(url)
+    for url in ("http://ana:pw@127.0.0.1", "http://ana@127.0.0.1", "http://127.0.0.1/?key=pw"):
+        with pytest.raises(UsageError, match="LEAKMETER_API_KEY") as caught:
+            split(url)
+        assert "pw" not in str(caught.value)
 
 
 def test_a_path_before_the_servers_own() -> None:
@@ -257,25 +226,6 @@ def test_a_server_that_has_answered_may_start_again() -> None:
         later.start()
         assert asks.post("ask", {}) == {"a": "b"}
         later.join()
-
-
-def test_no_json() -> None:
-    class Page(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(f"<html>{SECRET}".encode())
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    with pytest.raises(ScoreError, match="answers /page with something that is no JSON") as caught:
-        Connection(f"http://127.0.0.1:{server.server_address[1]}").get("/page")
-    assert SECRET not in str(caught.value)
-    server.shutdown()
-    server.server_close()
 
 
 def test_certificates_are_checked(tmp_path: Path) -> None:

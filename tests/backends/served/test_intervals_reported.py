@@ -81,16 +81,12 @@ def test_redaction_says_between(cli: Cli, data: Path) -> None:
     assert "between" in redaction_verdict(result)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [("--temperature", 1.5), ("--cid-lambda", 1.5), ("--removal", "mask"), ("--temperature", 1.5, "--dry-run")],
-)
-def test_refusal_leaves_nothing_and_sends_nothing(cli: Cli, data: Path, options: tuple[object, ...]) -> None:
+def test_refusal_leaves_nothing_and_sends_nothing(cli: Cli, data: Path) -> None:
     with ModelServer(VLLM, max_top=20) as server:
-        ended = measure(cli, server.model, data, *options)
-        assert ended.code == 2
-        assert ended.err.count("\n") == 1, ended.err
-        assert "a model loaded here" in ended.err
+        for options in (("--cid-lambda", 1.5), ("--removal", "mask"), ("--temperature", 1.5, "--dry-run")):
+            ended = measure(cli, server.model, data, *options)
+            assert (ended.code, ended.err.count("\n")) == (2, 1), ended.err
+            assert "a model loaded here" in ended.err
         # What the server can is found out by a request of two tokens of our own.
         assert all(call.body["prompt"] == [[0, 0]] for call in server.calls)
     assert not Path("runs").exists()

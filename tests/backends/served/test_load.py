@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 import transformers
 
 import leakmeter
-from helpers.command_line import Ended
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from helpers.tiny_models import tiny_tokenizer
 from leakmeter.backends.hf.local_tokenizer import load_tokenizer
@@ -60,21 +58,25 @@ def test_a_model_that_the_server_does_not_have(served: Load) -> None:
             served(f"vllm:{server.url}")
 
 
-@pytest.mark.parametrize("url", ["{}", "{}/", "{}/v1", "{}/v1/"])
-def test_an_address_with_and_without_its_end(url: str, served: Load) -> None:
+def test_an_address_with_and_without_its_end(served: Load) -> None:
     with ModelServer(VLLM) as server:
-        assert served(f"vllm:{url.format(server.url)}#toy").name == "vllm:toy"
+        for end in ("", "/", "/v1", "/v1/"):
+            assert served(f"vllm:{server.url}{end}#toy").name == "vllm:toy"
 
 
-@pytest.mark.parametrize("concurrency", [0, -1, 1000])
-def test_too_many_requests_or_none(concurrency: int, served: Load) -> None:
-    with pytest.raises(UsageError, match="give 1 to 256 with --concurrency"):
-        served("vllm:http://127.0.0.1:1#toy", concurrency=concurrency)
-
-
-def test_a_tokenizer_is_needed(served: Load) -> None:
-    with pytest.raises(UsageError, match="give --tokenizer"):
-        served("vllm:http://127.0.0.1:1#toy", tokenizer=None)
+def test_options_that_do_not_go_together(served: Load) -> None:
+    for given, words in (
+        *(({"concurrency": n}, "give 1 to 256 with --concurrency") for n in (0, -1, 1000)),
+        ({"tokenizer": None}, "give --tokenizer"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            served("vllm:http://127.0.0.1:1#toy", **given)
+    for option in ({"dtype": "float32"}, {"device": "cpu"}, {"memory": "1GiB"}, {"model_id": "a"}):
+        with pytest.raises(UsageError, match="a served model computes elsewhere"):
+            leakmeter.load_backend("vllm:http://127.0.0.1:1#toy", **{"tokenizer": "toy", **option})
+    for option in ({"tokenizer": "toy"}, {"allow_remote": True}, {"concurrency": 3}):
+        with pytest.raises(UsageError, match="are for a served model"):
+            leakmeter.load_backend("toy", **option)
 
 
 def test_another_tokenizer_than_the_servers(served: Load) -> None:
@@ -98,27 +100,6 @@ def test_a_back_end_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.pieces == own.pieces
 
 
-@pytest.mark.parametrize("option", [{"dtype": "float32"}, {"device": "cpu"}, {"memory": "1GiB"}, {"model_id": "a"}])
-def test_options_of_models_that_are_loaded_here(option: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="a served model computes elsewhere"):
-        leakmeter.load_backend("vllm:http://127.0.0.1:1#toy", tokenizer="toy", **option)
-
-
-@pytest.mark.parametrize("option", [{"tokenizer": "toy"}, {"allow_remote": True}, {"concurrency": 3}])
-def test_options_of_served_models(option: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="are for a served model"):
-        leakmeter.load_backend("toy", **option)
-
-
-def test_on_the_command_line(cli: Callable[..., Ended], tmp_path: Path) -> None:
-    with ModelServer(VLLM) as server:
-        given = ["--context-file", str(tmp_path / "note.txt"), "--query", "Age?", "--response", "41"]
-        (tmp_path / "note.txt").write_text("Ana is 41.")
-        options = ["--tokenizer", "toy", "--concurrency", "2", "--json", "--out", str(tmp_path / "runs")]
-        done = cli("influence", "--model", server.model, *options, *given)
-    assert json.loads(done.out)["model"] == "vllm:toy"
-
-
 def test_a_directory_with_nothing_but_a_tokenizer(tmp_path: Path) -> None:
     tiny_tokenizer().backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
     read = load_tokenizer(tokenizer_folder(str(tmp_path), notify=print), "mine")
@@ -135,24 +116,19 @@ def test_generation_defaults_say_what_ends_a_response(tmp_path: Path) -> None:
     assert load_tokenizer(tmp_path, "mine").stop_ids == {2, 5}
 
 
-def test_a_tokenizer_out_of_memory(served: Load) -> None:
-    with ModelServer(VLLM) as server, pytest.raises(ModelError, match="other token ids"):
-        served(server.model, tokenizer=tiny_tokenizer())
-
-
-@pytest.mark.parametrize("text", ["{", "[]", '{"model": 3}'])
-def test_a_tokenizer_that_cannot_be_read(text: str, tmp_path: Path) -> None:
-    (tmp_path / "tokenizer.json").write_text(text)
-    with pytest.raises(LeakmeterError, match="could not be loaded") as caught:
-        load_tokenizer(tmp_path, "mine")
-    assert "\n" not in str(caught.value)
-
-
-def test_a_directory_without_a_tokenizer(tmp_path: Path) -> None:
+def test_tokenizers_that_cannot_be_read_or_are_not_there(tmp_path: Path, served: Load) -> None:
     with pytest.raises(ModelError, match=r"has no tokenizer\.json"):
         tokenizer_folder(str(tmp_path), notify=print)
     with pytest.raises(LeakmeterError, match="no model named"):
         tokenizer_folder("smolm2", notify=print)
+    for text in ("{", "[]", '{"model": 3}'):
+        (tmp_path / "tokenizer.json").write_text(text)
+        with pytest.raises(LeakmeterError, match="could not be loaded") as caught:
+            load_tokenizer(tmp_path, "mine")
+        assert "\n" not in str(caught.value)
+    # One out of memory is as good as one of a directory.
+    with ModelServer(VLLM) as server, pytest.raises(ModelError, match="other token ids"):
+        served(server.model, tokenizer=tiny_tokenizer())
 
 
 def test_of_a_model_of_the_hub_no_weights_are_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

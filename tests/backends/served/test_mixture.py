@@ -89,24 +89,11 @@ def test_bound_is_attained_where_the_rest_is_one_token_of_equal_rows():
     assert high > truth + 0.05
 
 
-def test_whole_rows_leave_noise_alone():
-    row = logspace.log_softmax(np.random.default_rng(0).normal(size=(2, 30)))
-    full, bare = (dict(enumerate(one.tolist())) for one in row)
-    low, high = mixture.mixed(3, full, bare, 0.4, 0.8)
-    assert 0 < high - low < 1e-3
-
-
 @pytest.mark.parametrize(("context_weight", "temperature"), [(1.5, 1.0), (-0.1, 1.0), (0.5, 1.01)])
 def test_what_has_no_bound_is_refused(context_weight, temperature):
     assert not mixture.can_bound(context_weight, temperature)
     with pytest.raises(ValueError, match="no bounds"):
         mixture.mixed(0, {0: -1.0}, {0: -1.0}, context_weight, temperature)
-
-
-def test_without_a_bound_beyond_one_the_formula_would_be_wrong():
-    """At T = 2 a tail of many small tokens outweighs (1 − p(I))^(1/T): the refusal is needed."""
-    tail = np.full(1000, 0.1 / 1000)
-    assert np.sum(tail**0.5) > (0.1) ** 0.5
 
 
 def test_likeliest_tokens_narrow_it_where_the_rest_is_spread():

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-import pytest
-
-from helpers.model_server import ModelServer
-from helpers.model_server_sglang import SGLANG
-from helpers.served_requests import asked
 from leakmeter.backends.served import ServedBackend
 from leakmeter.backends.served.dialect import Scored, Setting
 from leakmeter.backends.served.sglang import SGLang
-from leakmeter.backends.toy import Toy
-from leakmeter.core.reductions import FullDistribution, Labels, Stretch, TargetLogProbs, Top
-from leakmeter.core.request import Reduction
-from leakmeter.errors import CapabilityError
 
 Load = Callable[..., ServedBackend]
 
@@ -88,33 +78,3 @@ def test_documented_answers_are_read() -> None:
         "logprob_start_len": 2,
         "top_logprobs_num": 0,
     }
-
-
-@pytest.mark.parametrize(
-    "reduction",
-    [TargetLogProbs(), Stretch(TargetLogProbs(), 1, 2), Top(4), Top(100), Labels((65, 66, 200)), Labels((1,))],
-    ids=repr,
-)
-def test_numbers_are_the_toys(reduction: Reduction, served: Load) -> None:
-    with ModelServer(SGLANG) as server:
-        answers = served(server.model).score(asked(reduction))
-    for answer, own in zip(answers, Toy().score(asked(reduction)), strict=True):
-        np.testing.assert_array_equal(answer.values, own.values)
-
-
-@pytest.mark.parametrize("reduction", [FullDistribution(), TargetLogProbs(0.5), Top(101)], ids=repr)
-def test_what_it_does_not_give_is_refused(reduction: Reduction, served: Load) -> None:
-    with ModelServer(SGLANG) as server, pytest.raises(CapabilityError):
-        served(server.model).score(asked(reduction))
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
-def test_log_probabilities_of_drawn_tokens_are_told_where_they_are_raw(temperature: float, served: Load) -> None:
-    prompt = tuple(b"Say something.")
-    with ModelServer(SGLANG) as server:
-        dialect = served(server.model).dialect
-        drawn = dialect.generate(prompt, n_tokens=4, temperature=temperature, seed=3, stop_ids=[256])
-        if temperature == 0.5:
-            assert drawn.log_probs == ()
-        else:
-            np.testing.assert_array_equal(dialect.target_log_probs(Scored(prompt, drawn.ids)), drawn.log_probs)
