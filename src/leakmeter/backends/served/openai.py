@@ -21,10 +21,8 @@ _COMPLETIONS: Final = "v1/completions"
 _CHAT: Final = "v1/chat/completions"
 _TOPS: Final = (20, 5)  # most of the likeliest tokens that chat gives, of OpenAI itself and of others
 _PROBE: Final = "One two three."
-SERVERS: Final = {
-    "openai with echo": Capabilities.of_targets(0),
-    "openai by chat": Capabilities(targets=False, most_top=20, whole_rows=False, samples=True, token_ids=False),
-}
+_BY_CHAT: Final = Capabilities(targets=False, most_top=20, whole_rows=False, samples=True, token_ids=False)
+SERVERS: Final = {"openai with echo": Capabilities.of_targets(0), "openai by chat": _BY_CHAT}
 
 
 class OpenAi:
@@ -58,9 +56,7 @@ class OpenAi:
         return Served(self._model, self._told_model, None, None, None)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(
-            targets=self._echoes, most_top=self._most_top, whole_rows=False, samples=True, token_ids=self._echoes
-        )
+        return Capabilities.of_targets(0) if self._echoes else replace(_BY_CHAT, most_top=self._most_top)
 
     def target_log_probs(self, scored: Scored) -> FloatArray:
         """One request, its tokens echoed."""
