@@ -7,6 +7,7 @@ Chat reads text: a prompt, best made by the plain template, is one message of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any, Final
 
