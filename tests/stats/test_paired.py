@@ -23,9 +23,8 @@ def enumerated(differences: list[float]) -> float:
     return sum(one >= seen - 1e-9 for one in sums) / len(sums)
 
 
-@pytest.mark.parametrize(
-    ("values", "others", "p"),
-    [
+def test_cases_by_hand() -> None:
+    for values, others, p in (
         # One pair has two possible signs, and either is as far from even.
         ([1.0], [0.0], 1.0),
         # All of five differences of one sign: 2 of 2^5 sign patterns.
@@ -34,11 +33,27 @@ def enumerated(differences: list[float]) -> float:
         ([1.0, 2.0, 0.0], [0.0, 0.0, 3.0], 1.0),
         # Ranks 1 … 4, the smallest negative: |W| ≥ 8 has 4 of 16 patterns.
         ([0.0, 2.0, 3.0, 4.0], [1.0, 0.0, 0.0, 0.0], 4 / 16),
-    ],
-)
-def test_cases_by_hand(values: list[float], others: list[float], p: float) -> None:
-    assert signed_rank_p(values, others) == pytest.approx(p, abs=1e-12)
-    assert signed_rank_p(others, values) == pytest.approx(p, abs=1e-12)
+        # Pairs without a difference say nothing.
+        ([1.0, 2.0], [1.0, 2.0], 1.0),
+        ([math.inf, 1.0], [math.inf, 0.0], 1.0),
+    ):
+        assert signed_rank_p(values, others) == pytest.approx(p, abs=1e-12)
+        assert signed_rank_p(others, values) == pytest.approx(p, abs=1e-12)
+    assert signed_rank_p([5.0, *range(1, 7)], [5.0] + [0.0] * 6) == signed_rank_p(range(1, 7), [0.0] * 6)
+    # Infinite losses are ranked.
+    assert signed_rank_p([math.inf, 1.0, 2.0], [0.0, 0.5, 1.0]) == signed_rank_p([9.0, 1.0, 2.0], [0.0, 0.5, 1.0])
+    assert math.isnan(signed_rank_p([], []))
+    with pytest.raises(ValueError, match="2 values and 1 others are no pairs"):
+        signed_rank_p([1.0, 2.0], [1.0])
+
+
+def test_holm_by_hand() -> None:
+    # 4 · 0.01, 3 · 0.02, 2 · 0.03 and 1 · 0.04, none below the one before it.
+    assert holm([0.03, 0.01, 0.04, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert (holm([0.5, 0.6]), holm([])) == ([1.0, 1.0], [])
+    unknown, *adjusted = holm([math.nan, 0.01, 0.5])
+    assert math.isnan(unknown)
+    assert adjusted == [0.02, 0.5]
 
 
 @given(st.lists(st.integers(-1000, 1000).filter(bool), min_size=1, max_size=9, unique_by=abs))
@@ -58,32 +73,6 @@ def test_many_differences_agree_with_scipy() -> None:
     w = float(scipy.stats.rankdata(np.abs(differences))[differences > 0].sum())
     z = (w - n * (n + 1) / 4) / math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
     assert signed_rank_p(values, others) == pytest.approx(2 * scipy.stats.norm.sf(abs(z)), rel=1e-9)
-
-
-def test_pairs_without_a_difference_say_nothing() -> None:
-    assert signed_rank_p([1.0, 2.0], [1.0, 2.0]) == 1.0
-    assert signed_rank_p([5.0, *range(1, 7)], [5.0] + [0.0] * 6) == signed_rank_p(range(1, 7), [0.0] * 6)
-    assert math.isnan(signed_rank_p([], []))
-    with pytest.raises(ValueError, match="2 values and 1 others are no pairs"):
-        signed_rank_p([1.0, 2.0], [1.0])
-
-
-def test_infinite_losses_are_ranked() -> None:
-    inf = float("inf")
-    assert signed_rank_p([inf, 1.0, 2.0], [0.0, 0.5, 1.0]) == signed_rank_p([9.0, 1.0, 2.0], [0.0, 0.5, 1.0])
-    assert signed_rank_p([inf, 1.0], [inf, 0.0]) == 1.0
-
-
-def test_holm_by_hand() -> None:
-    # 4 · 0.01, 3 · 0.02, 2 · 0.03 and 1 · 0.04, none below the one before it.
-    assert holm([0.03, 0.01, 0.04, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
-    assert holm([0.5, 0.6]) == [1.0, 1.0]
-    assert holm([0.2]) == [0.2]
-    assert holm([]) == []
-    nan = float("nan")
-    adjusted = holm([nan, 0.01, 0.5])
-    assert math.isnan(adjusted[0])
-    assert adjusted[1:] == [0.02, 0.5]
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=8))

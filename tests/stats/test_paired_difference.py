@@ -25,39 +25,25 @@ def test_it_is_what_the_kernels_say() -> None:
 
 
 def test_beyond_chance_and_noise() -> None:
-    found = paired_difference(ONES, TWOS, seed=4)
-    assert found.is_above(0.0)
+    found, other = paired_difference(ONES, TWOS, seed=4), paired_difference(TWOS, ONES, seed=4)
+    for one, above, below in ((found, True, False), (other, False, True)):
+        assert (one.is_above(0.0), one.is_below(0.0)) == (above, below)
     assert not found.is_above(2.5)
-    assert not found.is_below(0.0)
-    other = paired_difference(TWOS, ONES, seed=4)
-    assert other.is_below(0.0)
     assert not other.is_below(2.5)
-    assert not other.is_above(0.0)
-
-
-def test_what_scatters_about_0_is_nothing() -> None:
-    found = paired_difference([1.0, -1.0, 2.0, -1.5], [0.0] * 4, seed=0)
-    assert found.interval is not None
-    assert found.interval[0] < 0 < found.interval[1]
-    assert not found.is_above(0.0)
-    assert not found.is_below(0.0)
-
-
-def test_the_same_twice() -> None:
-    found = paired_difference([1.0, math.inf], [1.0, math.inf], seed=0)
-    assert found.differences.tolist() == [0.0, 0.0]
-    assert (found.mean, found.interval, found.p_value) == (0.0, (0.0, 0.0), 1.0)
-    assert math.isnan(found.rank_biserial)
-    assert not found.is_above(0.0)
-    assert not found.is_below(0.0)
-
-
-def test_chance_is_enough_for_neither_side() -> None:
+    scattered = paired_difference([1.0, -1.0, 2.0, -1.5], [0.0] * 4, seed=0)
+    same = paired_difference([1.0, math.inf], [1.0, math.inf], seed=0)
+    assert (same.differences.tolist(), same.mean, same.interval, same.p_value) == ([0.0, 0.0], 0.0, (0.0, 0.0), 1.0)
+    assert math.isnan(same.rank_biserial)
+    # Chance is enough for neither side.
     both = PairedDifference(np.asarray([-1.0, 0.4]), -0.3, (-1.0, 0.4), 0.5, 0.0)
-    assert not both.is_below(0.0)
-    assert not replace(both, mean=0.3).is_above(0.0)
+    for one in (scattered, same, both, replace(both, mean=0.3)):
+        assert not one.is_above(0.0)
+        assert not one.is_below(0.0)
     assert replace(both, interval=(-1.0, -0.1)).is_below(0.0)
     assert replace(both, mean=0.3, interval=(0.1, 0.4)).is_above(0.0)
+    # Of one pair the noise floor decides.
+    single = paired_difference([3.0], [1.0], seed=0)
+    assert (single.interval, single.is_above(1.9), single.is_above(2.0)) == (None, True, False)
 
 
 def test_infinite_is_enough() -> None:
@@ -69,16 +55,6 @@ def test_infinite_is_enough() -> None:
     assert math.isnan(both.mean)
     assert both.is_above(0.0)
     assert both.is_below(0.0)
-
-
-def test_of_one_pair_the_noise_floor_decides() -> None:
-    found = paired_difference([3.0], [1.0], seed=0)
-    assert found.interval is None
-    assert found.is_above(1.9)
-    assert not found.is_above(2.0)
-
-
-@pytest.mark.parametrize(("ones", "twos"), [([], []), ([1.0], [1.0, 2.0])])
-def test_what_are_no_pairs(ones: list[float], twos: list[float]) -> None:
-    with pytest.raises(ValueError, match="no pairs"):
-        paired_difference(np.asarray(ones), twos, seed=0)
+    for ones, twos in ([], []), ([1.0], [1.0, 2.0]):
+        with pytest.raises(ValueError, match="no pairs"):
+            paired_difference(np.asarray(ones), twos, seed=0)

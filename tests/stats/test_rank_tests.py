@@ -30,21 +30,18 @@ def test_many_ranks_are_as_good_as_normal(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_chance_is_rejected_as_often_as_it_may_be() -> None:
     rng = np.random.default_rng(1)
-    ps = [ranks_p(rng.integers(1, 52, 12).tolist(), [51] * 12) for _ in range(2000)]
-    assert np.mean(np.asarray(ps) <= 0.05) == pytest.approx(0.05, abs=0.015)
+    ps = [ranks_p(rng.integers(1, 52, 12).tolist(), [51] * 12) for _ in range(800)]
+    assert np.mean(np.asarray(ps) <= 0.05) == pytest.approx(0.05, abs=0.023)
 
 
-def test_no_items_say_nothing_and_impossible_ranks_are_refused() -> None:
-    assert ranks_p([], []) == 1.0
-    for ranks, sizes in (([0], [3]), ([4], [3]), ([1, 2], [3])):
-        with pytest.raises(ValueError):
-            ranks_p(ranks, sizes)
-
-
-def test_two_groups() -> None:
+def test_two_groups_and_nothing() -> None:
     rng = np.random.default_rng(2)
     ones, twos = rng.normal(0.5, 1, 30), rng.normal(0, 1, 25)
     assert rank_sum_p(ones, twos) == pytest.approx(stats.ranksums(ones, twos).pvalue, rel=0.05)
     assert rank_sum_p(ones, twos, alternative="greater") < rank_sum_p(ones, twos)
     assert rank_sum_p([1.0, 1.0], [1.0]) == 1.0
     assert np.isnan(rank_sum_p([], [1.0]))
+    assert ranks_p([], []) == 1.0
+    for ranks, sizes in (([0], [3]), ([4], [3]), ([1, 2], [3])):
+        with pytest.raises(ValueError):
+            ranks_p(ranks, sizes)

@@ -32,18 +32,9 @@ def test_no_more_tokens_than_asked_for_and_the_text_says_which(limit: int) -> No
     assert one.item.blank == prepared(None).item.blank
 
 
-def test_a_limit_that_is_not_reached_changes_nothing() -> None:
+def test_a_limit_that_is_not_reached_changes_nothing_and_documents_are_cut_from_the_end() -> None:
     assert prepared(10_000) == prepared(None)
-    assert prepared(10_000).n_truncated_tokens == 0
-
-
-def test_documents_are_cut_from_the_end() -> None:
-    one = prepared(10, "Anna sang.", "Bo ate.")
-    assert "Bo" not in one.context
-    assert [name for name, _, _ in one.documents] == ["d0"]
-
-
-def test_a_limit_without_room_is_refused() -> None:
+    assert [name for name, _, _ in prepared(10, "Anna sang.", "Bo ate.").documents] == ["d0"]
     with pytest.raises(UsageError, match="no text is left of a context cut to 1 tokens"):
         prepared(1, "🙂")  # which takes four tokens
     with pytest.raises(UsageError, match="max-context-tokens is 0; it has to be 1 or more"):
