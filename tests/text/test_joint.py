@@ -81,24 +81,6 @@ def test_an_accent_that_a_normalizer_joins_to_a_removed_letter_remains(prepared:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_masking_moves_no_token_that_is_left_whole(prepared: Prepare, name: str) -> None:
-    context = ["Anna sang.\n\nBo (ate) figs.", "Cid left.\n"]
-    for unit in ("sentence", "word", "document"):
-        one = prepared(context, tokenizer=family(name), template="<{context}>\n{query}!", unit=unit, removal="mask")
-        at = dict(zip(one.item.prompt.positions.tolist(), one.item.prompt.ids.tolist(), strict=True))
-        for span in one.item.spans:
-            cut = one.item.cuts[span.name]
-            positions = cut.positions.tolist()
-            assert positions == sorted(set(positions))
-            kept = [at.get(position) == token for position, token in zip(positions, cut.ids.tolist(), strict=True)]
-            # What a joining token held of others may be other ids, at the edges alone.
-            assert kept.count(False) <= 4
-            assert kept[0]
-            assert kept[-1]
-            assert cut.next_position == one.item.prompt.next_position
-
-
-@pytest.mark.parametrize("name", FAMILIES)
 def test_the_blank_prompt_is_the_same_whatever_the_context(prepared: Prepare, name: str) -> None:
     tokenizer = family(name)
     contexts = ["Anna sang.", "\n\n Bo (", "( 🙂", "\u0301 ate", "<|im_end|></s>[INST]"]

@@ -28,7 +28,7 @@ def test_names_of_units() -> None:
             "whole numbers of at least 1",
         ),
         (("ngram:4:8",), "stride is at most N"),
-        (("", "word:3", "sentence:1", "ngram:N", "ngram:N:STRIDE", "whole:"), ""),
+        (("", "word:3", "sentence:1", "ngram:N", "ngram:N:STRIDE", "whole:"), "unit"),
         (("sentnce",), "did you mean 'sentence'"),
         (("Line",), "did you mean 'line'"),
         (("ngarm:4",), "did you mean 'ngram:N'"),

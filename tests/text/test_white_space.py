@@ -62,22 +62,6 @@ def test_white_space_of_no_piece_stays_while_there_is_text_for_it(
     assert bytes(item.without(gone).ids.tolist()).decode() == f"\n<{left}>Who?"
 
 
-@pytest.mark.parametrize(
-    ("texts", "unit", "expected"),
-    [
-        (TWO, "sentence", ["Anna sang.\n", "Bo ate.\n", "Cid left.\n", "Dee slept.\n"]),
-        (TWO, "document", TWO),
-        (THREE, "document", THREE),
-        (THREE, "word", ["Anna \n", "sang. \n", "Bo", "ate.", "Cid\r\n", "left.\r\n"]),
-    ],
-)
-def test_a_piece_alone_has_the_white_space_at_its_documents_end(
-    prepared: Prepare, texts: list[str], unit: str, expected: list[str]
-) -> None:
-    item = prepared(texts, template="<{context}>{query}", unit=unit).item
-    assert [bytes(alone.ids.tolist()).decode() for alone in item.alone.values()] == [f"\n<{x}>Who?" for x in expected]
-
-
 def test_a_value_of_two_documents_is_cut_between_their_white_space(prepared: Prepare) -> None:
     texts = ["Call 555-010-7788\n", "555-010-7788 it is.\n"]
     for group in ({"unit": "document", "group": True}, {"unit": "entity"}):
@@ -139,27 +123,6 @@ def test_an_irrelevant_piece_stands_before_the_white_space(prepared: Prepare) ->
     put = made[0].removeprefix("\n<").partition("Anna")[0]
     texts = [f"{put}Anna sang.\n\nBo ate.\n", f"Anna sang.{put}\n\nBo ate.\n", f"Anna sang.\n\nBo ate.{put}\n"]
     assert made == [f"\n<{text}>Who?" for text in texts]
-
-
-def test_tokens_of_no_piece_are_the_contexts(prepared: Prepare) -> None:
-    from leakmeter.text.tokens import tokens_of
-
-    found = tokens_of(prepared(TWO, template="<{context}>{query}"), "Anna", ByteTokenizer(), model="toy")
-    of = [(piece, "".join(token.text for token in same)) for piece, same in groupby(found.tokens, lambda t: t.piece)]
-    assert of == [
-        ("start", ""),
-        ("template", "<"),
-        ("s1", "Anna sang."),
-        ("s2", " Bo ate."),
-        ("context", "\n\n\n"),
-        ("s3", "Cid left."),
-        ("s4", " Dee slept."),
-        ("context", "\n"),
-        ("template", ">"),
-        ("query", "Who?"),
-        ("response", " Anna"),
-    ]
-    assert {token.spans for token in found.tokens if token.piece == "context"} == {()}
 
 
 def test_white_space_counts_as_context_where_it_is_cut_to_a_length(prepared: Prepare) -> None:

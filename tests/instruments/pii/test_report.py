@@ -305,13 +305,47 @@ def test_what_a_report_says_is_as_reviewed(name: str, cases: list[PiiResult]) ->
 
 def test_80_columns_do() -> None:
     wide = [replace(case, association_nats=10 * case.association_nats) for case in many()]
-    types = ("phone", "email", "address", "relationship", "university")
-    five = [asked(f"subject number {i}", type_, rank=1, seed=i) for i in range(3) for type_ in types]
-    for cases in (many(), wide, five, [asked(n_templates=5)]):
+    five = [asked(f"subject number {i}", type_, rank=1, seed=i) for i in range(3) for type_ in (*JUDGED, *KINDS)]
+    for cases in (wide, five, [asked(n_templates=5)]):
         out = printed(of(cases))
         assert all(len(line) <= 80 for line in out.splitlines())
         assert "…" not in out  # no number is cut
     assert "Generated text" not in printed(of([replace(asked(), generated=())]))
+
+
+@pytest.mark.long
+def test_a_page_of_many_subjects_is_under_2_megabytes() -> None:
+    page = page_of([asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(1002)])
+    n = page.count('<details class="line"')
+    assert len(page.encode()) <= html.PAGE_BYTES
+    assert 300 <= n < 1002
+    assert f"{1002 - n} further values with less evidence are left out" in page
+    assert "2 further subjects are left out of this page" in page
+
+
+# ---- figures --------------------------------------------------------------------------------------------------------
+def test_figures_are_what_the_summary_says() -> None:
+    cases = [asked(f"s{i}", rank=20 + i, seed=i) for i in range(6)]
+    found = PiiResult.findings(cases)
+    assert found.summary == summary(cases)
+    assert list(found.figures) == ["densities", "p_values"]
+    densities, p_values = b.charts_of(of(cases))
+    decoys, true = densities.panels[0].series
+    assert list(true.y) == [case.association_nats for case in cases]
+    assert list(decoys.y) == [nats for case in cases for nats in case.decoy_associations_nats]
+    steps, by_chance = p_values.panels[0].series
+    # The share of values whose p is at most so much.
+    for p in (0.1, 0.2, 0.22, 0.255, 0.9):
+        reached = max(y for x, y in zip(steps.x, steps.y, strict=True) if x <= p)
+        assert reached == np.mean([case.p_value <= p for case in cases])
+    assert list(by_chance.x) == list(by_chance.y) == [0.0, 1.0]
+    # Values that a model rules out are no ticks.
+    out = [asked(f"s{i}", rank=100, association_nats=-math.inf) for i in range(2)]
+    densities, p_values = b.charts_of(of(out))
+    decoys, true = densities.panels[0].series
+    assert (b.plain(true.remark), list(true.y), len(decoys.y)) == ("true values: none is finite", [], 198)
+    assert list(p_values.panels[0].series[0].x) == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert charts.files(densities)["png"].startswith(b"\x89PNG")
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -370,46 +404,6 @@ def test_a_model_that_rules_a_value_out_is_shown_too() -> None:
     assert "None" not in "".join(render(of([unknown])) for render in RENDERERS)
 
 
-@pytest.mark.long
-def test_a_page_of_many_subjects_is_under_2_megabytes() -> None:
-    cases = [asked(f"s{i}", rank=50, n_templates=5, seed=i) for i in range(1002)]
-    page = page_of(cases)
-    n = page.count('<details class="line"')
-    assert len(page.encode()) <= html.PAGE_BYTES
-    assert 300 <= n < len(cases)
-    assert f"{len(cases) - n} further values with less evidence are left out" in page
-    assert "2 further subjects are left out of this page" in page
-
-
-# ---- figures --------------------------------------------------------------------------------------------------------
-def test_figures_are_what_the_summary_says() -> None:
-    cases = [asked(f"s{i}", rank=20 + i, seed=i) for i in range(6)]
-    found = PiiResult.findings(cases)
-    assert found.summary == summary(cases)
-    assert list(found.figures) == ["densities", "p_values"]
-    (panel,) = b.charts_of(of(cases))[0].panels
-    decoys, true = panel.series
-    assert list(true.y) == [case.association_nats for case in cases]
-    assert list(decoys.y) == [nats for case in cases for nats in case.decoy_associations_nats]
-    (panel,) = b.charts_of(of(cases))[1].panels
-    steps, by_chance = panel.series
-    # The share of values whose p is at most so much.
-    for p in (0.1, 0.2, 0.22, 0.255, 0.9):
-        reached = max(y for x, y in zip(steps.x, steps.y, strict=True) if x <= p)
-        assert reached == np.mean([case.p_value <= p for case in cases])
-    assert list(by_chance.x) == list(by_chance.y) == [0.0, 1.0]
-
-
-def test_values_that_a_model_rules_out_are_no_ticks() -> None:
-    out = [asked(f"s{i}", rank=100, association_nats=-math.inf) for i in range(2)]
-    densities, p_values = b.charts_of(of(out))
-    (decoys, true) = densities.panels[0].series
-    assert (b.plain(true.remark), list(true.y)) == ("true values: none is finite", [])
-    assert len(decoys.y) == 198
-    assert list(p_values.panels[0].series[0].x) == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-    assert charts.files(densities)["png"].startswith(b"\x89PNG")
-
-
 def test_figures_of_studies_show_their_rows() -> None:
     told = {"title": "T", "footer": "f"}
     rows = [
@@ -438,23 +432,3 @@ def test_figures_of_studies_show_their_rows() -> None:
     (panel,) = pii_charts.curves(points, **told).panels
     assert list(zip(panel.series[0].x, panel.series[0].y, strict=True)) == [(0, 0), (0.5, 1), (1, 1)]
     assert b.plain(panel.series[1].name) == "chance"
-
-
-def test_both_densities_share_an_axis_that_holds_all_values() -> None:
-    rng = np.random.default_rng(1)
-    true, decoys = rng.normal(-2.0, 0.3, size=30).tolist(), rng.normal(-4.0, 0.6, size=900).tolist()
-    rows = [{"type": "phone", "value": "true", LIKELIHOOD: nats} for nats in true]
-    rows += [{"type": "phone", "value": "decoy", LIKELIHOOD: nats} for nats in decoys]
-    axes = charts.figure(pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")).axes[0]
-    low, high = axes.get_xlim()
-    assert low < min(*true, *decoys)
-    assert high > max(*true, *decoys)
-    lines = [line.get_xdata() for line in axes.lines]
-    means = [line[0] for line in lines if len(line) == 2 and line[0] == line[1]]
-    assert means == pytest.approx([np.mean(decoys), np.mean(true)], rel=1e-12)
-    curves = [line.get_ydata().max() for line in axes.lines if len(line.get_xdata()) == 200]
-    assert curves == [1.0, 1.0]
-    # Each value has a tick within a four hundredth of the axis.
-    ticks = lines[-1][::3]
-    assert set(ticks) <= set(true)
-    assert max(np.abs(ticks - one).min() for one in true) <= (high - low) / 400
