@@ -74,6 +74,8 @@ def test_the_best_over_templates_counts_of_decoys_too() -> None:
     assert made.exposure_bits == pytest.approx(np.log2(5 / 2))
     assert made.exposure_ceiling_bits == pytest.approx(np.log2(5))
     assert [one.rank for one in made.templates] == [2, 2]
+    assert made.exposure == made.exposure_bits
+    assert made.to_frame()["rank"].tolist() == [2, 2]
 
 
 def test_what_is_likely_behind_other_names_too_is_no_sign() -> None:

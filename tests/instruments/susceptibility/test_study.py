@@ -19,6 +19,7 @@ from helpers.query_studies import N_QUERIES, SMALL, chi_of, study_of
 from leakmeter.cli.study import run as run_study
 from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study, shipped
@@ -59,6 +60,8 @@ def test_the_yardstick_stands_behind_the_variants() -> None:
     assert [cell.label for cell in two.cells if cell.measure_name] == [
         f"susceptibility, model {model}, contexts {n}" for model in ("toy", "smollm2-135m") for n in (8, 9)
     ]
+    said = load_study("susceptibility_table_1", changes={"place": ["slot"], "sigma": ["identity, empirical"]})
+    assert said.cells[0].measure == Fisher(place="slot", sigma=("identity", "empirical"), probes=8, directions=8)
 
 
 @pytest.mark.parametrize(
