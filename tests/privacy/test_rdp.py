@@ -40,10 +40,10 @@ def test_the_exponential_mechanism_s_bound_is_the_printed_one(sensitivity: float
     np.testing.assert_allclose(exponential(sensitivity, SOME), expected, rtol=1e-13, atol=0)
 
 
-@pytest.mark.parametrize("sensitivity", [1e-5, 0.04, 0.2, 2.0])
+@pytest.mark.parametrize("sensitivity", [1e-5, 2.0])
 def test_the_line_is_the_divergence_of_two_normal_distributions(sensitivity: float) -> None:
     """ρα with ρ = Δ² / 2 is D_α between normals Δ standard deviations apart, which quadrature finds on its own."""
-    for order in (1.5, 2, 5):
+    for order in (1.5, 5):
 
         def integrand(x: Any, order: float = order) -> Any:
             return mpmath.npdf(x) * mpmath.exp(order * (sensitivity * x - sensitivity**2 / 2))

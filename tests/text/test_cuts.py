@@ -23,10 +23,6 @@ def item_of(texts: tuple[str, ...] = (TEXT,), **settings: Any) -> ContextItem:
     return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=500, n_reserved=0).item
 
 
-def text_of(item: ContextItem, names: tuple[str, ...]) -> str:
-    return ByteTokenizer().decode([int(i) for i in item.without(names).ids])
-
-
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
 def test_one_or_none_is_what_it_was(removal: str) -> None:
     item = item_of(removal=removal, group=True)
@@ -56,17 +52,6 @@ def test_the_pieces_of_all_are_gone_and_no_others(unit: str, removal: str) -> No
 def test_all_of_them_is_no_context_at_all(removal: str) -> None:
     item = item_of((TEXT, "Cid left. Dee slept."), removal=removal)
     assert item.without([span.name for span in item.spans]) == item.blank
-
-
-def test_retokenised_the_text_is_that_without_their_characters() -> None:
-    item = item_of(removal="retokenize", group=True)
-    named = {span.name: span for span in item.spans}
-    whole = text_of(item, ())
-    for names in (("s1", "s3"), ("s2", "v1"), ("s4", "s2"), ("v1", "s1"), ("s1", "s2", "s3")):
-        ranges = [part for name in names for part in named[name].ranges]
-        assert text_of(item, names) == whole.replace(TEXT, without_characters(TEXT, ranges))
-    assert text_of(item, ("s2", "v1")).count("555") == 0
-    assert text_of(item, ("s1", "s3")) == whole.replace(TEXT, "Call 555-010-7788 now. Or 555-010-7788 later.")
 
 
 @pytest.mark.parametrize(

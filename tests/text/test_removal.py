@@ -7,10 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from helpers.examples import examples
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Prepared
@@ -138,16 +135,6 @@ def test_alone_is_the_blank_frame_with_the_piece_put_back(tokenizer: Any, prepar
         said = " ".join(one.context[a:b] for a, b in span.ranges)
         alone = prepared(said, tokenizer=tokenizer, template="plain", unit="whole").item
         assert one.item.alone[span.name].ids.tolist() == alone.prompt.ids.tolist()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60))
-@given(words=st.lists(st.sampled_from(["Bo", "ate", "🙂", "naïve", "figs.", "It", "is", "“late”.", "x,"]), min_size=2))
-def test_retokenizing_words_equals_tokenizing_the_others(tokenizer: Any, prepared: Prepare, words: list[str]) -> None:
-    one = prepared(" ".join(words), tokenizer=tokenizer, template="plain", unit="word", removal="retokenize")
-    for number, span in enumerate(one.item.spans):
-        left = " ".join(words[:number] + words[number + 1 :])
-        again = prepared(left, tokenizer=tokenizer, template="plain", unit="whole").item
-        assert one.item.cuts[span.name].ids.tolist() == again.prompt.ids.tolist()
 
 
 def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Prepare) -> None:

@@ -22,7 +22,7 @@ Call = Callable[..., Any]
 QUERIES = [
     {"id": f"q{i}", "query": f"Q: {asked}\nA:", "entity": entity, "form": form}
     for i, (asked, entity, form) in enumerate(
-        [("Who wrote Emma?", "Emma", "open"), ("Who wrote Ulla?", "Ulla", "open"), ("Is it late?", "", "closed")] * 4
+        [("Who wrote Emma?", "Emma", "open"), ("Who wrote Ulla?", "Ulla", "open"), ("Is it late?", "", "closed")] * 3
     )
 ]
 CONTEXTS = [
@@ -79,7 +79,7 @@ def test_every_query_is_asked_behind_every_context_and_summed_up(susceptibility:
         assert [context["id"] for context in case["contexts"]] == ["c0", "c1", "c2", "c3"]
         assert 0 < case["susceptibility_nats"] < case["ceiling_nats"]
     assert set(told["factors"]) == {"entity", "form"}
-    assert {case["cost"]["scored_together"] for case in cases} == {8, 4}
+    assert {case["cost"]["scored_together"] for case in cases} == {8, 1}
     assert [row["id"] for row in told["queries"]] == [
         case["id"] for case in sorted(cases, key=lambda case: -case["susceptibility_nats"])
     ]
@@ -108,7 +108,7 @@ def test_a_finished_run_is_read(susceptibility: Call) -> None:
     (run,) = Path("runs").iterdir()
     assert run.name.startswith("susceptibility-")
     stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
-    # Twelve queries, eight of which are scored together.
+    # Nine queries, eight of which are scored together.
     assert len(stamps) == 2
     assert susceptibility("--json", "--answer-tokens", 2).out == first.out
     assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
@@ -127,7 +127,7 @@ def test_terminal_page_and_report_agree(susceptibility: Call, cli: Call) -> None
     assert Path("again.html").read_text(encoding="utf-8") == page
     (headline,) = re.findall(r'<h2 class="finding">(Susceptibility.*?)</h2>', page)
     assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
-    assert page.count('<details class="line"') == 12
+    assert page.count('<details class="line"') == 9
     assert cli("report", run, "--public").code == 2
 
 
@@ -137,7 +137,7 @@ def test_from_python_it_is_the_same(susceptibility: Call) -> None:
     assert list(map(without_seconds, (result.to_dict() for result in measured))) == list(map(without_seconds, cases))
     assert measured.summary.mean_nats == told["mean_nats"]
     frame = measured.to_frame(detail=True)
-    assert (len(frame), list(frame.columns[:3])) == (12 * 4, ["case", "id", "text"])
+    assert (len(frame), list(frame.columns[:3])) == (9 * 4, ["case", "id", "text"])
     assert frame.groupby("case")["persuasion_nats"].mean()["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
     plain = leakmeter.susceptibility("toy", ["Who?"], contexts=["Emma is by Poe.", "It rains."])
     assert plain[0].contexts[1].text == "It rains."

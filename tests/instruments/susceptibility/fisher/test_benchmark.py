@@ -19,14 +19,9 @@ from leakmeter.core.prompt import Piece, Prompt
 
 QUERIES = [Prompt((Piece("q", "query", ids),)) for ids in ((3, 9, 4), (50, 2, 2))]
 SIZES = {
-    "vocab_size": 97,
-    "hidden_size": 16,
-    "intermediate_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "initializer_range": 0.35,
-}
+    "vocab_size": 97, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 2, "initializer_range": 0.35,
+}  # fmt: skip
 
 
 def small_model(config: Any) -> Any:
@@ -79,23 +74,13 @@ def test_times_are_those_of_a_query_and_of_all_the_work(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(estimates, "steady", steady)
     forked, quick = rows(made, tiny, 4)
-    shared = {"data": "random token ids", "matrix_gflops": 2.0, "steady_rounds": 3}
+    shared = {"data": "random token ids", "matrix_gflops": 2.0, "steady_rounds": 3, "s_per_query_slow": 10.0}
     assert forked == shared | {
-        "setting": "forked",
-        "max_abs_diff_nats_slow": 0.5,
-        "part_timed_slow": 0.25,
-        "s_per_query": 2.0,
-        "s_per_query_slow": 10.0,
+        "setting": "forked", "max_abs_diff_nats_slow": 0.5, "part_timed_slow": 0.25, "s_per_query": 2.0,
         "ratio_slow": 5.0,
-    }
+    }  # fmt: skip
     assert quick == shared | {
-        "setting": "quick",
-        "backward_passes": 2,
-        "relative_rms_error": pytest.approx(((0 + 1 + 4 + 9) / 16) ** 0.5),
-        "n_guesses": 16,
-        "s_per_query": 0.1,
-        "s_per_query_slow": 10.0,
-        "s_per_query_forked": 2.0,
-        "ratio_slow": pytest.approx(100.0),
+        "setting": "quick", "backward_passes": 2, "n_guesses": 16, "s_per_query": 0.1, "s_per_query_forked": 2.0,
+        "relative_rms_error": pytest.approx(((0 + 1 + 4 + 9) / 16) ** 0.5), "ratio_slow": pytest.approx(100.0),
         "ratio_forked": pytest.approx(20.0),
-    }
+    }  # fmt: skip
