@@ -117,7 +117,7 @@ BROKEN: dict[str, tuple[Aggregation, dict[str, Any]]] = {
 
 @libraries
 @pytest.mark.parametrize(("voting", "broken"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_mechanism_is_caught_and_the_failure_names_exemplar_and_token(
+def test_a_broken_mechanism_is_caught_with_its_exemplar(
     library: Any, voting: Aggregation, broken: dict[str, Any]
 ) -> None:
     rows = one_hot_votes(2)

@@ -175,9 +175,7 @@ def retrieved(chat_tokenizer: Any, prepared: Prepare) -> Callable[..., Prepared]
     return make
 
 
-def test_what_was_retrieved_into_a_turn_is_context_in_the_prompt_that_was_sent(
-    retrieved: Any, chat_tokenizer: Any
-) -> None:
+def test_what_was_retrieved_into_a_turn_is_context(retrieved: Any, chat_tokenizer: Any) -> None:
     one = retrieved(ASKED)
     sent = [{"role": "user", "content": ASKED}]
     assert chat_tokenizer.decode(one.item.prompt.ids.tolist()) == rendered(chat_tokenizer, sent)

@@ -61,9 +61,7 @@ def test_tokens_have_characters_and_pieces(shown: Callable[..., Any], name: str,
 
 @pytest.mark.parametrize("removal", ["drop", "mask"])
 @pytest.mark.parametrize("name", FAMILIES)
-def test_what_is_left_is_the_tokens_of_others_and_what_was_tokenised_on_its_own(
-    shown: Callable[..., Any], name: str, removal: str
-) -> None:
+def test_what_is_left_is_the_tokens_of_others(shown: Callable[..., Any], name: str, removal: str) -> None:
     texts, template = ["Anna sang. Bo left.", "Cid called."], "{context}\n\n{query}"
     units = [span.name for span in shown(texts, name=name, template=template)[1].item.spans]
     n_anew = 0

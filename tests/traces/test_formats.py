@@ -96,9 +96,7 @@ def test_documents_beside_a_completion(tmp_path: Path) -> None:
         assert len(answer_of(tmp_path / "log.jsonl", line | documents, **options).documents) == 3
 
 
-def test_documents_without_an_id_go_by_their_hash_and_an_answer_that_is_json_is_the_text_itself(
-    tmp_path: Path,
-) -> None:
+def test_ids_of_documents_and_answers_that_are_json(tmp_path: Path) -> None:
     for name in ("openai", "openinference", "otel", "langfuse", "mlflow", "langsmith", "ragas", "leakmeter"):
         for said in ('{"answer": "Anna"}', '["a", "b"]', '"quoted"', "12", "null"):
             one = replace(TRAFFIC[0], ids=(None, "b", None), answer=said)
