@@ -32,11 +32,46 @@ def exact_delta(epsilon: float, n: int, total: float) -> float:
     return float(np.clip(terms, 0, None).sum())
 
 
-def test_basic_composition_adds_up() -> None:
-    assert accounting.basic([(0.5, 50)]) == 25.0
+def test_basic_composition_adds_up(library: Any) -> None:
     assert accounting.basic([(0.5, 50)] * 20) == 500.0
     assert accounting.basic([(0.5, 3), (0.25, 2), (1.0, 0)]) == 2.0
-    assert accounting.basic([]) == 0.0
+    # Nothing costs nothing.
+    assert accounting.basic([]) == accounting.pld([], DELTA) == accounting.pld([(0.5, 0)], DELTA) == 0.0
+    assert accounting.rdp([], DELTA) == pytest.approx(0.0, abs=0.005)  # what its conversion to a δ costs
+
+
+def test_what_has_no_meaning_is_refused(library: Any) -> None:
+    for tokens, delta, said in (
+        ([(0.0, 5)], DELTA, "epsilon is 0.0 for a token; it has to be above 0 and at most 500"),
+        ([(math.nan, 5)], DELTA, "epsilon is nan"),
+        ([(501.0, 5)], DELTA, "epsilon is 501.0"),
+        ([(0.5, -1)], DELTA, "-1 tokens cannot be composed"),
+        ([(0.5, 5)], 0.0, "delta is 0.0; it has to be above 0 and below 1"),
+        ([(0.5, 5)], 1.0, "delta is 1.0"),
+    ):
+        for ask in (accounting.pld, accounting.rdp, accounting.compose):
+            with pytest.raises(UsageError, match=said):
+                ask(tokens, delta)
+
+
+def test_without_the_library_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
+        monkeypatch.delitem(sys.modules, name)
+
+    def missing(name: str) -> Any:
+        def import_module(*_: Any) -> Any:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        return import_module
+
+    monkeypatch.setattr(accounting.importlib, "import_module", missing("dp_accounting"))
+    with pytest.raises(UsageError, match=r"pip install 'leakmeter\[accounting\]'"):
+        accounting.pld([(0.5, 5)], DELTA)
+    assert accounting.basic([(0.5, 5)]) == 2.5
+    # A library that lacks one of its own says so itself.
+    monkeypatch.setattr(accounting.importlib, "import_module", missing("scipy"))
+    with pytest.raises(ModuleNotFoundError, match="scipy"):
+        accounting.pld([(0.5, 5)], DELTA)
 
 
 @pytest.mark.parametrize("n", [1, 2, 50])
@@ -77,47 +112,3 @@ def test_a_session_costs_what_its_tokens_cost(library: Any) -> None:
     assert mixed == accounting.compose([(0.2, 40), (0.5, 20)], DELTA)
     assert accounting.pld([(0.5, 20)], DELTA) < mixed.pld_epsilon < accounting.pld([(0.5, 60)], DELTA)
     assert accounting.rdp([(0.5, 20)], DELTA) < mixed.rdp_epsilon < accounting.rdp([(0.5, 60)], DELTA)
-
-
-def test_nothing_costs_nothing(library: Any) -> None:
-    assert accounting.pld([], DELTA) == accounting.pld([(0.5, 0)], DELTA) == 0.0
-    assert accounting.rdp([], DELTA) == pytest.approx(0.0, abs=0.005)  # what its conversion to a δ costs
-
-
-@pytest.mark.parametrize(
-    ("tokens", "delta", "said"),
-    [
-        ([(0.0, 5)], DELTA, "epsilon is 0.0 for a token; it has to be above 0 and at most 500"),
-        ([(math.nan, 5)], DELTA, "epsilon is nan"),
-        ([(501.0, 5)], DELTA, "epsilon is 501.0"),
-        ([(0.5, -1)], DELTA, "-1 tokens cannot be composed"),
-        ([(0.5, 5)], 0.0, "delta is 0.0; it has to be above 0 and below 1"),
-        ([(0.5, 5)], 1.0, "delta is 1.0"),
-    ],
-)
-def test_what_has_no_meaning_is_refused(library: Any, tokens: Any, delta: float, said: str) -> None:
-    for ask in (accounting.pld, accounting.rdp, accounting.compose):
-        with pytest.raises(UsageError, match=said):
-            ask(tokens, delta)
-
-
-def test_without_the_library_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.split(".")[0] == "dp_accounting"]:
-        monkeypatch.delitem(sys.modules, name)
-
-    def missing(name: str, *_: Any) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name.split(".")[0])
-
-    monkeypatch.setattr(accounting.importlib, "import_module", missing)
-    with pytest.raises(UsageError, match=r"pip install 'leakmeter\[accounting\]'"):
-        accounting.pld([(0.5, 5)], DELTA)
-    assert accounting.basic([(0.5, 5)]) == 2.5
-
-
-def test_a_library_that_lacks_one_of_its_own_says_so_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str, *_: Any) -> Any:
-        raise ModuleNotFoundError("No module named 'scipy'", name="scipy")
-
-    monkeypatch.setattr(accounting.importlib, "import_module", broken)
-    with pytest.raises(ModuleNotFoundError, match="scipy"):
-        accounting.pld([(0.5, 5)], DELTA)

@@ -123,12 +123,24 @@ def test_sensitivities_by_hand_and_rows_that_reach_them() -> None:
         assert moved.max() == pytest.approx(voting.sensitivity(), rel=1e-12)
 
 
-def test_a_token_that_one_row_rules_out_stays_possible() -> None:
-    rows = np.zeros((3, 4))
-    rows[0, 2] = -np.inf
-    vote = average(clipped(rows, 10.0), Aggregation(10.0, 3, 1.0))
-    assert np.isfinite(vote.log_probs).all()
-    assert vote.log_probs[2] == pytest.approx(vote.log_probs[0] - 20 / 3, abs=1e-14)
+def test_what_has_no_meaning_is_refused() -> None:
+    for arguments, said in (
+        ((0.0, 5, 1.0), "clip is 0.0; it has to be above 0"),
+        *(((of, 5, 1.0), f"clip is {of}") for of in (math.nan, math.inf)),
+        ((1.0, 0, 1.0), "subset-size is 0; it has to be 1 or more"),
+        ((1.0, 1, 1.0, "present"), "subset-size is 1; it has to be 2 or more"),
+        ((1.0, 5, 0.0), "temperature is 0.0; it has to be above 0"),
+        ((1.0, 5, math.inf), "temperature is inf"),
+        ((1.0, 5, 1.0, "least"), "no normalise-by named 'least'; known: 'fixed', 'present'"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            Aggregation(*arguments)  # type: ignore[arg-type]
+    # Where those present count, fewer votes than were promised for.
+    votes = np.zeros((4, 3))
+    with pytest.raises(ValueError, match="4 rows; the bound is for 5"):
+        average(votes, Aggregation(1.0, 5, 1.0, "present"))
+    # With a fixed s, absent rows are rows of zeros, and the bound stands.
+    assert average(votes, Aggregation(1.0, 5, 1.0)).tilts.shape == (4, 3)
 
 
 def test_orders_of_exemplars_and_tokens_do_not_matter() -> None:
@@ -152,14 +164,6 @@ def test_libraries_agree_and_half_precision_is_widened() -> None:
     np.testing.assert_array_equal(clipped(half, 3.0).numpy(), clipped(half.to(torch.float64), 3.0).numpy())
 
 
-def test_fewer_votes_than_were_promised_for_are_refused_where_those_present_count() -> None:
-    votes = np.zeros((4, 3))
-    with pytest.raises(ValueError, match="4 rows; the bound is for 5"):
-        average(votes, Aggregation(1.0, 5, 1.0, "present"))
-    # With a fixed s, absent rows are rows of zeros, and the bound stands.
-    assert average(votes, Aggregation(1.0, 5, 1.0)).tilts.shape == (4, 3)
-
-
 def test_nothing_of_exemplar_by_vocabulary_by_exemplar_is_made() -> None:
     rows = np.random.default_rng(3).normal(size=(60, 4000))
     tracemalloc.start()
@@ -167,21 +171,3 @@ def test_nothing_of_exemplar_by_vocabulary_by_exemplar_is_made() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * rows.nbytes  # measured: 6; 60 would be the array that is not made
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((0.0, 5, 1.0), "clip is 0.0; it has to be above 0"),
-        ((math.nan, 5, 1.0), "clip is nan"),
-        ((math.inf, 5, 1.0), "clip is inf"),
-        ((1.0, 0, 1.0), "subset-size is 0; it has to be 1 or more"),
-        ((1.0, 1, 1.0, "present"), "subset-size is 1; it has to be 2 or more"),
-        ((1.0, 5, 0.0), "temperature is 0.0; it has to be above 0"),
-        ((1.0, 5, math.inf), "temperature is inf"),
-        ((1.0, 5, 1.0, "least"), "no normalise-by named 'least'; known: 'fixed', 'present'"),
-    ],
-)
-def test_what_has_no_meaning_is_refused(arguments: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        Aggregation(*arguments)

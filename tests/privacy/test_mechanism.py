@@ -97,23 +97,33 @@ def test_bounded_decoding_without_its_context_is_the_prior() -> None:
     np.testing.assert_allclose(np.delete(prior, 4), np.delete(expected, 4), rtol=0, atol=1e-13)
 
 
-def test_bounded_decoding_has_one_context() -> None:
-    with pytest.raises(UsageError, match="bounded decoding has one context, and 3 exemplars have a prompt each here"):
-        BoundedCid(0.5).log_probs(np.zeros((4, 5)))
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
+def test_what_has_no_meaning_is_refused() -> None:
+    for given, said in (
         ({"epsilon": 0.0}, "epsilon is 0.0; it has to be above 0"),
         ({"epsilon": math.inf}, "epsilon is inf"),
         ({"epsilon": 1.0, "temperature": 0.0}, "temperature is 0.0; it has to be above 0"),
         ({"epsilon": 1.0, "lambda_max": -1.0}, "lambda-max is -1.0; it has to be 0 or more"),
-    ],
-)
-def test_settings_without_meaning_are_refused(given: dict[str, float], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        BoundedCid(**given)
+    ):
+        with pytest.raises(UsageError, match=said):
+            BoundedCid(**given)
+
+    class Short(Says):
+        def bound(self, orders: Any) -> npt.NDArray[np.float64]:
+            return np.ones(3)
+
+    audited = "neighbours of the kind 'replace-one', and an audit leaves exemplars out"
+    for mechanism, said in (
+        (Says(1.0, adjacency="replace-one"), audited),
+        (Says(0.0), "has to be above 0, and finite at every finite order"),
+        (Says(math.nan), "has to be above 0"),
+        (Says(math.inf), "finite at every finite order"),
+        (Short(1.0), "bounds 3 numbers for 99 orders; give one for each"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            bound_of(mechanism, ORDERS)
+    # An infinite bound at infinity is one.
+    limits = [0.1] * len(ORDERS) + [math.inf]
+    np.testing.assert_array_equal(bound_of(Says(limits), ALL), limits)
 
 
 def test_a_guarantee_of_clipped_logits_is_that_of_private_token_generation() -> None:
@@ -125,31 +135,3 @@ def test_a_guarantee_of_clipped_logits_is_that_of_private_token_generation() -> 
         assert ours.epsilon == pytest.approx((by_order + conversion(ORDERS, 1e-5)).min(), rel=1e-14)
         assert ours.rdp_nats == pytest.approx(by_order[ORDERS.index(int(ours.order))], rel=1e-14)
         assert ours.pure_epsilon == pytest.approx(2000 * 2 * 10.0 / (50 * temperature), rel=1e-14)
-
-
-def test_an_infinite_bound_at_infinity_is_one() -> None:
-    limits = [0.1] * len(ORDERS) + [math.inf]
-    np.testing.assert_array_equal(bound_of(Says(limits), ALL), limits)
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "said"),
-    [
-        (Says(1.0, adjacency="replace-one"), "neighbours of the kind 'replace-one', and an audit leaves exemplars out"),
-        (Says(0.0), "has to be above 0, and finite at every finite order"),
-        (Says(math.nan), "has to be above 0"),
-        (Says(math.inf), "finite at every finite order"),
-    ],
-)
-def test_what_is_no_bound_is_refused(mechanism: Mechanism, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        bound_of(mechanism, ORDERS)
-
-
-def test_bounds_of_another_number_are_refused() -> None:
-    class Short(Says):
-        def bound(self, orders: Any) -> npt.NDArray[np.float64]:
-            return np.ones(3)
-
-    with pytest.raises(UsageError, match="bounds 3 numbers for 99 orders; give one for each"):
-        bound_of(Short(1.0), ORDERS)

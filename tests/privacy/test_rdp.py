@@ -40,10 +40,10 @@ def test_the_exponential_mechanism_s_bound_is_the_printed_one(sensitivity: float
     np.testing.assert_allclose(exponential(sensitivity, SOME), expected, rtol=1e-13, atol=0)
 
 
-@pytest.mark.parametrize("sensitivity", [1e-5, 0.04, 0.2, 2.0])
+@pytest.mark.parametrize("sensitivity", [1e-5, 2.0])
 def test_the_line_is_the_divergence_of_two_normal_distributions(sensitivity: float) -> None:
     """ρα with ρ = Δ² / 2 is D_α between normals Δ standard deviations apart, which quadrature finds on its own."""
-    for order in (1.5, 2, 5):
+    for order in (1.5, 5):
 
         def integrand(x: Any, order: float = order) -> Any:
             return mpmath.npdf(x) * mpmath.exp(order * (sensitivity * x - sensitivity**2 / 2))
@@ -154,15 +154,12 @@ def test_tokens_add_up_and_a_replaced_exemplar_costs_four_times() -> None:
         assert zcdp(other, 2000) == pytest.approx(4 * rho, rel=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("ask", "said"),
-    [
-        (lambda: guarantee(0.1, -1, DELTA), "-1 tokens cannot be composed; give 0 or more"),
-        (lambda: guarantee(0.1, 5, 0.0), "delta is 0.0; it has to be above 0 and below 1"),
-        (lambda: guarantee(0.1, 5, DELTA, (2, 1)), "at order 1; orders have to be above 1"),
-        (lambda: conversion([2], 1.0), "delta is 1.0"),
-    ],
-)
-def test_what_has_no_meaning_is_refused(ask: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        ask()
+def test_what_has_no_meaning_is_refused() -> None:
+    for ask, arguments, said in (
+        (guarantee, (0.1, -1, DELTA), "-1 tokens cannot be composed; give 0 or more"),
+        (guarantee, (0.1, 5, 0.0), "delta is 0.0; it has to be above 0 and below 1"),
+        (guarantee, (0.1, 5, DELTA, (2, 1)), "at order 1; orders have to be above 1"),
+        (conversion, ([2], 1.0), "delta is 1.0"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            ask(*arguments)  # type: ignore[operator]

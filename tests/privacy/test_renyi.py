@@ -69,19 +69,33 @@ def test_small_divergences_keep_their_digits(library: Any, size: float) -> None:
     assert (found < 100 * size**2).all()
 
 
-@seed(72)
-@settings(max_examples=examples(100))
-@given(st.floats(0.001, 0.999), st.floats(1e-6, 50.0), st.floats(1.001, 200))
-def test_two_tokens_have_a_divergence_that_can_be_written_down(share: float, width: float, order: float) -> None:
-    log_p = np.log([share, 1.0 - share])
-    found = from_tilts(log_p, np.asarray([[width, 0.0]]), (order, math.inf))[0]
-    with mpmath.workdps(60):
-        p = [mpmath.exp(mpmath.mpf(float(v))) for v in log_p]
-        p = [v / sum(p) for v in p]
-        q = [p[0] * mpmath.exp(-mpmath.mpf(width)), p[1]]
-        q = [v / sum(q) for v in q]
-        expected = [[float(slow(*pair, a)) for pair in ((p, q), (q, p))] for a in (order, math.inf)]
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-17)
+@libraries
+def test_masked_tokens_have_no_part_in_it_and_nan_shows(library: Any) -> None:
+    rng = np.random.default_rng(76)
+    logits, tilts = rng.normal(size=12), rng.normal(size=(2, 12))
+    logits[[2, 9]] = -np.inf
+    tilts[:, 2] = 1e300
+    kept = np.isfinite(logits)
+    found = from_tilts(library(logspace.log_softmax(logits)), library(tilts), SOME)
+    expected = from_tilts(library(logspace.log_softmax(logits[kept])), library(tilts[:, kept].copy()), SOME)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12, atol=0)
+    log_p, tilts = np.log(np.full(4, 0.25)), np.zeros((2, 4))
+    tilts[1, 2] = np.nan
+    assert np.isnan(np.asarray(from_tilts(library(log_p), library(tilts), SOME))[1]).all()
+    ratio = screened(library(log_p), library(tilts), (2, 3, 4), (1.0, 1.0, 1.0), (2, 4)).ratio
+    assert np.isnan(np.asarray(ratio)[1])
+
+
+def test_chords_of_small_tilts_are_within_a_third_and_orders_without_a_divergence_are_refused() -> None:
+    orders = np.asarray(ORDERS, dtype=np.float64)
+    bounds = np.asarray(SPREAD) @ chords(SPREAD, ORDERS)  # of tilts that vanish: D_α is a multiple of α
+    assert (bounds / orders).max() == pytest.approx(4 / 3, abs=1e-12)
+    with pytest.raises(ValueError, match="no bounds for orders beyond 2 to 100"):
+        chords(SPREAD, (2, 101))
+    for ask in (from_tilts, between):
+        for order in (1.0, 0.5, -2.0, math.nan):
+            with pytest.raises(UsageError, match="orders have to be above 1"):
+                ask(np.log([0.5, 0.5]), np.log([[0.5, 0.5]]), (2, order))
 
 
 @libraries
@@ -156,28 +170,6 @@ def test_slices_of_the_vocabulary_add_up(monkeypatch: pytest.MonkeyPatch, size: 
     np.testing.assert_allclose(from_tilts(log_p, tilts, SOME), whole, rtol=1e-12, atol=0)
 
 
-@libraries
-def test_masked_tokens_have_no_part_in_it(library: Any) -> None:
-    rng = np.random.default_rng(76)
-    logits, tilts = rng.normal(size=12), rng.normal(size=(2, 12))
-    logits[[2, 9]] = -np.inf
-    tilts[:, 2] = 1e300
-    kept = np.isfinite(logits)
-    found = from_tilts(library(logspace.log_softmax(logits)), library(tilts), SOME)
-    expected = from_tilts(library(logspace.log_softmax(logits[kept])), library(tilts[:, kept].copy()), SOME)
-    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12, atol=0)
-
-
-@libraries
-def test_nan_shows(library: Any) -> None:
-    log_p, tilts = np.log(np.full(4, 0.25)), np.zeros((2, 4))
-    tilts[1, 2] = np.nan
-    found = np.asarray(from_tilts(library(log_p), library(tilts), SOME))
-    assert np.isnan(found[1]).all()
-    kept = np.asarray(screened(library(log_p), library(tilts), (2, 3, 4), (1.0, 1.0, 1.0), (2, 4)).ratio)
-    assert np.isnan(kept[1])
-
-
 @seed(77)
 @settings(max_examples=examples(80))
 @given(st.integers(1, 3), distributions, st.floats(1e-4, 30))
@@ -191,14 +183,6 @@ def test_chords_are_upper_bounds_and_exact_where_measured(
     assert (bounds >= exact * (1 - 1e-12) - 1e-15).all()
     at = [ORDERS.index(order) for order in SPREAD]
     np.testing.assert_allclose(bounds[at], measured, rtol=1e-15)
-
-
-def test_chords_of_small_tilts_are_within_a_third() -> None:
-    orders = np.asarray(ORDERS, dtype=np.float64)
-    bounds = np.asarray(SPREAD) @ chords(SPREAD, ORDERS)  # of tilts that vanish: D_α is a multiple of α
-    assert (bounds / orders).max() == pytest.approx(4 / 3, abs=1e-12)
-    with pytest.raises(ValueError, match="no bounds for orders beyond 2 to 100"):
-        chords(SPREAD, (2, 101))
 
 
 @libraries
@@ -220,10 +204,3 @@ def test_screening_misses_nothing_and_measures_what_it_doubts(library: Any, sens
     np.testing.assert_allclose(ratio[broken], exact.max(axis=1)[broken], rtol=1e-12)
     np.testing.assert_array_equal(order[broken], np.asarray(ORDERS)[exact.argmax(axis=1)][broken])
     assert (ratio >= exact.max(axis=1) * (1 - 1e-12)).all()
-
-
-@pytest.mark.parametrize("order", [1.0, 0.5, -2.0, math.nan])
-def test_orders_that_have_no_divergence_are_refused(order: float) -> None:
-    for ask in (from_tilts, between):
-        with pytest.raises(UsageError, match="orders have to be above 1"):
-            ask(np.log([0.5, 0.5]), np.log([[0.5, 0.5]]), (2, order))

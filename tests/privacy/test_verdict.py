@@ -19,7 +19,7 @@ from helpers.examples import examples
 from helpers.neighbours import without_each
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy, average, clipped
 from leakmeter.privacy.rdp import ORDERS, Bound, bound, conversion, guarantee
-from leakmeter.privacy.renyi import SPREAD, between, both_ways, from_tilts, screened
+from leakmeter.privacy.renyi import between, both_ways, from_tilts, screened
 from leakmeter.privacy.verdict import Verdict, judge, paper_figure
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
@@ -73,14 +73,24 @@ COLD = Aggregation(10.0, N_EXEMPLARS, 0.94)
 
 @libraries
 @pytest.mark.parametrize("voting", [TABLE_4, COLD, Aggregation(10.0, N_EXEMPLARS, 68.58)])
-@pytest.mark.parametrize(("n_voted_for", "n_vocab"), [(5, 5), (2, 5), (2, 2)])
-def test_a_sound_mechanism_passes_on_the_votes_that_tell_most(
-    library: Any, voting: Aggregation, n_voted_for: int, n_vocab: int
-) -> None:
-    found = audited(one_hot_votes(n_voted_for, n_vocab), voting, library=library)
+def test_a_sound_mechanism_passes_on_the_votes_that_tell_most(library: Any, voting: Aggregation) -> None:
+    for n_voted_for, n_vocab in ((5, 5), (2, 5), (2, 2)):
+        found = audited(one_hot_votes(n_voted_for, n_vocab), voting, library=library)
+        assert found.holds
+        assert (found.ratio <= 1.0).all()
+        assert all(worst.holds for worst in found.worst_tokens)
+
+
+def test_a_mechanism_that_is_deaf_to_its_exemplars_measures_nothing() -> None:
+    rows = np.broadcast_to(np.random.default_rng(1).normal(size=(3, 1, 9)), (3, 4, 9))
+    # With those present counted, exemplars that all say the same are not missed.
+    assert (audited(rows, Aggregation(10.0, 4, 0.9, "present")).per_exemplar <= 1e-25).all()
+    # With a fixed s, one vote less of the same flattens them.
+    assert (audited(rows, Aggregation(10.0, 4, 0.9)).per_exemplar > 1e-4).all()
+    # A temperature that is applied twice above one is more private, and no failure.
+    found = audited(one_hot_votes(2), TABLE_4, runs=Aggregation(10.0, N_EXEMPLARS, 4.8**2))
     assert found.holds
-    assert (found.ratio <= 1.0).all()
-    assert all(worst.holds for worst in found.worst_tokens)
+    assert (found.ratio[:-1] < 0.05).all()
 
 
 def test_how_near_to_its_bound_a_sound_mechanism_comes() -> None:
@@ -107,7 +117,7 @@ BROKEN: dict[str, tuple[Aggregation, dict[str, Any]]] = {
 
 @libraries
 @pytest.mark.parametrize(("voting", "broken"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_mechanism_is_caught_and_the_failure_names_exemplar_and_token(
+def test_a_broken_mechanism_is_caught_with_its_exemplar(
     library: Any, voting: Aggregation, broken: dict[str, Any]
 ) -> None:
     rows = one_hot_votes(2)
@@ -122,12 +132,6 @@ def test_a_broken_mechanism_is_caught_and_the_failure_names_exemplar_and_token(
     assert named == set(itertools.product(range(N_EXEMPLARS), (False, True)))
     assert [failure.ratio for failure in found.failures] == sorted((f.ratio for f in found.failures), reverse=True)
     assert audited(rows, voting, library=library).holds
-
-
-def test_a_temperature_applied_twice_above_one_is_more_private_and_no_failure() -> None:
-    found = audited(one_hot_votes(2), TABLE_4, runs=Aggregation(10.0, N_EXEMPLARS, 4.8**2))
-    assert found.holds
-    assert (found.ratio[:-1] < 0.05).all()
 
 
 def test_one_exemplar_at_one_token_is_found_among_all() -> None:
@@ -208,15 +212,6 @@ def test_a_sound_mechanism_passes_on_any_votes(
         assert found.holds
         assert (found.per_exemplar <= found.bound * (1 + 1e-9)).all()
         assert (found.per_exemplar.max(axis=0) <= found.sum_of_maxima * (1 + 1e-12)).all()
-
-
-def test_a_mechanism_that_is_deaf_to_its_exemplars_measures_nothing() -> None:
-    rows = np.broadcast_to(np.random.default_rng(1).normal(size=(3, 1, 9)), (3, 4, 9))
-    # With those present counted, exemplars that all say the same are not missed.
-    found = audited(rows, Aggregation(10.0, 4, 0.9, "present"))
-    assert (found.per_exemplar <= 1e-25).all()
-    # With a fixed s, one vote less of the same flattens them.
-    assert (audited(rows, Aggregation(10.0, 4, 0.9)).per_exemplar > 1e-4).all()
 
 
 def test_totals_are_sums_over_tokens_by_the_slow_way() -> None:
@@ -332,7 +327,3 @@ def test_stopping_early_is_no_failure_though_the_paper_s_figure_is_above_the_gua
         assert made.epsilon == made.zero_leak_epsilon == pytest.approx(figure, abs=0.0005)
         assert guarantee(voting.sensitivity(), 1000, DELTA).epsilon == pytest.approx(spent, abs=0.0005)
         assert made.epsilon > guarantee(voting.sensitivity(), 1000, DELTA).epsilon
-
-
-def test_measured_orders_reach_over_all_that_are_judged() -> None:
-    assert {SPREAD[0], SPREAD[-1]} == {ORDERS[0], ORDERS[-1]} <= set(MEASURED)

@@ -75,36 +75,36 @@ def test_rounding_leaves_no_audited_piece_out_of_its_own_interval(floor: float) 
             assert all(inside)
 
 
-@pytest.mark.parametrize(("level", "fewest"), [(0.5, 1), (0.9, 9), (0.95, 19), (0.99, 99)])
-def test_too_few_pieces_have_no_interval(level: float, fewest: int) -> None:
-    values = np.arange(1.0, fewest + 1.0)
-    assert interval_factor(values[1:], values[1:], level, 0.1) is None
-    assert interval_factor(values, values, level, 0.1) == pytest.approx(1.0)
-    assert interval_factor([], [], level, 0.1) is None
+def test_too_few_pieces_have_no_interval() -> None:
+    for level, fewest in ((0.5, 1), (0.9, 9), (0.95, 19), (0.99, 99)):
+        values = np.arange(1.0, fewest + 1.0)
+        assert interval_factor(values[1:], values[1:], level, 0.1) is None
+        assert interval_factor(values, values, level, 0.1) == pytest.approx(1.0)
 
 
-def test_the_factor_is_that_of_its_rank_on_either_side() -> None:
-    exact, screened = [1.0, 2.0, 9.0, 1.0, 1.0], [1.0, 1.0, 3.0, 5.0, 1.5]
-    # Factors of the five: 1, 2, 3, 5, 1.5.
-    for level, factor in ((0.15, 1.0), (0.3, 1.5), (0.5, 2.0), (0.6, 3.0), (0.8, 5.0)):
-        assert interval_factor(exact, screened, level, 0.0) == pytest.approx(factor)
-
-
-def test_what_is_impossible_in_both_is_no_difference() -> None:
-    assert interval_factor([INF, 0.0, 1.0], [INF, 0.0, 1.0], 0.75, 0.0) == pytest.approx(1.0)
-    assert interval_factor([INF, 0.0, 1.0], [INF, 0.0, 1.0], 0.75, 0.1) == pytest.approx(1.0)
-
-
-def test_what_is_impossible_in_one_is_an_infinite_difference() -> None:
-    assert interval_factor([INF, 1.0, 2.0], [4.0, 1.0, 1.0], 0.75, 0.1) == INF
-    assert interval_factor([4.0, 1.0, 2.0], [INF, 1.0, 1.0], 0.75, 0.1) == INF
-    assert interval_factor([0.0, 1.0, 2.0], [1.0, 1.0, 1.0], 0.75, 0.0) == INF
-    # A lower rank has a finite factor all the same.
-    assert interval_factor([INF, 1.0, 2.0], [4.0, 1.0, 1.0], 0.5, 0.0) == pytest.approx(2.0)
-
-
-def test_a_floor_makes_zero_a_finite_difference() -> None:
-    assert interval_factor([0.0], [0.3], 0.5, 0.1) == pytest.approx(4.0)
+@pytest.mark.parametrize(
+    ("exact", "screened", "level", "floor", "factor"),
+    [
+        # Factors of the five, on either side: 1, 2, 3, 5, 1.5.
+        *(
+            ([1.0, 2.0, 9.0, 1.0, 1.0], [1.0, 1.0, 3.0, 5.0, 1.5], level, 0.0, factor)
+            for level, factor in ((0.15, 1.0), (0.3, 1.5), (0.5, 2.0), (0.6, 3.0), (0.8, 5.0))
+        ),
+        # What is impossible in both is no difference, and in one an infinite one.
+        ([INF, 0.0, 1.0], [INF, 0.0, 1.0], 0.75, 0.0, 1.0),
+        ([INF, 0.0, 1.0], [INF, 0.0, 1.0], 0.75, 0.1, 1.0),
+        ([INF, 1.0, 2.0], [4.0, 1.0, 1.0], 0.75, 0.1, INF),
+        ([4.0, 1.0, 2.0], [INF, 1.0, 1.0], 0.75, 0.1, INF),
+        ([0.0, 1.0, 2.0], [1.0, 1.0, 1.0], 0.75, 0.0, INF),
+        # A lower rank has a finite factor all the same, and a floor makes zero a finite difference.
+        ([INF, 1.0, 2.0], [4.0, 1.0, 1.0], 0.5, 0.0, 2.0),
+        ([0.0], [0.3], 0.5, 0.1, 4.0),
+    ],
+)
+def test_the_factor_by_hand(
+    exact: list[float], screened: list[float], level: float, floor: float, factor: float
+) -> None:
+    assert interval_factor(exact, screened, level, floor) == pytest.approx(factor)
 
 
 def test_ends_of_intervals() -> None:
@@ -114,30 +114,17 @@ def test_ends_of_intervals() -> None:
     assert interval(INF, 2.0, 1.0) == (INF, INF)
     for screened in (0.0, 3.0, INF):
         assert interval(screened, INF, 1.0) == interval(screened, INF, 0.0) == (0.0, INF)
+    for factor in (0.9, math.nan):
+        with pytest.raises(ValueError, match="factor"):
+            interval(1.0, factor, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("exact", "screened", "level", "floor"),
-    [
-        ([1.0], [1.0, 2.0], 0.5, 0.1),
-        ([-1.0], [1.0], 0.5, 0.1),
-        ([math.nan], [1.0], 0.5, 0.1),
-        ([1.0], [math.nan], 0.5, 0.1),
-        ([[1.0]], [[1.0]], 0.5, 0.1),
-        ([1.0], [1.0], 0.0, 0.1),
-        ([1.0], [1.0], 1.0, 0.1),
-        ([1.0], [1.0], math.nan, 0.1),
-        ([1.0], [1.0], 0.5, -0.1),
-        ([1.0], [1.0], 0.5, INF),
-        ([1.0], [1.0], 0.5, math.nan),
-    ],
-)
-def test_what_is_no_value_is_refused(exact: list[float], screened: list[float], level: float, floor: float) -> None:
+def test_what_is_no_value_is_refused() -> None:
+    for exact, screened in (([1.0], [1.0, 2.0]), ([-1.0], [1.0]), ([math.nan], [1.0]), ([1.0], [math.nan])):
+        with pytest.raises(ValueError):
+            interval_factor(exact, screened, 0.5, 0.1)
     with pytest.raises(ValueError):
-        interval_factor(exact, screened, level, floor)
-
-
-@pytest.mark.parametrize("factor", [0.9, math.nan])
-def test_what_is_no_factor_is_refused(factor: float) -> None:
-    with pytest.raises(ValueError, match="factor"):
-        interval(1.0, factor, 0.0)
+        interval_factor([[1.0]], [[1.0]], 0.5, 0.1)
+    for level, floor in ((0.0, 0.1), (1.0, 0.1), (math.nan, 0.1), (0.5, -0.1), (0.5, INF), (0.5, math.nan)):
+        with pytest.raises(ValueError):
+            interval_factor([1.0], [1.0], level, floor)

@@ -40,18 +40,19 @@ def test_a_share_takes_as_many_as_the_first_draw_that_chance_hardly_makes(share:
         assert share_told_apart(int(share * needed), needed, by_chance) is above
 
 
-def test_one_item_tells_where_chance_has_next_to_none() -> None:
-    assert items_for_share(1.0, 0.01) == 1
-    assert items_for_share(1.0, 0.01, beyond=1) == 2
-
-
 def test_few_items_tell_nothing_either_way() -> None:
-    assert share_told_apart(0, 4, 0.03) is None
     # Wilson's interval of 1 of 4 begins above 3 %, which chance has in 11 % of draws.
-    assert share_told_apart(1, 4, 0.03) is None
-    assert share_told_apart(2, 4, 0.03) is True
+    for hits, n, by_chance, is_above in ((0, 4, 0.03, None), (1, 4, 0.03, None), (2, 4, 0.03, True)):
+        assert share_told_apart(hits, n, by_chance) is is_above
     assert share_told_apart(0, 200, 0.05) is False
     assert share_told_apart(1, 4, 0.0) is True
+
+
+def test_numbers_by_hand_and_what_no_number_tells() -> None:
+    assert (items_for_share(1.0, 0.01), items_for_share(1.0, 0.01, beyond=1), items_for_share(0.5, 0.0)) == (1, 2, 2)
+    # An interval that is twice too wide takes four times as many.
+    assert (items_for_distance(10, 1.0, 2.0), items_for_distance(10, 2.0, 1.0)) == (41, 3)
+    assert items_for_auc(0.5) is items_for_share(0.05, 0.05) is items_for_distance(10, 0.0, 1.0) is None
 
 
 @pytest.mark.parametrize("n_above", [0, 12, 20, 28, 36])
@@ -67,21 +68,6 @@ def test_an_auc_takes_as_many_as_the_first_interval_without_a_half_has(n_above: 
     after = -(-needed // 36) * 36
     assert not holds(after)
     assert needed <= 36 or holds(after - 36)
-
-
-def test_no_number_of_items_has_an_auc_of_a_half_without_a_half() -> None:
-    assert items_for_auc(0.5) is None
-
-
-def test_an_interval_that_is_twice_too_wide_takes_four_times_as_many() -> None:
-    assert items_for_distance(10, 1.0, 2.0) == 41
-    assert items_for_distance(10, 2.0, 1.0) == 3
-    assert items_for_distance(10, 0.0, 1.0) is None
-
-
-def test_no_number_tells_a_share_from_itself() -> None:
-    assert items_for_share(0.05, 0.05) is None
-    assert items_for_share(0.5, 0.0) == 2
 
 
 def test_a_correlation_takes_as_many_as_its_interval_does() -> None:

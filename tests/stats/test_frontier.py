@@ -79,40 +79,20 @@ def test_the_hull_is_what_no_point_and_no_mix_of_two_matches(pair: tuple[np.ndar
     assert (hull[0], hull[-1]) == (a, b)
 
 
-@given(points)
-def test_the_knee_lies_on_the_hull_and_is_no_end(pair: tuple[np.ndarray, np.ndarray]) -> None:
-    leaks, uses = pair
-    found = int(knees(leaks, uses))
-    if found == NO_KNEE:
-        return
-    hull = efficient(leaks, uses)
-    heights = slow_heights(leaks, uses)
-    assert heights is not None
-    # Of points in one line, the hull has the outer ones only.
-    assert max(heights[i] for i in hull) == pytest.approx(heights[found], abs=1e-12)
-    assert found not in (hull[0], hull[-1])
-
-
-@given(points, st.floats(0.01, 100), st.floats(0.01, 100), st.floats(-50, 50), st.floats(-50, 50))
-def test_units_do_not_move_the_knee(
-    pair: tuple[np.ndarray, np.ndarray], by_x: float, by_y: float, shift_x: float, shift_y: float
+@given(points, st.floats(0.01, 100), st.floats(0.01, 100), st.floats(-50, 50), st.randoms(use_true_random=False))
+def test_neither_units_nor_the_order_of_settings_move_the_knee(
+    pair: tuple[np.ndarray, np.ndarray], by_x: float, by_y: float, shift: float, rng: random.Random
 ) -> None:
     leaks, uses = pair
     heights = slow_heights(leaks, uses)
     assume(heights is None or sum(height > max(heights) - 1e-6 for height in heights) == 1)
-    moved = int(knees(by_x * leaks + shift_x, by_y * uses + shift_y))
-    assert moved == int(knees(leaks, uses))
-
-
-@given(points, st.randoms(use_true_random=False))
-def test_the_order_of_settings_does_not_move_the_knee(pair: tuple[np.ndarray, np.ndarray], rng: random.Random) -> None:
-    leaks, uses = pair
-    heights = slow_heights(leaks, uses)
-    assume(heights is None or sum(height > max(heights) - 1e-6 for height in heights) == 1)
+    found = int(knees(leaks, uses))
+    assert int(knees(by_x * leaks + shift, by_y * uses - shift)) == found
     order = list(range(len(leaks)))
     rng.shuffle(order)
     moved = int(knees(leaks[order], uses[order]))
-    assert (NO_KNEE if moved == NO_KNEE else order[moved]) == int(knees(leaks, uses))
+    assert (NO_KNEE if moved == NO_KNEE else order[moved]) == found
+    assert found == NO_KNEE or found not in ends(leaks, uses)
 
 
 @given(points, coarse, coarse)

@@ -1,15 +1,22 @@
-"""Tests by ranks against all that can happen, written out, and against drawing."""
+"""Tests by ranks, paired or not: by hand, against all that can happen written out, scipy, and drawing."""
 
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from leakmeter.stats import rank_tests
-from leakmeter.stats.rank_tests import rank_sum_p, ranks_p
+from leakmeter.stats.rank_tests import PairedDifference, holm, paired_difference, rank_sum_p, ranks_p, signed_rank_p
+from leakmeter.stats.ranks import rank_biserial
+from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
 
 
 @pytest.mark.parametrize("sizes", [(5,), (4, 4), (2, 3, 6), (7, 1, 3)])
@@ -30,21 +37,140 @@ def test_many_ranks_are_as_good_as_normal(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_chance_is_rejected_as_often_as_it_may_be() -> None:
     rng = np.random.default_rng(1)
-    ps = [ranks_p(rng.integers(1, 52, 12).tolist(), [51] * 12) for _ in range(2000)]
-    assert np.mean(np.asarray(ps) <= 0.05) == pytest.approx(0.05, abs=0.015)
+    ps = [ranks_p(rng.integers(1, 52, 12).tolist(), [51] * 12) for _ in range(800)]
+    assert np.mean(np.asarray(ps) <= 0.05) == pytest.approx(0.05, abs=0.023)
 
 
-def test_no_items_say_nothing_and_impossible_ranks_are_refused() -> None:
-    assert ranks_p([], []) == 1.0
-    for ranks, sizes in (([0], [3]), ([4], [3]), ([1, 2], [3])):
-        with pytest.raises(ValueError):
-            ranks_p(ranks, sizes)
-
-
-def test_two_groups() -> None:
+def test_two_groups_and_nothing() -> None:
     rng = np.random.default_rng(2)
     ones, twos = rng.normal(0.5, 1, 30), rng.normal(0, 1, 25)
     assert rank_sum_p(ones, twos) == pytest.approx(stats.ranksums(ones, twos).pvalue, rel=0.05)
     assert rank_sum_p(ones, twos, alternative="greater") < rank_sum_p(ones, twos)
     assert rank_sum_p([1.0, 1.0], [1.0]) == 1.0
     assert np.isnan(rank_sum_p([], [1.0]))
+    assert ranks_p([], []) == 1.0
+    for ranks, sizes in (([0], [3]), ([4], [3]), ([1, 2], [3])):
+        with pytest.raises(ValueError):
+            ranks_p(ranks, sizes)
+
+
+def enumerated(differences: list[float]) -> float:
+    """p by all signs that the differences might have had: the definition."""
+    sizes = np.abs(differences)
+    ranks = scipy.stats.rankdata(sizes)
+    seen = abs(float(np.sum(ranks * np.sign(differences))))
+    sums = [abs(float(np.dot(ranks, signs))) for signs in itertools.product((-1.0, 1.0), repeat=len(differences))]
+    return sum(one >= seen - 1e-9 for one in sums) / len(sums)
+
+
+def test_cases_by_hand() -> None:
+    for values, others, p in (
+        # One pair has two possible signs, and either is as far from even.
+        ([1.0], [0.0], 1.0),
+        # All of five differences of one sign: 2 of 2^5 sign patterns.
+        ([2.0, 3.0, 4.0, 5.0, 6.0], [1.0] * 5, 2 / 32),
+        # Ranks 1, 2, 3 with signs +, +, −: W⁺ = 3 = W⁻, as even as can be.
+        ([1.0, 2.0, 0.0], [0.0, 0.0, 3.0], 1.0),
+        # Ranks 1 … 4, the smallest negative: |W| ≥ 8 has 4 of 16 patterns.
+        ([0.0, 2.0, 3.0, 4.0], [1.0, 0.0, 0.0, 0.0], 4 / 16),
+        # Pairs without a difference say nothing.
+        ([1.0, 2.0], [1.0, 2.0], 1.0),
+        ([math.inf, 1.0], [math.inf, 0.0], 1.0),
+    ):
+        assert signed_rank_p(values, others) == pytest.approx(p, abs=1e-12)
+        assert signed_rank_p(others, values) == pytest.approx(p, abs=1e-12)
+    assert signed_rank_p([5.0, *range(1, 7)], [5.0] + [0.0] * 6) == signed_rank_p(range(1, 7), [0.0] * 6)
+    # Infinite losses are ranked.
+    assert signed_rank_p([math.inf, 1.0, 2.0], [0.0, 0.5, 1.0]) == signed_rank_p([9.0, 1.0, 2.0], [0.0, 0.5, 1.0])
+    assert math.isnan(signed_rank_p([], []))
+    with pytest.raises(ValueError, match="2 values and 1 others are no pairs"):
+        signed_rank_p([1.0, 2.0], [1.0])
+
+
+def test_holm_by_hand() -> None:
+    # 4 · 0.01, 3 · 0.02, 2 · 0.03 and 1 · 0.04, none below the one before it.
+    assert holm([0.03, 0.01, 0.04, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert (holm([0.5, 0.6]), holm([])) == ([1.0, 1.0], [])
+    unknown, *adjusted = holm([math.nan, 0.01, 0.5])
+    assert math.isnan(unknown)
+    assert adjusted == [0.02, 0.5]
+
+
+@given(st.lists(st.integers(-1000, 1000).filter(bool), min_size=1, max_size=9, unique_by=abs))
+def test_few_differences_are_enumerated(differences: list[int]) -> None:
+    given_ = [float(one) for one in differences]
+    assert signed_rank_p(given_, [0.0] * len(given_)) == pytest.approx(enumerated(given_), abs=1e-12)
+
+
+def test_many_differences_agree_with_scipy() -> None:
+    rng = np.random.default_rng(0)
+    values, others = rng.normal(0.2, 1.0, 300), rng.normal(0.0, 1.0, 300)
+    expected = scipy.stats.wilcoxon(values, others).pvalue
+    assert signed_rank_p(values, others) == pytest.approx(expected, rel=1e-12)
+    # By hand: W⁺ is nearly normal, with mean n(n+1)/4 and variance n(n+1)(2n+1)/24.
+    differences = values - others
+    n = len(differences)
+    w = float(scipy.stats.rankdata(np.abs(differences))[differences > 0].sum())
+    z = (w - n * (n + 1) / 4) / math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+    assert signed_rank_p(values, others) == pytest.approx(2 * scipy.stats.norm.sf(abs(z)), rel=1e-9)
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=8))
+def test_holm_rejects_what_the_step_down_procedure_rejects(ps: list[float]) -> None:
+    """The procedure as Holm wrote it, at several levels, against the adjusted values."""
+    adjusted = holm(ps)
+    for alpha in (0.01, 0.05, 0.3):
+        rejected: set[int] = set()
+        for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
+            if (len(ps) - rank) * ps[i] > alpha:
+                break
+            rejected.add(i)
+        assert {i for i, p in enumerate(adjusted) if p <= alpha} == rejected
+
+
+ONES, TWOS = [3.0, 4.0, 6.0, 9.0, 2.5], [1.0, 2.0, 3.0, 4.0, 2.0]
+
+
+def test_it_is_what_the_kernels_say() -> None:
+    found = paired_difference(ONES, TWOS, seed=4)
+    assert found.differences.tolist() == [2.0, 2.0, 3.0, 5.0, 0.5]
+    assert found.mean == pytest.approx(2.5, rel=1e-12)
+    assert found.interval == bootstrap_interval_of_mean_difference(ONES, TWOS, seed=4)
+    assert found.p_value == signed_rank_p(ONES, TWOS)
+    assert found.rank_biserial == rank_biserial(found.differences) == 1.0
+
+
+def test_beyond_chance_and_noise() -> None:
+    found, other = paired_difference(ONES, TWOS, seed=4), paired_difference(TWOS, ONES, seed=4)
+    for one, above, below in ((found, True, False), (other, False, True)):
+        assert (one.is_above(0.0), one.is_below(0.0)) == (above, below)
+    assert not found.is_above(2.5)
+    assert not other.is_below(2.5)
+    scattered = paired_difference([1.0, -1.0, 2.0, -1.5], [0.0] * 4, seed=0)
+    same = paired_difference([1.0, math.inf], [1.0, math.inf], seed=0)
+    assert (same.differences.tolist(), same.mean, same.interval, same.p_value) == ([0.0, 0.0], 0.0, (0.0, 0.0), 1.0)
+    assert math.isnan(same.rank_biserial)
+    # Chance is enough for neither side.
+    both = PairedDifference(np.asarray([-1.0, 0.4]), -0.3, (-1.0, 0.4), 0.5, 0.0)
+    for one in (scattered, same, both, replace(both, mean=0.3)):
+        assert not one.is_above(0.0)
+        assert not one.is_below(0.0)
+    assert replace(both, interval=(-1.0, -0.1)).is_below(0.0)
+    assert replace(both, mean=0.3, interval=(0.1, 0.4)).is_above(0.0)
+    # Of one pair the noise floor decides.
+    single = paired_difference([3.0], [1.0], seed=0)
+    assert (single.interval, single.is_above(1.9), single.is_above(2.0)) == (None, True, False)
+
+
+def test_infinite_is_enough() -> None:
+    found = paired_difference([1.0, math.inf, 0.0], [1.0, 2.0, 5.0], seed=0)
+    assert (found.mean, found.interval) == (math.inf, None)
+    assert found.is_above(1e9)
+    assert not found.is_below(0.0)
+    both = paired_difference([math.inf, 1.0], [1.0, math.inf], seed=0)
+    assert math.isnan(both.mean)
+    assert both.is_above(0.0)
+    assert both.is_below(0.0)
+    for ones, twos in ([], []), ([1.0], [1.0, 2.0]):
+        with pytest.raises(ValueError, match="no pairs"):
+            paired_difference(np.asarray(ones), twos, seed=0)

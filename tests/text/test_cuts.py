@@ -1,4 +1,4 @@
-"""Several spans cut together: what is cut for one is cut for it beside others."""
+"""What is cut: several spans together, what spans stand in, and contexts of at most so many tokens."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
-from leakmeter.core.item import ContextItem
+from leakmeter.core.item import ContextItem, Prepared
+from leakmeter.errors import UsageError
 from leakmeter.text.build import PromptSettings, prepare
 from leakmeter.text.layout import without_characters
 
@@ -20,10 +21,6 @@ TEXT = "Anna Ek sang. Call 555-010-7788 now.  Bo ate. Or 555-010-7788 later."
 def item_of(texts: tuple[str, ...] = (TEXT,), **settings: Any) -> ContextItem:
     case = Case("case", tuple(Document(f"d{i}", text) for i, text in enumerate(texts)), "Who?", "Anna.")
     return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=500, n_reserved=0).item
-
-
-def text_of(item: ContextItem, names: tuple[str, ...]) -> str:
-    return ByteTokenizer().decode([int(i) for i in item.without(names).ids])
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
@@ -57,17 +54,6 @@ def test_all_of_them_is_no_context_at_all(removal: str) -> None:
     assert item.without([span.name for span in item.spans]) == item.blank
 
 
-def test_retokenised_the_text_is_that_without_their_characters() -> None:
-    item = item_of(removal="retokenize", group=True)
-    named = {span.name: span for span in item.spans}
-    whole = text_of(item, ())
-    for names in (("s1", "s3"), ("s2", "v1"), ("s4", "s2"), ("v1", "s1"), ("s1", "s2", "s3")):
-        ranges = [part for name in names for part in named[name].ranges]
-        assert text_of(item, names) == whole.replace(TEXT, without_characters(TEXT, ranges))
-    assert text_of(item, ("s2", "v1")).count("555") == 0
-    assert text_of(item, ("s1", "s3")) == whole.replace(TEXT, "Call 555-010-7788 now. Or 555-010-7788 later.")
-
-
 @pytest.mark.parametrize(
     ("ranges", "left"),
     [
@@ -91,3 +77,56 @@ def test_an_item_made_by_hand_says_what_it_lacks() -> None:
     item = item_of()
     with pytest.raises(ValueError, match="made without what cuts 2 spans together"):
         replace(item, cut_together=None).without(("s1", "s2"))
+
+
+def larger(*texts: str, unit: str = "sentence") -> list[tuple[str, str]]:
+    """Kind and text of the spans that units stand in."""
+    case = Case("case", tuple(Document(f"d{i}", text) for i, text in enumerate(texts, 1)), "Who?", "Anna.")
+    settings = PromptSettings(unit=unit)
+    made = prepare(case, ByteTokenizer(), settings, window=None, n_reserved=0, levels=True)
+    spans = [span for span in made.item.spans if span.kind != "unit"]
+    return [(span.kind, " | ".join(made.context[a:b] for a, b in span.ranges)) for span in spans]
+
+
+def test_sentences_stand_in_the_documents_of_a_context_and_in_the_paragraphs_of_a_document() -> None:
+    assert larger("Anna sang.", "Bo ate. Cid left.") == [("document", "Anna sang."), ("document", "Bo ate. Cid left.")]
+    paragraphs = [("paragraph", "Anna sang."), ("paragraph", "Bo ate.")]
+    assert larger("Anna sang.\n\nBo ate.") == paragraphs
+    # Beside other documents only one of several paragraphs has them.
+    documents = [("document", "Anna sang.\n\nBo ate."), ("document", "Cid left.")]
+    assert larger("Anna sang.\n\nBo ate.", "Cid left.") == paragraphs + documents
+    # What stands in one paragraph, or is as large, has nothing around it.
+    assert larger("Anna sang. Bo ate.") == []
+    assert larger("Anna sang.", "Bo ate.", unit="document") == []
+    assert larger("Anna sang.\n\nBo ate.", unit="paragraph") == []
+
+
+GRAZ = "Anna Ek sang in Graz. Bo ate 🙂 soup. " * 5
+
+
+def prepared(limit: int | None, *texts: str) -> Prepared:
+    documents = tuple(Document(f"d{i}", text) for i, text in enumerate(texts or (GRAZ,)))
+    settings = PromptSettings(template="document", max_context_tokens=limit)
+    return prepare(Case("one", documents, "Who?", "Anna"), Toy().tokenizer, settings, window=None, n_reserved=8)
+
+
+@pytest.mark.parametrize("limit", [7, 33, 34, 35, 36, 100])
+def test_no_more_tokens_than_asked_for_and_the_text_says_which(limit: int) -> None:
+    one = prepared(limit)
+    n = one.item.prompt.n_tokens("context")
+    # Cut where a token begins, and without the space that is left at the end.
+    assert limit - 4 <= n <= limit
+    # Each byte is a token of the toy's: the space before the context is the template's.
+    assert GRAZ.startswith(one.context)
+    assert n == len(one.context.encode())
+    assert one.n_truncated_tokens == prepared(None).item.prompt.n_tokens("context") - n
+    assert one.item.blank == prepared(None).item.blank
+
+
+def test_a_limit_that_is_not_reached_changes_nothing_and_documents_are_cut_from_the_end() -> None:
+    assert prepared(10_000) == prepared(None)
+    assert [name for name, _, _ in prepared(10, "Anna sang.", "Bo ate.").documents] == ["d0"]
+    with pytest.raises(UsageError, match="no text is left of a context cut to 1 tokens"):
+        prepared(1, "🙂")  # which takes four tokens
+    with pytest.raises(UsageError, match="max-context-tokens is 0; it has to be 1 or more"):
+        PromptSettings(max_context_tokens=0)

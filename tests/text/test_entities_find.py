@@ -17,59 +17,14 @@ from leakmeter.text.entities.find import find
 from leakmeter.text.entities.mention import Mention, without_overlaps
 
 STRETCHES = (
-    *(
-        "Call 555-010-7788. ",
-        "+44 20 7946 0018",
-        "(020) 7946-0018 ext. 5",
-        "1-2-3-4-5-6-7-8-9",
-        "٠٢٠ ٧٩٤٦ ٠٠١٨ ",
-        "1" * 30,
-    ),
-    *("anna@x.example ", "<a.b+c@clinic.local>", "@", "@@", "a@", "ü@dömäin.example", "a" * 70 + "@b.co "),
-    *(
-        "9 Tallow Row, Brenmouth. ",
-        "12 Main St, Springfield, IL 62704\n",
-        "PO Box 1, Albany, NY ",
-        "1 A St, N E Suite ",
-    ),
-    *(
-        "3 May 1984",
-        " 1984-05-03 ",
-        "03.05.84",
-        "5/3/1984",
-        "İ 3 Mayıs",
-        "29 February 1900",
-        "1984年5月3日",
-        "May 3, ",
-        "0/0/0000",
-    ),
-    *(
-        "Dr. Ellen Brandt ",
-        "Patient: Tobias Quillmere\n",
-        "Mr ",
-        "Mrs. O’Brien-Łuk’s ",
-        "Name: Ek, Bo\n",
-        "姓名：山田太郎。",
-        "Mr\u00a0İ",
-    ),
-    *(
-        "שם: דנה לוי ",
-        "\u202e",
-        "\x00",
-        "\ud7ff",
-        "👩‍👩‍👧",
-        "e\u0301",
-        "\n",
-        "\r\n",
-        "\t",
-        "(",
-        ")",
-        "++",
-        "--",
-        "Brandt ",
-        "ellen ",
-    ),
-)
+    "Call 555-010-7788. ", "+44 20 7946 0018", "(020) 7946-0018 ext. 5", "1-2-3-4-5-6-7-8-9", "٠٢٠ ٧٩٤٦ ٠٠١٨ ",
+    "1" * 30, "anna@x.example ", "<a.b+c@clinic.local>", "@", "@@", "a@", "ü@dömäin.example", "a" * 70 + "@b.co ",
+    "9 Tallow Row, Brenmouth. ", "12 Main St, Springfield, IL 62704\n", "PO Box 1, Albany, NY ", "1 A St, N E Suite ",
+    "3 May 1984", " 1984-05-03 ", "03.05.84", "5/3/1984", "İ 3 Mayıs", "29 February 1900", "1984年5月3日", "May 3, ",
+    "0/0/0000", "Dr. Ellen Brandt ", "Patient: Tobias Quillmere\n", "Mr ", "Mrs. O’Brien-Łuk’s ", "Name: Ek, Bo\n",
+    "姓名：山田太郎。", "Mr\u00a0İ", "שם: דנה לוי ", "\u202e", "\x00", "\ud7ff", "👩‍👩‍👧", "e\u0301", "\n", "\r\n",
+    "\t", "(", ")", "++", "--", "Brandt ", "ellen ",
+)  # fmt: skip
 texts = st.lists(st.one_of(st.sampled_from(STRETCHES), st.text(max_size=8)), max_size=12).map("".join)
 REGIONS = ("US", "DE", "GB", "FR")
 DETECTORS: dict[str, Callable[[str], Iterable[Mention]]] = {
@@ -134,19 +89,14 @@ def test_what_is_trusted_more_keeps_its_place(ranks: list[list[tuple[int, int]]]
     ("text", "region", "expected"),
     [
         ("Phone 555-010-7788.", "US", {"555-010-7788": "+15550107788"}),
-        (
-            "(555) 010-7788 or +1 555 010 7788",
-            "US",
-            {"(555) 010-7788": "+15550107788", "+1 555 010 7788": "+15550107788"},
-        ),
-        (
-            "Tel. 030 23125 014, London +44 20 7946 0018",
-            "DE",
-            {"030 23125 014": "+493023125014", "+44 20 7946 0018": "+442079460018"},
-        ),
+        ("(555) 010-7788, +1 555 010 7788", "US", dict.fromkeys(("(555) 010-7788", "+1 555 010 7788"), "+15550107788")),
+        ("Tel. 030 23125 014", "DE", {"030 23125 014": "+493023125014"}),
+        ("London +44 20 7946 0018", "DE", {"+44 20 7946 0018": "+442079460018"}),
         ("Ring 555-0199 ext. 4", "US", {"555-0199 ext. 4": "+15550199;ext=4"}),
+        # Alone in its country's groups.
+        ("We saw 020 7946 0958 there", "GB", {"020 7946 0958": "+442079460958"}),
         # Surely a number in one place, so a number in the other.
-        ("Call 555-010-7788. Fax and 5550107788", "US", {"555-010-7788": "+15550107788", "5550107788": "+15550107788"}),
+        ("Call 555-010-7788. Fax and 5550107788", "US", dict.fromkeys(("555-010-7788", "5550107788"), "+15550107788")),
         ("order 2024-000123, id 5550107788, 12345678, 98.6, 100-200-300, 10.1038/s41586", "US", {}),
         ("Dosis 12345678, Fieber 38.6 am 10.1038", "DE", {}),
         ("the year 1984 and 62704", "US", {}),
@@ -156,43 +106,103 @@ def test_telephone_numbers(text: str, region: str, expected: dict[str, str]) -> 
     assert said(text, phone.find(text, region)) == expected
 
 
-def test_a_number_alone_in_its_countrys_groups_is_found() -> None:
-    assert said("We saw 020 7946 0958 there", phone.find("We saw 020 7946 0958 there", "GB")) == {
-        "020 7946 0958": "+442079460958"
-    }
-
-
-@pytest.mark.parametrize("text", ["Then Mr. Ellen van der went home.", "Dr. Ellen von said no."])
-def test_a_name_does_not_end_in_a_particle(text: str) -> None:
-    assert [text[one.start : one.end] for one in person.find(text)] == ["Ellen"]
-    (whole,) = person._trimmed("Ellen van der", 0, 13, "")
-    assert (whole.start, whole.end) == (0, 5)
-
-
-def test_a_title_for_everybody_tells_no_gender() -> None:
-    said = {title: [one.gender for one in person.find(f"{title} Kim Lee said so.")] for title in ("Dr.", "Mrs.", "Mr.")}
-    assert said == {"Dr.": [""], "Mrs.": ["f"], "Mr.": ["m"]}
-
-
-def test_what_is_recognised_may_be_a_date_too() -> None:
-    text = "The spring after met Dora Haas in Graz."
-    spans = [(4, 16, "DATE"), (21, 30, "PER")]
-    found = find(text, [(0, len(text))], region="US", recognise=lambda _: spans)
-    assert [(one.type, one.mentions) for one in found] == [("date", ((4, 16),)), ("person", ((21, 30),))]
-
-
-@pytest.mark.parametrize("text", ["a", "12 Oak St,\n\nDenver", "a - b\n,\nc", "x\u2013y  z,  w", ""])
-def test_folded_characters_keep_their_places(text: str) -> None:
-    folded, places = address._fold(text)
-    assert len(folded) == len(places)
-    assert places == sorted(places)
-    assert [folded[i] for i, at in enumerate(places) if text[at].isalnum()] == [c for c in text if c.isalnum()]
-
-
 def test_an_unknown_region_is_refused() -> None:
     phone.check_region("GB")
     with pytest.raises(UnknownNameError, match="no region named 'UK'"):
         phone.check_region("UK")
+
+
+def test_names_end_before_a_particle_and_titles_tell_the_gender() -> None:
+    for text in ("Then Mr. Ellen van der went home.", "Dr. Ellen von said no."):
+        assert [text[one.start : one.end] for one in person.find(text)] == ["Ellen"]
+    for title, gender in (("Dr.", ""), ("Mrs.", "f"), ("Mr.", "m")):
+        assert [one.gender for one in person.find(f"{title} Kim Lee said so.")] == [gender]
+
+
+DATES = {
+    "1984-05-03": [
+        *(("1984-05-03", "US"), ("5/3/1984", "US"), ("3.5.1984", "US"), ("03.05.84", "DE"), ("3rd of May, 1984", "US")),
+        *(("3 mai 1984", "FR"), ("3 de mayo de 1984", "ES"), ("1984年5月3日", "JP")),
+    ],
+    "1984-03-05": [("5/3/1984", "DE")],
+    "1984-03-25": [("25/3/84", "US")],
+    "1984-03-03": [("3. MÄRZ 1984", "DE")],
+    "xxxx-05-03": [("May 3", "US")],
+    "1984-12-05": [("12/5/1984", "US")],
+    "1984-05-12": [("5/12/1984", "US"), ("12/5/1984", "GB")],
+    "2019-09-xx": [("Sept. 2019", "US")],
+    "2019-03-03": [("3. Mär. 2019", "DE")],
+    "2019-12-24": [("24. Dez. 2019", "DE")],
+    "2019-10-03": [("3 Okt 2019", "DE")],
+    "2019-01-03": [("3 janv. 2019", "FR")],
+    "2019-02-03": [("3 févr. 2019", "FR")],
+    "2019-07-14": [("14 juil. 2019", "FR")],
+    "2019-12-03": [("3 déc. 2019", "FR")],
+}
+NO_DATES = ("30 February", "31.04.2020", "13/13/2020", "may 3 people", "1.2.10", "version 10.1.12.3", "2019", "May I")
+
+
+@pytest.mark.parametrize("value", DATES)
+def test_dates(value: str) -> None:
+    for text, region in DATES[value]:
+        found = without_overlaps([list(date.find(f"On {text}, she", region))])
+        assert said(f"On {text}, she", found) == {text: value}
+        parsed = date.parse(text, region)
+        assert parsed is not None
+        assert parsed[1] == value
+
+
+def test_what_is_no_date() -> None:
+    assert [text for text in (*NO_DATES, "0/0/0000") if list(date.find(text, "US"))] == []
+
+
+def test_a_recogniser_adds_people_and_dates_and_nothing_else() -> None:
+    text = "Ada Vale met Graz Ltd on 3 May 1984 or last Tuesday."
+    labels = [(0, 8, "B-PER"), (13, 21, "ORG"), (25, 35, "DATE"), (39, 51, "DATE"), (50, 99, "PER"), (8, 9, "PER")]
+    expected = {"Ada Vale": "ada vale", "3 May 1984": "1984-05-03", "last Tuesday": "last tuesday"}
+    assert said(text, recognised.find(text, "US", lambda _: labels)) == expected
+    # What it says has no white space around it.
+    found = list(recognised.find(text, "US", lambda _: [(0, 9, "PER"), (24, 36, "DATE")]))
+    assert [text[m.start : m.end] for m in found] == ["Ada Vale", "3 May 1984"]
+    entities = find(text, [(0, len(text))], region="US", recognise=lambda _: [(39, 51, "DATE"), (0, 8, "PER")])
+    assert [one.type for one in entities] == ["person", "date", "date"]
+
+
+def test_patterns_of_the_user() -> None:
+    patterns = pattern.parse("# ours\n\nmrn = MRN[- ]\\d{6}\nplate=(?i)plate (?P<value>[a-z]{2} \\d+)\n")
+    assert [one.type for one in patterns] == ["mrn", "plate"]
+    text = "MRN-004711, Plate ab  12 = plate AB 12"
+    assert said(text, pattern.find(text, patterns[0])) == {"MRN-004711": "mrn-004711"}
+    assert said(text, pattern.find(text, patterns[1])) == {"AB 12": "ab 12"}
+    # A group that matched nothing is no value.
+    (one,) = pattern.parse("room = Room(?: (?P<value>\\d*))?")
+    assert said("Room, Room , Room 12", pattern.find("Room, Room , Room 12", one)) == {"12": "12"}
+    assert pattern.resolved("mrn = x+") == "mrn = x+"
+    assert pattern.resolved(None) is None
+    with pytest.raises(DataError, match=r"'nowhere\.txt' cannot be read"):
+        pattern.resolved("nowhere.txt")
+    # The most that is taken.
+    pattern.parse("big = x{10}y{100000}\nlong = " + "x" * 10_000)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("mrn = (", "line 1: '\\('"),
+        ("\nMRN = x", "line 2: 'MRN = x' is not 'TYPE = REGEX'"),
+        ("just words", "is not 'TYPE = REGEX'"),
+        ("a =", "is not 'TYPE = REGEX'"),
+        ("a = x*", "matches the empty text"),
+        ("# nothing", "hold no line"),
+        ("big = x{10}y{100001}", "multiply to 1,000,000 at most"),
+        ("big = " + "x" * 10_001, "10,000 characters at most"),
+    ],
+    ids=range(8),
+)
+def test_a_pattern_that_cannot_be_used_is_one_line(lines: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        pattern.parse(lines)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -234,60 +244,6 @@ def test_addresses_far_apart_are_both_found_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "region", "value"),
-    [
-        ("1984-05-03", "US", "1984-05-03"),
-        ("5/3/1984", "US", "1984-05-03"),
-        ("5/3/1984", "DE", "1984-03-05"),
-        ("25/3/84", "US", "1984-03-25"),
-        ("3.5.1984", "US", "1984-05-03"),
-        ("03.05.84", "DE", "1984-05-03"),
-        ("3rd of May, 1984", "US", "1984-05-03"),
-        ("3 mai 1984", "FR", "1984-05-03"),
-        ("3 de mayo de 1984", "ES", "1984-05-03"),
-        ("3. MÄRZ 1984", "DE", "1984-03-03"),
-        ("May 3", "US", "xxxx-05-03"),
-        ("12/5/1984", "US", "1984-12-05"),
-        ("5/12/1984", "US", "1984-05-12"),
-        ("12/5/1984", "GB", "1984-05-12"),
-        ("Sept. 2019", "US", "2019-09-xx"),
-        ("3. Mär. 2019", "DE", "2019-03-03"),
-        ("24. Dez. 2019", "DE", "2019-12-24"),
-        ("3 Okt 2019", "DE", "2019-10-03"),
-        ("3 janv. 2019", "FR", "2019-01-03"),
-        ("3 févr. 2019", "FR", "2019-02-03"),
-        ("14 juil. 2019", "FR", "2019-07-14"),
-        ("3 déc. 2019", "FR", "2019-12-03"),
-        ("1984年5月3日", "JP", "1984-05-03"),
-    ],
-)
-def test_dates(text: str, region: str, value: str) -> None:
-    found = without_overlaps([list(date.find(f"On {text}, she", region))])
-    assert said(f"On {text}, she", found) == {text: value}
-    parsed = date.parse(text, region)
-    assert parsed is not None
-    assert parsed[1] == value
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "30 February",
-        "31.04.2020",
-        "13/13/2020",
-        "may 3 people",
-        "1.2.10",
-        "version 10.1.12.3",
-        "2019",
-        "May I",
-        "0/0/0000",
-    ],
-)
-def test_what_is_no_date(text: str) -> None:
-    assert list(date.find(text, "US")) == []
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("Seen by Dr. Ellen Brandt today.", {"Ellen Brandt": "ellen brandt"}),
@@ -306,19 +262,6 @@ def test_names_after_titles_and_labels(text: str, expected: dict[str, str]) -> N
     assert said(text, person.find(text)) == expected
 
 
-def test_a_recogniser_adds_people_and_dates_and_nothing_else() -> None:
-    text = "Ada Vale met Graz Ltd on 3 May 1984 or last Tuesday."
-    labels = [(0, 8, "B-PER"), (13, 21, "ORG"), (25, 35, "DATE"), (39, 51, "DATE"), (50, 99, "PER"), (8, 9, "PER")]
-    found = recognised.find(text, "US", lambda _: labels)
-    assert said(text, found) == {"Ada Vale": "ada vale", "3 May 1984": "1984-05-03", "last Tuesday": "last tuesday"}
-
-
-def test_what_a_recogniser_says_has_no_white_space_around_it() -> None:
-    text = "met Ada Vale on 3 May 1984 ."
-    found = list(recognised.find(text, "US", lambda _: [(3, 13, "PER"), (15, 27, "DATE")]))
-    assert [text[m.start : m.end] for m in found] == ["Ada Vale", "3 May 1984"]
-
-
 def test_a_name_of_three_words_is_one_mention_wherever_it_stands() -> None:
     text = "Mrs Anna Maria Ekberg rang. We met Anna Maria Ekberg; Anna Ekberg left."
     (entity,) = find(text, [(0, len(text))], region="US")
@@ -334,51 +277,6 @@ def test_a_street_with_its_number_is_the_address_that_has_both() -> None:
     ]
 
 
-def test_patterns_of_the_user() -> None:
-    lines = "# ours\n\nmrn = MRN[- ]\\d{6}\nplate=(?i)plate (?P<value>[a-z]{2} \\d+)\n"
-    patterns = pattern.parse(lines)
-    assert [one.type for one in patterns] == ["mrn", "plate"]
-    text = "MRN-004711, Plate ab  12 = plate AB 12"
-    assert said(text, pattern.find(text, patterns[0])) == {"MRN-004711": "mrn-004711"}
-    assert said(text, pattern.find(text, patterns[1])) == {"AB 12": "ab 12"}
-    assert pattern.resolved("mrn = x+") == "mrn = x+"
-    assert pattern.resolved(None) is None
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("mrn = (", "line 1: '\\('"),
-        ("\nMRN = x", "line 2: 'MRN = x' is not 'TYPE = REGEX'"),
-        ("just words", "is not 'TYPE = REGEX'"),
-        ("a =", "is not 'TYPE = REGEX'"),
-        ("a = x*", "matches the empty text"),
-        ("# nothing", "hold no line"),
-    ],
-)
-def test_a_pattern_that_cannot_be_used_is_one_line(lines: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        pattern.parse(lines)
-    assert "\n" not in str(caught.value)
-
-
-def test_repetitions_may_multiply_to_a_million() -> None:
-    pattern.parse("big = x{10}y{100000}")
-    with pytest.raises(UsageError, match="multiply to 1,000,000 at most"):
-        pattern.parse("big = x{10}y{100001}")
-
-
-def test_a_pattern_may_have_ten_thousand_characters() -> None:
-    pattern.parse("big = " + "x" * 10_000)
-    with pytest.raises(UsageError, match="10,000 characters at most"):
-        pattern.parse("big = " + "x" * 10_001)
-
-
-def test_a_group_that_matched_nothing_is_no_value() -> None:
-    (one,) = pattern.parse("room = Room(?: (?P<value>\\d*))?")
-    assert said("Room, Room , Room 12", pattern.find("Room, Room , Room 12", one)) == {"12": "12"}
-
-
 def test_a_pattern_that_runs_away_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern, "SECONDS_AT_MOST", 0.2)
     (runaway,) = pattern.parse("bad = (?:a|a|aa)+(?:b|c)+d")
@@ -388,23 +286,11 @@ def test_a_pattern_that_runs_away_is_stopped(monkeypatch: pytest.MonkeyPatch) ->
     assert time.process_time() - started < 10
 
 
-def test_a_file_of_patterns_that_is_not_there_is_refused() -> None:
-    with pytest.raises(DataError, match=r"'nowhere\.txt' cannot be read"):
-        pattern.resolved("nowhere.txt")
-
-
 @pytest.mark.parametrize(
     "word",
     [
+        *("1 A St, ", "a@", "Mr Mr ", "Name: ", "A.B-", "12.", "A’a-", "+1 (2 "),
         pytest.param("1 2 33 444 5555 AL ", marks=pytest.mark.long),
-        "1 A St, ",
-        "a@",
-        "Mr Mr ",
-        "Name: ",
-        "A.B-",
-        "12.",
-        "A’a-",
-        "+1 (2 ",
     ],
 )
 def test_hostile_texts_take_time_in_proportion(word: str) -> None:

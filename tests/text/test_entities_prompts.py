@@ -18,16 +18,9 @@ from leakmeter.text.build import PromptSettings
 Prepare = Callable[..., Prepared]
 NOTE = "Dr. Ellen Brandt (ellen@x.example) was seen on 3 May 1984.\nCall 555-010-7788. Brandt left: 555-010-7788."
 WORDS = (
-    *(
-        "Dr. Ellen Brandt",
-        "Brandt",
-        "(ellen@x.example)",
-        "555-010-7788,",
-        "3 May 1984",
-        "12 Main St, Springfield, IL 62704",
-    ),
-    *("and", "naïve", "🙂", "“", "\n", "שלום", "Mrs", "e\u0301", "to:", "Name:"),
-)
+    "Dr. Ellen Brandt", "Brandt", "(ellen@x.example)", "555-010-7788,", "3 May 1984",
+    "12 Main St, Springfield, IL 62704", "and", "naïve", "🙂", "“", "\n", "שלום", "Mrs", "e\u0301", "to:", "Name:",
+)  # fmt: skip
 SHARED = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60))
 
 
@@ -70,27 +63,37 @@ def test_pieces_still_tile_the_context(tokenizer: Any, prepared: Prepare, contex
         assert span.n_tokens == sum(len(pieces[name]) for name in own)
 
 
-def test_a_token_that_holds_some_of_a_value_goes_with_it(prepared: Prepare) -> None:
-    # Two bytes a character: each is a token of its own, and all of them go.
-    one = prepared("氏名：山田太郎。", unit="entity", template="plain")
-    (span,) = one.item.spans
-    assert span.n_tokens == len("山田太郎".encode())
-
-
-def test_a_context_that_is_one_entity_leaves_the_blank_frame(tokenizer: Any, prepared: Prepare) -> None:
-    one = prepared("ellen@x.example", tokenizer=tokenizer, template="plain", unit="entity", removal="mask").item
-    assert one.cuts["email1"].ids.tolist() == one.blank.ids.tolist()
-    assert one.cuts["email1"].next_position == len(one.blank.ids)
-
-
-def test_a_context_without_personal_data_has_no_pieces(prepared: Prepare) -> None:
+def test_which_pieces_there_are(tokenizer: Any, prepared: Prepare) -> None:
     item = prepared("Nobody is named here.", unit="entity", swap=True).item
     assert (item.spans, item.placebos, dict(item.swaps)) == ((), (), {})
-
-
-def test_groups_add_only_what_no_entity_holds(prepared: Prepare) -> None:
+    # Groups add only what no entity holds.
     one = prepared(NOTE + " Code AB-1234, AB-1234.", unit="entity", group=True)
     assert [one.context[a:b] for s in one.item.spans if s.kind == "value" for a, b in s.ranges] == ["AB-1234"] * 2
+    spans = prepared("File MRN-004711 of Nobody.", unit="entity", entity_patterns="mrn = MRN-\\d+").item.spans
+    assert [span.name for span in spans] == ["mrn1"]
+    # Two bytes a character: each is a token of its own, and all of them go.
+    (span,) = prepared("氏名：山田太郎。", unit="entity", template="plain").item.spans
+    assert span.n_tokens == len("山田太郎".encode())
+    # A context that is one entity leaves the blank frame.
+    item = prepared("ellen@x.example", tokenizer=tokenizer, template="plain", unit="entity", removal="mask").item
+    assert item.cuts["email1"].ids.tolist() == item.blank.ids.tolist()
+    assert item.cuts["email1"].next_position == len(item.blank.ids)
+
+
+def test_the_swap_seed_decides(prepared: Prepare) -> None:
+    def made(**how: Any) -> list[Any]:
+        spans = prepared(NOTE, unit="entity", swap=True, **how).item.spans
+        return [span.entity.invented for span in spans if span.entity]
+
+    assert made() == made() != made(swap_seed=1)
+    for how, message in (
+        ({"swap": True}, "swap is for personal data; give unit 'entity'"),
+        ({"unit": "word", "ner": "x"}, "ner is for personal data"),
+        ({"unit": "sentence", "entity_patterns": "x"}, "entity-patterns is for personal data"),
+        ({"unit": "entity", "swap_seed": -1}, "swap-seed is -1; it has to be 0 or more"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            PromptSettings(**how)  # type: ignore[arg-type]
 
 
 def test_a_swapped_prompt_is_the_prompt_of_the_edited_text(tokenizer: Any, prepared: Prepare) -> None:
@@ -110,15 +113,6 @@ def test_a_swapped_prompt_is_the_prompt_of_the_edited_text(tokenizer: Any, prepa
             assert one.item.swaps[span.name].ids.tolist() == again.prompt.ids.tolist()
 
 
-def test_the_swap_seed_decides(prepared: Prepare) -> None:
-    def made(**how: Any) -> list[Any]:
-        spans = prepared(NOTE, unit="entity", swap=True, **how).item.spans
-        return [span.entity.invented for span in spans if span.entity]
-
-    assert made() == made()
-    assert made() != made(swap_seed=1)
-
-
 def test_an_invention_that_does_not_fit_the_window_is_left_out(prepared: Prepare) -> None:
     context = "Mail e@x.co now."
     n = len(prepared(context, unit="entity", template="plain").item.prompt.ids)
@@ -127,22 +121,3 @@ def test_an_invention_that_does_not_fit_the_window_is_left_out(prepared: Prepare
     assert span.entity is not None
     assert span.entity.invented is not None
     assert dict(one.item.swaps) == {}
-
-
-def test_patterns_and_a_recogniser_are_used(prepared: Prepare) -> None:
-    spans = prepared("File MRN-004711 of Nobody.", unit="entity", entity_patterns="mrn = MRN-\\d+").item.spans
-    assert [span.name for span in spans] == ["mrn1"]
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"swap": True}, "swap is for personal data; give unit 'entity'"),
-        ({"unit": "word", "ner": "x"}, "ner is for personal data"),
-        ({"unit": "sentence", "entity_patterns": "x"}, "entity-patterns is for personal data"),
-        ({"unit": "entity", "swap_seed": -1}, "swap-seed is -1; it has to be 0 or more"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(how: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        PromptSettings(**how)

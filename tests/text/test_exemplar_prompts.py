@@ -19,9 +19,7 @@ from leakmeter.text.exemplar_prompts import Writer, _repeats
         (("Bo.",), [[]]),
     ],
 )
-def test_values_at_the_beginning_and_at_the_end_are_those_of_their_own_exemplar(
-    texts: tuple[str, ...], expected: list[list[int]]
-) -> None:
+def test_values_are_those_of_their_own_exemplar(texts: tuple[str, ...], expected: list[list[int]]) -> None:
     assert _repeats([Example(str(n), (text,), "yes") for n, text in enumerate(texts)]) == expected
 
 

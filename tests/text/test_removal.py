@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from helpers.examples import examples
+from leakmeter.backends.toy import ByteTokenizer
+from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Prepared
-from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
+from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.text.build import PromptSettings, placebo_of, placebos
+from leakmeter.text.build import PromptSettings, placebo_of, placebos, prepare
 
 Prepare = Callable[..., Prepared]
 NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 555-010-7788 after four."
@@ -67,7 +66,7 @@ def test_where_the_prompt_ends_in_what_is_removed_only_a_mask_leaves_a_gap(
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
-@pytest.mark.parametrize("unit", ["whole", "document", "sentence"])
+@pytest.mark.parametrize("unit", ["document", "sentence"])
 def test_taking_everything_away_leaves_the_blank_frame_without_a_gap(
     tokenizer: Any, prepared: Prepare, removal: str, unit: str
 ) -> None:
@@ -75,6 +74,59 @@ def test_taking_everything_away_leaves_the_blank_frame_without_a_gap(
     (name,) = item.cuts
     assert item.cuts[name].ids.tolist() == item.blank.ids.tolist()
     assert item.cuts[name].next_position == len(item.blank.ids)
+
+
+def test_a_value_never_takes_a_units_name() -> None:
+    documents = (Document("v1", "Tel 555-010-7788."), Document("x", "Again 555-010-7788."))
+    settings = PromptSettings(unit="document", group=True)
+    item = prepare(Case("case", documents, "Who?", "Anna"), ByteTokenizer(), settings, window=None, n_reserved=1).item
+    names = [span.name for span in item.spans]
+    assert len(set(names)) == len(names) == 3
+    assert set(item.cuts) == set(item.alone) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        *(({"context": context}, "empty context") for context in (" \n\t", ["", "  "])),
+        ({"query": " \n"}, "empty query"),
+        ({"response": "  \n"}, "empty response"),
+        ({"unit": "message"}, "needs a chat"),
+        ({"context": "\ud800"}, "context is no valid Unicode"),
+        ({"query": "a\udfff"}, "query is no valid Unicode.*character 1"),
+        ({"response": "\udcff"}, "response is no valid Unicode"),
+        ({"removal": "drup"}, "no removal named 'drup'; did you mean 'drop'"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(prepared: Prepare, given_: dict[str, Any], message: str) -> None:
+    with pytest.raises((UsageError, UnknownNameError), match=message) as caught:
+        prepared(**{"context": NOTE, **given_})
+    assert "\n" not in str(caught.value)
+
+
+def test_empty_documents_are_left_out(tokenizer: Any, prepared: Prepare) -> None:
+    one = prepared(["", "Anna sang.", "  ", "Bo ate."], tokenizer=tokenizer, template="plain", unit="document")
+    assert [span.name for span in one.item.spans] == ["d2", "d4"]
+    two = prepared(["Anna sang.", "Bo ate."], tokenizer=tokenizer, template="plain", unit="document")
+    assert one.item.prompt.ids.tolist() == two.item.prompt.ids.tolist()
+
+
+def test_a_context_too_long_is_refused_with_its_numbers_or_cut(prepared: Prepare) -> None:
+    text = "Anna sang. " * 100
+    n_tokens = len(prepared(text, response="Hm.").item.prompt.ids) + len(" Hm.")
+    of_what = r"\(1,100 of context, 34 of query and template, 4 of response\)"
+    with pytest.raises(WindowError, match=f"needs {n_tokens:,} tokens {of_what} and 1,000 fit.*--truncate"):
+        prepared(text, response="Hm.", window=1000)
+    assert prepared(text, response="Hm.", window=n_tokens).n_truncated_tokens == 0
+    # Room is kept for a response to be sampled.
+    one = prepared(text, response=None, window=600, n_reserved=50, truncate=True)
+    assert len(one.item.prompt.ids) <= 550
+    assert one.n_truncated_tokens > 500
+    with pytest.raises(WindowError, match="50 of response"):
+        prepared(text, response=None, window=600, n_reserved=50)
+    for window in (1, 20, 33, 36):
+        with pytest.raises(WindowError, match="leaves no room for any context"):
+            prepared("🙂🙂🙂", query="q", response="r", window=window, truncate=True)
 
 
 def test_alone_is_the_blank_frame_with_the_piece_put_back(tokenizer: Any, prepared: Prepare) -> None:
@@ -85,33 +137,6 @@ def test_alone_is_the_blank_frame_with_the_piece_put_back(tokenizer: Any, prepar
         assert one.item.alone[span.name].ids.tolist() == alone.prompt.ids.tolist()
 
 
-def edited(text: str, start: int, end: int) -> str:
-    """The text as a person edits it: what is cut goes with the space that would be left over."""
-    before, after = text[:start], text[end:]
-    if not after or after[0].isspace():
-        before = before.rstrip(" ")
-    return before + after if before else after.lstrip(" ")
-
-
-@pytest.mark.parametrize("unit", ["word", "sentence", "line"])
-def test_retokenizing_equals_tokenizing_the_edited_text(tokenizer: Any, prepared: Prepare, unit: str) -> None:
-    one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit=unit, removal="retokenize")
-    for span in one.item.spans:
-        ((start, end),) = span.ranges
-        again = prepared(edited(NOTE, start, end), tokenizer=tokenizer, template="plain", unit="whole").item
-        assert one.item.cuts[span.name].ids.tolist() == again.prompt.ids.tolist()
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(60))
-@given(words=st.lists(st.sampled_from(["Bo", "ate", "🙂", "naïve", "figs.", "It", "is", "“late”.", "x,"]), min_size=2))
-def test_retokenizing_words_equals_tokenizing_the_others(tokenizer: Any, prepared: Prepare, words: list[str]) -> None:
-    one = prepared(" ".join(words), tokenizer=tokenizer, template="plain", unit="word", removal="retokenize")
-    for number, span in enumerate(one.item.spans):
-        left = " ".join(words[:number] + words[number + 1 :])
-        again = prepared(left, tokenizer=tokenizer, template="plain", unit="whole").item
-        assert one.item.cuts[span.name].ids.tolist() == again.prompt.ids.tolist()
-
-
 def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Prepare) -> None:
     one = prepared(NOTE, tokenizer=tokenizer, template="plain", unit="sentence", group=True, removal="retokenize")
     (value,) = [span for span in one.item.spans if span.kind == "value"]
@@ -119,24 +144,6 @@ def test_a_group_is_cut_wherever_it_is_said(tokenizer: Any, prepared: Prepare) -
     left = NOTE.replace("is 555-010-7788.", "is .").replace("Call 555-010-7788 after", "Call after")
     again = prepared(left, tokenizer=tokenizer, template="plain", unit="whole").item
     assert one.item.cuts[value.name].ids.tolist() == again.prompt.ids.tolist()
-
-
-def test_a_value_never_takes_a_units_name(prepared: Prepare) -> None:
-    from leakmeter.backends.toy import ByteTokenizer
-    from leakmeter.core.case import Case, Document
-    from leakmeter.text.build import prepare
-
-    documents = (Document("v1", "Tel 555-010-7788."), Document("x", "Again 555-010-7788."))
-    item = prepare(
-        Case("case", documents, "Who?", "Anna"),
-        ByteTokenizer(),
-        PromptSettings(unit="document", group=True),
-        window=None,
-        n_reserved=1,
-    ).item
-    names = [span.name for span in item.spans]
-    assert len(set(names)) == len(names) == 3
-    assert set(item.cuts) == set(item.alone) == set(names)
 
 
 def test_units_that_say_the_same_know_of_each_other(prepared: Prepare) -> None:
@@ -166,32 +173,6 @@ def test_a_placebo_is_as_long_as_the_median_of_the_pieces(
     assert {len(placebo_of(one).ids) for one in made} == {n}
 
 
-def test_an_unknown_removal_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="no removal named 'drup'; did you mean 'drop'"):
-        PromptSettings(removal="drup")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("given_", "message"),
-    [
-        ({"context": ""}, "empty context"),
-        ({"context": " \n\t"}, "empty context"),
-        ({"context": ["", "  "]}, "empty context"),
-        ({"query": " \n"}, "empty query"),
-        ({"response": ""}, "empty response"),
-        ({"response": "  \n"}, "empty response"),
-        ({"unit": "message"}, "needs a chat"),
-        ({"context": "\ud800"}, "context is no valid Unicode"),
-        ({"query": "a\udfff"}, "query is no valid Unicode.*character 1"),
-        ({"response": "\udcff"}, "response is no valid Unicode"),
-    ],
-)
-def test_what_cannot_be_measured_is_said(prepared: Prepare, given_: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        prepared(**{"context": NOTE, **given_})
-    assert "\n" not in str(caught.value)
-
-
 def test_text_that_a_vocabulary_drops_altogether_is_refused(chat_tokenizer: Any, prepared: Prepare) -> None:
     with pytest.raises(UsageError, match="none of the context's characters"):
         prepared("\x06", tokenizer=chat_tokenizer)
@@ -199,43 +180,6 @@ def test_text_that_a_vocabulary_drops_altogether_is_refused(chat_tokenizer: Any,
         prepared(NOTE, tokenizer=chat_tokenizer, response="\x06", template="chat")
     spans = prepared(["\x06", "Anna sang."], tokenizer=chat_tokenizer, unit="document").item.spans
     assert [(span.name, span.document) for span in spans] == [("d2", "d2")]
-
-
-def test_empty_documents_are_left_out(tokenizer: Any, prepared: Prepare) -> None:
-    one = prepared(["", "Anna sang.", "  ", "Bo ate."], tokenizer=tokenizer, template="plain", unit="document")
-    assert [span.name for span in one.item.spans] == ["d2", "d4"]
-    two = prepared(["Anna sang.", "Bo ate."], tokenizer=tokenizer, template="plain", unit="document")
-    assert one.item.prompt.ids.tolist() == two.item.prompt.ids.tolist()
-
-
-def test_a_context_too_long_is_refused_with_its_numbers(prepared: Prepare) -> None:
-    text = "Anna sang. " * 100
-    n_tokens = len(prepared(text, response="Hm.").item.prompt.ids) + len(" Hm.")
-    with pytest.raises(WindowError) as caught:
-        prepared(text, response="Hm.", window=1000)
-    message = str(caught.value)
-    assert (
-        f"needs {n_tokens:,} tokens (1,100 of context, 34 of query and template, 4 of response) and 1,000 fit"
-        in message
-    )
-    assert "--truncate" in message
-    fits = prepared(text, response="Hm.", window=n_tokens)
-    assert fits.n_truncated_tokens == 0
-
-
-def test_room_is_kept_for_a_response_to_be_sampled(prepared: Prepare) -> None:
-    text = "Anna sang. " * 100
-    one = prepared(text, response=None, window=600, n_reserved=50, truncate=True)
-    assert len(one.item.prompt.ids) <= 550
-    assert one.n_truncated_tokens > 500
-    with pytest.raises(WindowError, match="50 of response"):
-        prepared(text, response=None, window=600, n_reserved=50)
-
-
-@pytest.mark.parametrize("window", [1, 20, 33, 36])
-def test_a_window_without_room_for_context_is_refused(prepared: Prepare, window: int) -> None:
-    with pytest.raises(WindowError, match="leaves no room for any context"):
-        prepared("🙂🙂🙂", query="q", response="r", window=window, truncate=True)
 
 
 def test_truncation_drops_last_documents_first(prepared: Prepare) -> None:
@@ -246,8 +190,3 @@ def test_truncation_drops_last_documents_first(prepared: Prepare) -> None:
     assert [name for name, _, _ in one.documents] == ["d1", "d2"]
     assert one.context.startswith("Anna sang.\n\nBo")
     assert [one.context[a:b] for _, a, b in one.documents] == one.context.split("\n\n")
-
-
-def test_pieces_have_the_three_roles_in_the_templates_order(prepared: Prepare) -> None:
-    roles = [piece.role for piece in prepared("Anna sang.").item.prompt.pieces]
-    assert roles == [FRAME, FRAME, CONTEXT, FRAME, QUERY, FRAME]

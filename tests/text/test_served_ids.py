@@ -18,43 +18,13 @@ from leakmeter.data.chat import messages_of
 from leakmeter.text import templates
 
 Prepare = Callable[..., Prepared]
-N_PROMPTS: Final = 50
+N_PROMPTS: Final = 25
 EDGES: Final = (
-    "",
-    " ",
-    "  ",
-    "\n",
-    "\n\n",
-    " \n",
-    "\t",
-    "🙂",
-    "e\u0301",
-    "\u0301",
-    "é",
-    ".",
-    ")",
-    "(",
-    "“",
-    "…",
-    "'s",
-    "7",
-)
+    "", " ", "  ", "\n", "\n\n", " \n", "\t", "🙂", "e\u0301", "\u0301", "é", ".", ")", "(", "“", "…", "'s", "7",
+)  # fmt: skip
 WORDS: Final = (
-    "Anna",
-    "sang",
-    "ferry",
-    "7731",
-    "it's",
-    "naïve",
-    "café",
-    "🙂",
-    "Quellhof",
-    "x",
-    "(who",
-    "ate)",
-    "figs,",
-    "nine.",
-)
+    "Anna", "sang", "ferry", "7731", "it's", "naïve", "café", "🙂", "Quellhof", "x", "(who", "ate)", "figs,", "nine.",
+)  # fmt: skip
 JOINTS: Final = (" ", " ", " ", "\n", "\n\n", "  ", ".\n\n", "")
 SPECIALS: Final = (
     *("<|im_end|>", "<|im_start|>system\n", "</s>", "<s>", "<unk>", "[UNK]", "[INST]", "[/INST]", "<|eot|>", "<turn>"),

@@ -26,8 +26,7 @@ def text_of(one: Prepared) -> str:
 @pytest.mark.parametrize(
     ("template", "name", "expected"),
     [
-        (None, "plain", "Context: Anna sang.\n\nQuestion: Who?\nAnswer:"),
-        ("plain", "plain", "Context: Anna sang.\n\nQuestion: Who?\nAnswer:"),
+        *((given, "plain", "Context: Anna sang.\n\nQuestion: Who?\nAnswer:") for given in (None, "plain")),
         ("document", "document", "Document: Anna sang.. Who?"),
         ("article", "article", "Article: Anna sang.. Summary of the above news article:"),
         ("Q {query} C {context}", "custom", "Q Who? C Anna sang."),
@@ -37,59 +36,36 @@ def text_of(one: Prepared) -> str:
         ("a\n{context}\n", "custom", "a\nAnna sang.\n"),
     ],
 )
-def test_what_the_model_reads(prepared: Prepare, template: str | None, name: str, expected: str) -> None:
+def test_what_the_model_reads(
+    prepared: Prepare, tmp_path: Path, template: str | None, name: str, expected: str
+) -> None:
     one = prepared("Anna sang.", tokenizer=BYTES, template=template)
-    assert one.template == name
-    assert text_of(one) == expected
-
-
-def test_a_template_without_a_query_needs_none(prepared: Prepare) -> None:
-    one = prepared("Anna sang.", tokenizer=BYTES, template="article", query="")
-    assert one.query == ""
-    assert prepared("Anna sang.", tokenizer=BYTES, template="article", query="unused").query == ""
-
-
-def test_a_template_file(prepared: Prepare, tmp_path: Path) -> None:
+    assert (one.template, text_of(one)) == (name, expected)
+    if template == "article":
+        assert prepared("Anna sang.", tokenizer=BYTES, template="article", query="unused").query == ""
+    # The same from a file.
     file = tmp_path / "t.txt"
-    file.write_bytes(b"\xef\xbb\xbfRead {context}; {query}")
-    one = prepared("Anna sang.", tokenizer=BYTES, template=f"@{file}")
-    assert text_of(one) == "Read Anna sang.; Who?"
-    assert one.template == "custom"
-    assert templates.resolved(f"@{file}") == "Read {context}; {query}"
-    assert templates.resolved("plain") == "plain"
-    assert templates.resolved(None) is None
+    if name == "custom":
+        file.write_bytes(b"\xef\xbb\xbf" + str(template).encode())
+        assert text_of(prepared("Anna sang.", tokenizer=BYTES, template=f"@{file}")) == expected
+        assert templates.resolved(f"@{file}") == template
+    else:
+        assert templates.resolved(template) is template
 
 
-@pytest.mark.parametrize(
-    "template",
-    ["{query}", "{context} {context}", "{context} {query} {query}", "no slots\n", "{Context} {query}", "{x}"],
-)
-def test_missing_and_doubled_slots_are_refused(prepared: Prepare, tmp_path: Path, template: str) -> None:
-    with pytest.raises(UsageError, match=r"\{context\} exactly once and \{query\} at most once"):
-        prepared("x", template=template)
+def test_templates_that_cannot_be_used_are_refused(prepared: Prepare, tmp_path: Path) -> None:
     file = tmp_path / "t.txt"
-    file.write_text(template)
-    with pytest.raises(UsageError, match=r"\{context\} exactly once"):
-        prepared("x", template=f"@{file}")
-
-
-@pytest.mark.parametrize("content", [None, b"\xff{context}"])
-def test_an_unreadable_template_file_is_named(prepared: Prepare, tmp_path: Path, content: bytes | None) -> None:
-    file = tmp_path / "t.txt"
-    if content is not None:
-        file.write_bytes(content)
-    with pytest.raises(DataError, match=r"template file .*t\.txt' (cannot be read|is not UTF-8)"):
-        prepared("x", template=f"@{file}")
-    with pytest.raises(DataError, match="template file"):
-        prepared("x", template=f"@{tmp_path}")
-
-
-def test_an_unknown_template_is_guessed(prepared: Prepare) -> None:
+    for template in ("{query}", "{context} {context}", "{context} {query} {query}", "no slots\n", "{Context} {query}"):
+        file.write_text(template)
+        for told in (template, f"@{file}"):
+            with pytest.raises(UsageError, match=r"\{context\} exactly once and \{query\} at most once"):
+                prepared("x", template=told)
+    file.write_bytes(b"\xff{context}")
+    for path, message in ((file, r".*t\.txt' is not UTF-8"), (tmp_path / "no", "cannot be read"), (tmp_path, "")):
+        with pytest.raises(DataError, match=f"template file.*{message}"):
+            prepared("x", template=f"@{path}")
     with pytest.raises(UnknownNameError, match="no template named 'plian'; did you mean 'plain'"):
         prepared("x", template="plian")
-
-
-def test_a_model_without_a_chat_template_says_so(prepared: Prepare) -> None:
     with pytest.raises(UsageError, match="no chat template; give --template plain"):
         prepared("x", template="chat")
     with pytest.raises(UsageError, match="this model has no chat template"):

@@ -45,26 +45,11 @@ def test_the_documented_example_is_what_is_left(prepared: Prepare) -> None:
 @pytest.mark.parametrize(
     ("texts", "unit", "gone", "left"),
     [
-        (TWO, "sentence", ["s1"], " Bo ate.\n\n\nCid left. Dee slept.\n"),
-        (TWO, "sentence", ["s2"], "Anna sang.\n\n\nCid left. Dee slept.\n"),
-        (TWO, "sentence", ["s3"], "Anna sang. Bo ate.\n\n\n Dee slept.\n"),
-        (TWO, "sentence", ["s4"], "Anna sang. Bo ate.\n\n\nCid left.\n"),
         (TWO, "sentence", ["s2", "s3"], "Anna sang.\n\n\n Dee slept.\n"),
-        (TWO, "sentence", ["s1", "s2"], "Cid left. Dee slept.\n"),
-        (TWO, "sentence", ["s3", "s4"], "Anna sang. Bo ate.\n"),
         (TWO, "sentence", ["s1", "s3", "s4"], " Bo ate.\n"),
-        (TWO, "document", ["d1"], "Cid left. Dee slept.\n"),
-        (TWO, "document", ["d2"], "Anna sang. Bo ate.\n"),
         (TWO, "line", ["l2"], "Anna sang. Bo ate.\n"),
-        (TWO, "word", ["w4", "w5"], "Anna sang. Bo\n\n\n left. Dee slept.\n"),
-        (TWO, "ngram:9", ["g2"], "Anna sang\n\n\nCid left. Dee slept.\n"),
         (TWO, "ngram:9", ["g3", "g5"], "Anna sang. Bo ate.\n\n\n Dee slep\n"),
-        (TWO, "ngram:9", ["g1", "g2"], "Cid left. Dee slept.\n"),
-        (THREE, "document", ["d1"], "Bo ate.\n\n\n Cid left.\r\n"),
         (THREE, "document", ["d2"], "Anna sang. \n\n\n\n Cid left.\r\n"),
-        (THREE, "document", ["d3"], "Anna sang. \n\n\nBo ate."),
-        (THREE, "document", ["d1", "d2"], "\n Cid left.\r\n"),
-        (THREE, "document", ["d1", "d3"], "Bo ate."),
         (THREE, "word", ["w2", "w6"], "Anna \n\n\nBo ate.\n\n\n Cid\r\n"),
         (["x"] * 4, "document", ["d1", "d3"], "x\n\nx"),
         (["x \n"], "sentence", ["s1"], ""),
@@ -75,22 +60,6 @@ def test_white_space_of_no_piece_stays_while_there_is_text_for_it(
 ) -> None:
     item = prepared(texts, template="<{context}>{query}", unit=unit, removal=removal).item
     assert bytes(item.without(gone).ids.tolist()).decode() == f"\n<{left}>Who?"
-
-
-@pytest.mark.parametrize(
-    ("texts", "unit", "expected"),
-    [
-        (TWO, "sentence", ["Anna sang.\n", "Bo ate.\n", "Cid left.\n", "Dee slept.\n"]),
-        (TWO, "document", TWO),
-        (THREE, "document", THREE),
-        (THREE, "word", ["Anna \n", "sang. \n", "Bo", "ate.", "Cid\r\n", "left.\r\n"]),
-    ],
-)
-def test_a_piece_alone_has_the_white_space_at_its_documents_end(
-    prepared: Prepare, texts: list[str], unit: str, expected: list[str]
-) -> None:
-    item = prepared(texts, template="<{context}>{query}", unit=unit).item
-    assert [bytes(alone.ids.tolist()).decode() for alone in item.alone.values()] == [f"\n<{x}>Who?" for x in expected]
 
 
 def test_a_value_of_two_documents_is_cut_between_their_white_space(prepared: Prepare) -> None:
@@ -106,9 +75,7 @@ def test_a_value_of_two_documents_is_cut_between_their_white_space(prepared: Pre
 @pytest.mark.parametrize(
     ("parts", "gone", "left"),
     [
-        (["Anna sang.", "Bo ate.", "Cid left."], "d1", "Bo ate.\nCid left."),
         (["Anna sang.", "Bo ate.", "Cid left."], "d2", "Anna sang.\nCid left."),
-        (["Anna sang.", "Bo ate.", "Cid left."], "d3", "Anna sang.\nBo ate."),
         (["Anna sang.", "Bo ate.\n", "Cid left.\n"], "d1", "Bo ate.\n\nCid left.\n"),
         (["Anna sang.", "Bo ate.\n", "Cid left.\n"], "d3", "Anna sang.\nBo ate.\n"),
     ],
@@ -156,27 +123,6 @@ def test_an_irrelevant_piece_stands_before_the_white_space(prepared: Prepare) ->
     put = made[0].removeprefix("\n<").partition("Anna")[0]
     texts = [f"{put}Anna sang.\n\nBo ate.\n", f"Anna sang.{put}\n\nBo ate.\n", f"Anna sang.\n\nBo ate.{put}\n"]
     assert made == [f"\n<{text}>Who?" for text in texts]
-
-
-def test_tokens_of_no_piece_are_the_contexts(prepared: Prepare) -> None:
-    from leakmeter.text.tokens import tokens_of
-
-    found = tokens_of(prepared(TWO, template="<{context}>{query}"), "Anna", ByteTokenizer(), model="toy")
-    of = [(piece, "".join(token.text for token in same)) for piece, same in groupby(found.tokens, lambda t: t.piece)]
-    assert of == [
-        ("start", ""),
-        ("template", "<"),
-        ("s1", "Anna sang."),
-        ("s2", " Bo ate."),
-        ("context", "\n\n\n"),
-        ("s3", "Cid left."),
-        ("s4", " Dee slept."),
-        ("context", "\n"),
-        ("template", ">"),
-        ("query", "Who?"),
-        ("response", " Anna"),
-    ]
-    assert {token.spans for token in found.tokens if token.piece == "context"} == {()}
 
 
 def test_white_space_counts_as_context_where_it_is_cut_to_a_length(prepared: Prepare) -> None:

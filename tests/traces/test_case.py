@@ -108,8 +108,7 @@ def test_the_influence_of_a_document_is_the_difference_of_two_plain_scores(chat:
 
 
 def test_what_a_case_says_of_an_answer() -> None:
-    one = answer(*CHATS["in both"])
-    case = as_case(one)
+    case = as_case(answer(*CHATS["in both"]))
     assert (case.id, case.response, case.decoding) == ("t/s", "Anna.", "sampling")
     assert all(message.fixed for message in case.messages)
     assert not case.has_only_system_context
@@ -117,13 +116,10 @@ def test_what_a_case_says_of_an_answer() -> None:
     plain = Case("t/s", messages=tuple(replace(m, fixed=False, retrieved=()) for m in case.messages))
     assert "fixed" not in str(plain.record())
     assert "fixed" in str(case.record())
-
-
-def test_a_place_across_white_space_is_taken_as_it_was_sent() -> None:
+    # A place across white space is taken as it was sent.
     one = answer(("user", f"{A.replace(' ', chr(10) * 2)}  {B} Who sang?"))
     assert one.documents[0].places == (Place(0, 0, len(A) + 3),)
-    held = prepared(one, unit="document")
-    assert text_of(held.item.cuts["d1"]).count("Anna") == 0
+    assert text_of(prepared(one, unit="document").item.cuts["d1"]).count("Anna") == 0
 
 
 def test_all_invented_traffic_can_be_prepared(tmp_path: Any) -> None:

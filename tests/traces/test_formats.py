@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from helpers import logged_traffic
-from helpers.logged_traffic import WITH_SPANS, WRITERS, Exchange, exchanges, records, write
+from helpers.logged_traffic import WITH_SPANS, WRITERS, exchanges, records, write
 from leakmeter.traces import LoggedAnswer, Reason, Refused, TraceReader
 
-TRAFFIC = exchanges(21)
+TRAFFIC = exchanges(12)
 
 
 def read(path: Path, **options: Any) -> tuple[TraceReader, list[LoggedAnswer | Refused]]:
@@ -55,25 +55,187 @@ def test_every_format_says_the_same(name: str, apart: bool, tmp_path: Path) -> N
     assert reader.n_hidden_calls == (sum(one.rewrite for one in TRAFFIC) if name in WITH_SPANS else 0)
 
 
-@pytest.mark.parametrize("suffix", [".jsonl.gz", ".jsonl.zst"])
-def test_packed_logs_are_read_as_they_are(suffix: str, tmp_path: Path) -> None:
-    plain = write(tmp_path / "log.jsonl", records(logged_traffic.otel, TRAFFIC))
-    path = write(tmp_path / f"log{suffix}", records(logged_traffic.otel, TRAFFIC))
-    told: list[tuple[int, int]] = []
-    reader, found = read(path, on_bytes=lambda n, of: told.append((n, of)))
-    assert [replace(one, where="") for one in found] == [replace(one, where="") for one in read(plain)[1]]
-    assert reader.offsets == {str(path): plain.stat().st_size}
-    assert reader.size == path.stat().st_size
-    assert told[-1] == (reader.size, reader.size)
-
-
-def test_parquet_of_langsmith_and_of_langfuse(tmp_path: Path) -> None:
+def test_packed_logs_and_logs_in_several_files_are_read_as_they_are(tmp_path: Path) -> None:
+    held = records(logged_traffic.otel, TRAFFIC)
+    plain = write(tmp_path / "log.jsonl", held)
+    for suffix in (".jsonl.gz", ".jsonl.zst"):
+        path = write(tmp_path / f"log{suffix}", held)
+        told: list[tuple[int, int]] = []
+        reader, found = read(path, on_bytes=lambda n, of, told=told: told.append((n, of)))
+        assert [replace(one, where="") for one in found] == [replace(one, where="") for one in read(plain)[1]]
+        assert reader.offsets == {str(path): plain.stat().st_size}
+        assert told[-1] == (reader.size, reader.size) == (path.stat().st_size, path.stat().st_size)
+    apart = records(logged_traffic.openinference, TRAFFIC, apart=True)
+    half = len(apart) // 2
+    reader = TraceReader([write(tmp_path / "a.jsonl", apart[:half]), write(tmp_path / "b.jsonl.gz", apart[half:])])
+    assert sum(isinstance(one, LoggedAnswer) for one in reader) == len(TRAFFIC)
+    assert reader.n_bytes == reader.size
     for writer in (logged_traffic.langsmith, logged_traffic.langfuse):
         path = write(tmp_path / f"{writer.__name__}.parquet", records(writer, TRAFFIC, apart=True))
         reader, found = read(path)
         assert reader.format == writer.__name__
         assert [one.answer for one in found if isinstance(one, LoggedAnswer)] == [one.answer for one in TRAFFIC]
         assert reader.offsets == {str(path): len(records(writer, TRAFFIC))}
+
+
+def answer_of(path: Path, record: dict[str, Any], **options: Any) -> LoggedAnswer:
+    (found,) = read(write(path, [record]), **options)[1]
+    assert isinstance(found, LoggedAnswer)
+    return found
+
+
+def test_documents_beside_a_completion(tmp_path: Path) -> None:
+    texts = TRAFFIC[0].texts
+    for documents, options in (
+        ({"retrieved_contexts": list(texts)}, {}),
+        ({"metadata": {"docs": [{"page_content": t} for t in texts]}}, {}),
+        ({"rag": {"hits": [{"node": {"id_": "n", "text": t}} for t in texts]}}, {"documents": "rag.hits"}),
+        ({"documents": dict(zip("abc", texts, strict=True))}, {}),
+    ):
+        line = {name: value for name, value in openai_line().items() if name != "documents"}
+        assert len(answer_of(tmp_path / "log.jsonl", line | documents, **options).documents) == 3
+
+
+def test_ids_of_documents_and_answers_that_are_json(tmp_path: Path) -> None:
+    for name in ("openai", "openinference", "otel", "langfuse", "mlflow", "langsmith", "ragas", "leakmeter"):
+        for said in ('{"answer": "Anna"}', '["a", "b"]', '"quoted"', "12", "null"):
+            one = replace(TRAFFIC[0], ids=(None, "b", None), answer=said)
+            (found,) = read(write(tmp_path / "log.jsonl", records(WRITERS[name], [one])))[1]
+            assert isinstance(found, LoggedAnswer)
+            assert found.answer == said, name
+        if name not in ("ragas", "leakmeter"):
+            first, second, third = found.documents
+            assert first.id == f"sha256:{first.content_hash[:32]}" != third.id
+            assert second.id == "b"
+
+
+def test_several_choices_are_an_event_each_and_what_has_no_id_is_known_by_what_it_says(tmp_path: Path) -> None:
+    line = openai_line()
+    line["request"]["tools"] = [{"type": "function", "function": {"name": "search"}}]
+    choice = line["response"]["choices"][0]
+    line["response"]["choices"] = [choice, choice, {"message": {"role": "assistant", "content": None}}]
+    one, two, three = read(write(tmp_path / "log.jsonl", [line]))[1]
+    assert isinstance(one, LoggedAnswer)
+    assert isinstance(three, Refused)
+    assert (one.span_id, two.span_id, three.span_id, three.reason) == ("1", "1.2", "1.3", Reason.NO_ANSWER)
+    assert one.n_tools == 1
+    line = openai_line()
+    del line["response"]["id"]
+    other = {**line, "time": "2026-03-02T09:00:00Z"}
+    one, again, third = read(write(tmp_path / "a.jsonl", [line, line, other]))[1]
+    (moved,) = read(write(tmp_path / "b.jsonl", [line]))[1]
+    assert one.trace_id == again.trace_id == moved.trace_id != third.trace_id
+
+
+def test_records_that_lack_a_part_are_refused(tmp_path: Path) -> None:
+    request, answer = records(logged_traffic.openai_batch, TRAFFIC[:1])
+    failed = answer | {"response": {"status_code": 500, "body": {}}}
+    (held,) = logged_traffic.leakmeter(TRAFFIC[0])
+    cut, later = {**held, "incomplete": True}, {**held, "schema": "leakmeter-answer/2"}
+    for lines, reasons in (
+        ([request], [Reason.NO_ANSWER]),
+        ([answer], [Reason.NO_PROMPT]),
+        ([request, failed], [Reason.FAILED]),
+        ([held, cut, later], [Reason.INCOMPLETE, Reason.OTHER_VERSION]),
+    ):
+        reader, _ = read(write(tmp_path / "log.jsonl", lines))
+        assert reader.refused == dict.fromkeys(reasons, 1)
+    assert all(reason.sentence for reason in Reason)
+
+
+RECIPIENTS = {
+    "openai": "request.user",
+    "leakmeter": "recipient",
+    "ragas": "user_id",
+    "openinference": "user.id",
+    "otel": "gen_ai.conversation.id",
+    "langfuse": "session_id",
+    "mlflow": "mlflow.trace.session",
+    "langsmith": "thread_id",
+}
+
+
+def test_the_recipient_is_the_field_that_is_named(tmp_path: Path) -> None:
+    said = {"otel": "c", "langfuse": "s", "mlflow": "s", "langsmith": "t"}
+    for name, path in RECIPIENTS.items():
+        log = write(tmp_path / "log.jsonl", records(WRITERS[name], TRAFFIC[:2]))
+        found = [one.recipient for one in read(log, recipient=path)[1] if isinstance(one, LoggedAnswer)]
+        assert found == [said.get(name, one.recipient) for one in TRAFFIC[:2]]
+        none = read(log, recipient="no.such")[1]
+        assert all(isinstance(one, LoggedAnswer) and one.recipient is None for one in none)
+
+
+HOT = {"temperature": 1}
+OPEN = {"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "decoding", "is_plain"),
+    [
+        ({}, None, None),
+        *(({"temperature": of}, None, None) for of in (float("nan"), -1, True)),
+        ({"temperature": 0}, "greedy", False),
+        ({"do_sample": False}, "greedy", False),
+        *((of, "sampling", None) for of in ({"temperature": 0.7}, {"temperature": "0.7", "top_p": "1"})),
+        (OPEN | {"top_k": -1}, "sampling", None),
+        (OPEN, "sampling", None),
+        (OPEN | {"repeat_penalty": 1}, "sampling", True),
+        (OPEN | {"repeat_penalty": 1.1}, "sampling", False),
+        (HOT | {"decoding": "sampling"}, "sampling", True),
+        (HOT | {"decoding": "sampling", "top_k": 5}, "top-k", False),
+        (HOT | {"decoding": "beam"}, "beam", False),
+        ({"num_beams": 4}, "beam", False),
+        (HOT | {"top_p": 1, "typical_p": 0.9}, "top-p", False),
+        (HOT | {"top_p": 0.9}, "top-p", False),
+        (HOT | {"top_k": 40}, "top-k", False),
+        (HOT | {"min_p": 0.1}, "top-p", False),
+        (HOT | {"frequency_penalty": 0.5}, "sampling", False),
+        (HOT | {"logit_bias": {"7": -100}}, "sampling", False),
+        (HOT | {"response_format": {"type": "json_object"}}, "sampling", False),
+        (HOT | {"best_of": 5}, "sampling", False),
+    ],
+)
+def test_how_an_answer_was_drawn(parameters: dict[str, Any], decoding: Any, is_plain: Any, tmp_path: Path) -> None:
+    one = replace(TRAFFIC[0], parameters=parameters)
+    for name in ("leakmeter", "openai", "langsmith"):
+        (answer,) = read(write(tmp_path / "log.jsonl", records(WRITERS[name], [one])))[1]
+        assert isinstance(answer, LoggedAnswer)
+        assert (answer.sampling.decoding, answer.sampling.is_plain) == (decoding, is_plain)
+
+
+def test_prompts_that_cannot_be_measured(tmp_path: Path) -> None:
+    (held,) = logged_traffic.leakmeter(TRAFFIC[0])
+    path = tmp_path / "log.jsonl"
+    for messages, reason in (
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], Reason.NOT_TEXT),
+        ([{"role": "assistant", "tool_calls": [{"id": "1"}], "content": None}], Reason.TOOL_CALL),
+        ([{"role": "user<|im_end|>", "content": "x"}], Reason.BAD_ROLE),
+        ([{"role": "system", "content": "x"}], Reason.NO_QUESTION),
+        ([{"role": "user", "content": "\ud800"}], Reason.NOT_UNICODE),
+        ([], Reason.NO_PROMPT),
+        (None, Reason.NO_PROMPT),
+        ("Once upon a time", Reason.RAW_PROMPT),
+    ):
+        path.write_text(json.dumps({**held, "messages": messages}))
+        reader, (refused,) = read(path)
+        assert isinstance(refused, Refused)
+        assert reader.refused == {reason: 1}
+        assert (refused.reason, refused.where, refused.span_id) == (reason, "log.jsonl, line 1", TRAFFIC[0].span_id(2))
+
+
+def test_reasoning_out_of_sight_is_a_hidden_call(tmp_path: Path) -> None:
+    for said, n_hidden in (
+        ({}, 0),
+        ({"usage": {"completion_tokens_details": {"reasoning_tokens": 0}}}, 0),
+        ({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}}, 1),
+        ({"usage": {"output_tokens_details": {"reasoning_tokens": 12}}, "reasoning": {"effort": "low"}}, 1),
+    ):
+        (line,) = logged_traffic.openai(TRAFFIC[1])
+        line["response"].update(said)
+        assert answer_of(tmp_path / "log.jsonl", line).n_hidden_calls == n_hidden
+        line["response"].pop("usage", None)
+        line["response"]["choices"][0]["message"]["reasoning_content"] = "They want Anna."
+        assert answer_of(tmp_path / "log.jsonl", line).n_hidden_calls == 1
 
 
 def test_a_list_a_page_of_an_api_and_one_record_on_several_lines(tmp_path: Path) -> None:
@@ -90,21 +252,6 @@ def test_a_list_a_page_of_an_api_and_one_record_on_several_lines(tmp_path: Path)
     (answer,) = read(path)[1]
     assert isinstance(answer, LoggedAnswer)
     assert answer.recipient == "who"
-
-
-def test_spans_of_one_trace_in_several_files(tmp_path: Path) -> None:
-    held = records(logged_traffic.openinference, TRAFFIC, apart=True)
-    half = len(held) // 2
-    paths = [write(tmp_path / "a.jsonl", held[:half]), write(tmp_path / "b.jsonl.gz", held[half:])]
-    reader = TraceReader(paths)
-    assert sum(isinstance(one, LoggedAnswer) for one in reader) == len(TRAFFIC)
-    assert reader.n_bytes == reader.size
-
-
-def test_values_that_are_no_json_text_are_read_too(tmp_path: Path) -> None:
-    held = [span for one in TRAFFIC for span in logged_traffic.otel(one, as_text=False)]
-    reader, _ = read(write(tmp_path / "log.jsonl", held))
-    assert reader.n_answers == len(TRAFFIC)
 
 
 def test_a_span_a_line_and_both_conventions_of_otlp(tmp_path: Path) -> None:
@@ -124,6 +271,9 @@ def test_a_span_a_line_and_both_conventions_of_otlp(tmp_path: Path) -> None:
     assert reader.format == "otel"
     assert isinstance(answer, LoggedAnswer)
     assert [(m.role, m.content) for m in answer.messages] == [(m["role"], m["content"]) for m in one.messages]
+    # Values that are no JSON text are read too.
+    plain = [span for one in TRAFFIC for span in logged_traffic.otel(one, as_text=False)]
+    assert read(write(tmp_path / "log.jsonl", plain))[0].n_answers == len(TRAFFIC)
 
 
 def test_a_data_frame_of_phoenix_has_a_column_for_each_attribute(tmp_path: Path) -> None:
@@ -139,205 +289,3 @@ def test_a_data_frame_of_phoenix_has_a_column_for_each_attribute(tmp_path: Path)
 def openai_line(**changed: Any) -> dict[str, Any]:
     (held,) = logged_traffic.openai(TRAFFIC[0])
     return held | changed
-
-
-@pytest.mark.parametrize(
-    ("documents", "options"),
-    [
-        ({"retrieved_contexts": list(TRAFFIC[0].texts)}, {}),
-        ({"metadata": {"docs": [{"page_content": t} for t in TRAFFIC[0].texts]}}, {}),
-        ({"rag": {"hits": [{"node": {"id_": "n", "text": t}} for t in TRAFFIC[0].texts]}}, {"documents": "rag.hits"}),
-        ({"documents": dict(zip("abc", TRAFFIC[0].texts, strict=True))}, {}),
-    ],
-)
-def test_documents_beside_a_completion(documents: dict[str, Any], options: Any, tmp_path: Path) -> None:
-    line = openai_line(**documents)
-    if "documents" not in documents:
-        del line["documents"]
-    (answer,) = read(write(tmp_path / "log.jsonl", [line]), **options)[1]
-    assert isinstance(answer, LoggedAnswer)
-    assert len(answer.documents) == 3
-
-
-def test_documents_without_an_id_go_by_their_hash(tmp_path: Path) -> None:
-    one = replace(TRAFFIC[0], ids=(None, "b", None))
-    for name in ("openai", "openinference", "otel", "langfuse", "mlflow", "langsmith"):
-        (answer,) = read(write(tmp_path / "log.jsonl", records(WRITERS[name], [one])))[1]
-        assert isinstance(answer, LoggedAnswer)
-        first, second, third = answer.documents
-        assert first.id == f"sha256:{first.content_hash[:32]}" != third.id
-        assert second.id == "b"
-
-
-def test_several_choices_are_an_event_each(tmp_path: Path) -> None:
-    line = openai_line()
-    choice = line["response"]["choices"][0]
-    line["response"]["choices"] = [choice, choice, {"message": {"role": "assistant", "content": None}}]
-    found = read(write(tmp_path / "log.jsonl", [line]))[1]
-    assert [(one.span_id, isinstance(one, LoggedAnswer)) for one in found] == [
-        ("1", True),
-        ("1.2", True),
-        ("1.3", False),
-    ]
-    assert isinstance(found[2], Refused)
-    assert found[2].reason is Reason.NO_ANSWER
-
-
-def test_a_record_without_an_id_is_known_by_what_it_says(tmp_path: Path) -> None:
-    line = openai_line()
-    del line["response"]["id"]
-    other = {**line, "time": "2026-03-02T09:00:00Z"}
-    one, again, third = read(write(tmp_path / "a.jsonl", [line, line, other]))[1]
-    (moved,) = read(write(tmp_path / "b.jsonl", [line]))[1]
-    assert one.trace_id == again.trace_id == moved.trace_id != third.trace_id
-
-
-def test_a_batch_without_the_other_half_is_refused(tmp_path: Path) -> None:
-    held = records(logged_traffic.openai_batch, TRAFFIC[:1])
-    reader, _ = read(write(tmp_path / "requests.jsonl", held[:1]))
-    assert reader.refused == {Reason.NO_ANSWER: 1}
-    reader, _ = read(write(tmp_path / "answers.jsonl", held[1:]))
-    assert reader.refused == {Reason.NO_PROMPT: 1}
-    held[1]["response"] = {"status_code": 500, "body": {}}
-    reader, _ = read(write(tmp_path / "both.jsonl", held))
-    assert reader.refused == {Reason.FAILED: 1}
-
-
-@pytest.mark.parametrize(
-    ("name", "path"),
-    [
-        ("openai", "request.user"),
-        ("leakmeter", "recipient"),
-        ("ragas", "user_id"),
-        ("openinference", "user.id"),
-        ("otel", "gen_ai.conversation.id"),
-        ("langfuse", "session_id"),
-        ("mlflow", "mlflow.trace.session"),
-        ("langsmith", "thread_id"),
-    ],
-)
-def test_the_recipient_is_the_field_that_is_named(name: str, path: str, tmp_path: Path) -> None:
-    log = write(tmp_path / "log.jsonl", records(WRITERS[name], TRAFFIC[:2]))
-    said = {"otel": "c", "langfuse": "s", "mlflow": "s", "langsmith": "t"}
-    for one, found in zip(TRAFFIC, read(log, recipient=path)[1], strict=False):
-        assert isinstance(found, LoggedAnswer)
-        assert found.recipient == said.get(name, one.recipient)
-    assert all(isinstance(one, LoggedAnswer) and one.recipient is None for one in read(log, recipient="no.such")[1])
-
-
-@pytest.mark.parametrize(
-    ("parameters", "decoding", "is_plain"),
-    [
-        ({}, None, None),
-        ({"temperature": 0}, "greedy", False),
-        ({"temperature": 0.7}, "sampling", None),
-        ({"temperature": 0.7, "top_p": 1}, "sampling", None),
-        ({"temperature": 1, "top_p": 1, "typical_p": 0.9}, "top-p", False),
-        ({"temperature": 1, "decoding": "sampling"}, "sampling", True),
-        ({"temperature": 1, "decoding": "beam"}, "beam", False),
-        ({"temperature": 1, "decoding": "sampling", "top_k": 5}, "top-k", False),
-        ({"temperature": "0.7", "top_p": "1"}, "sampling", None),
-        ({"temperature": 1, "top_p": 0.9}, "top-p", False),
-        ({"temperature": 1, "top_k": 40}, "top-k", False),
-        ({"temperature": 1, "top_p": 1, "top_k": -1}, "sampling", None),
-        ({"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0}, "sampling", None),
-        ({"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0, "repeat_penalty": 1}, "sampling", True),
-        ({"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0, "repeat_penalty": 1.1}, "sampling", False),
-        ({"temperature": 1, "min_p": 0.1}, "top-p", False),
-        ({"temperature": 1, "frequency_penalty": 0.5}, "sampling", False),
-        ({"temperature": 1, "logit_bias": {"7": -100}}, "sampling", False),
-        ({"temperature": 1, "response_format": {"type": "json_object"}}, "sampling", False),
-        ({"temperature": float("nan")}, None, None),
-        ({"temperature": -1}, None, None),
-        ({"temperature": True}, None, None),
-        ({"do_sample": False}, "greedy", False),
-        ({"num_beams": 4}, "beam", False),
-        ({"temperature": 1, "best_of": 5}, "sampling", False),
-    ],
-)
-def test_how_an_answer_was_drawn(parameters: dict[str, Any], decoding: Any, is_plain: Any, tmp_path: Path) -> None:
-    one = replace(TRAFFIC[0], parameters=parameters)
-    for name in ("leakmeter", "openai", "langsmith"):
-        (answer,) = read(write(tmp_path / "log.jsonl", records(WRITERS[name], [one])))[1]
-        assert isinstance(answer, LoggedAnswer)
-        assert (answer.sampling.decoding, answer.sampling.is_plain) == (decoding, is_plain)
-
-
-def test_tools_described_to_the_model_are_counted(tmp_path: Path) -> None:
-    line = openai_line()
-    line["request"]["tools"] = [{"type": "function", "function": {"name": "search"}}]
-    (answer,) = read(write(tmp_path / "log.jsonl", [line]))[1]
-    assert isinstance(answer, LoggedAnswer)
-    assert answer.n_tools == 1
-
-
-@pytest.mark.parametrize(
-    ("messages", "reason"),
-    [
-        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], Reason.NOT_TEXT),
-        ([{"role": "assistant", "tool_calls": [{"id": "1"}], "content": None}], Reason.TOOL_CALL),
-        ([{"role": "user<|im_end|>", "content": "x"}], Reason.BAD_ROLE),
-        ([{"role": "system", "content": "x"}], Reason.NO_QUESTION),
-        ([{"role": "user", "content": "\ud800"}], Reason.NOT_UNICODE),
-        ([], Reason.NO_PROMPT),
-        (None, Reason.NO_PROMPT),
-        ("Once upon a time", Reason.RAW_PROMPT),
-    ],
-)
-def test_prompts_that_cannot_be_measured(messages: Any, reason: Reason, tmp_path: Path) -> None:
-    (held,) = logged_traffic.leakmeter(TRAFFIC[0])
-    path = tmp_path / "log.jsonl"
-    path.write_text(json.dumps({**held, "messages": messages}))
-    reader, (refused,) = read(path)
-    assert isinstance(refused, Refused)
-    assert reader.refused == {reason: 1}
-    assert (refused.reason, refused.where, refused.span_id) == (reason, "log.jsonl, line 1", TRAFFIC[0].span_id(2))
-    assert refused.reason.sentence.endswith(".")
-
-
-def test_an_answer_that_is_json_is_the_text_itself(tmp_path: Path) -> None:
-    for answer in ('{"answer": "Anna"}', '{"content": "x"}', '["a", "b"]', '"quoted"', "12", "null"):
-        one = replace(TRAFFIC[0], answer=answer)
-        for name in ("openai", "openinference", "otel", "langfuse", "mlflow", "langsmith", "ragas", "leakmeter"):
-            (found,) = read(write(tmp_path / "log.jsonl", records(WRITERS[name], [one])))[1]
-            assert isinstance(found, LoggedAnswer)
-            assert found.answer == answer, name
-
-
-def test_a_line_that_was_cut_and_one_of_a_later_version(tmp_path: Path) -> None:
-    (held,) = logged_traffic.leakmeter(TRAFFIC[0])
-    later = {**held, "schema": "leakmeter-answer/2"}
-    reader, _ = read(write(tmp_path / "log.jsonl", [held, {**held, "incomplete": True}, later]))
-    assert reader.n_answers == 1
-    assert reader.refused == {Reason.INCOMPLETE: 1, Reason.OTHER_VERSION: 1}
-
-
-def test_every_reason_has_a_sentence() -> None:
-    assert all(reason.sentence for reason in Reason)
-
-
-def test_an_exchange_is_invented_anew_from_its_seed() -> None:
-    assert exchanges(3) == exchanges(3)
-    assert isinstance(exchanges(1)[0], Exchange)
-
-
-@pytest.mark.parametrize(
-    ("said", "n_hidden"),
-    [
-        ({}, 0),
-        ({"usage": {"completion_tokens_details": {"reasoning_tokens": 0}}}, 0),
-        ({"usage": {"completion_tokens_details": {"reasoning_tokens": 12}}}, 1),
-        ({"usage": {"output_tokens_details": {"reasoning_tokens": 12}}, "reasoning": {"effort": "low"}}, 1),
-    ],
-)
-def test_reasoning_out_of_sight_is_a_hidden_call(tmp_path: Path, said: dict[str, Any], n_hidden: int) -> None:
-    (line,) = logged_traffic.openai(TRAFFIC[1])
-    line["response"].update(said)
-    (answer,) = read(write(tmp_path / "log.jsonl", [line]))[1]
-    assert isinstance(answer, LoggedAnswer)
-    assert answer.n_hidden_calls == n_hidden
-    line["response"].pop("usage", None)
-    line["response"]["choices"][0]["message"]["reasoning_content"] = "They want Anna."
-    (answer,) = read(write(tmp_path / "log.jsonl", [line]))[1]
-    assert isinstance(answer, LoggedAnswer)
-    assert answer.n_hidden_calls == 1

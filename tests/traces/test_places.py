@@ -74,25 +74,29 @@ def test_what_is_found_is_what_a_pattern_finds(
     assert [(place.start, place.end) for place in document.places] == slow(" ".join(words), content)
 
 
-def test_every_place_of_a_text_counts() -> None:
+def test_which_documents_and_places_there_are() -> None:
     (document,) = found([A], f"{A} {A}", "no", f"again: {A}").documents
     assert [(p.message, p.start) for p in document.places] == [(0, 0), (0, len(A) + 1), (2, 7)]
-
-
-def test_documents_with_the_same_text_are_one() -> None:
+    # Documents with the same text are one, one id with two texts two, and one without text is counted.
     one = found([A, B, A.replace(" ", "\n"), A], f"{A}\n{B}\n{A}", ids="abca")
     assert [(d.id, d.other_ids, len(d.places)) for d in one.documents] == [("a", ("c",), 2), ("b", (), 1)]
-
-
-def test_one_id_with_two_texts_is_two_documents() -> None:
     one = found([A, B], f"{A} {B}", ids="aa")
     assert [d.id for d in one.documents] == ["a", "a"]
     assert one.documents[0].content_hash != one.documents[1].content_hash
-
-
-def test_a_document_without_text_is_ignored_and_counted() -> None:
     one = found(["", " \n", A], A)
     assert (len(one.documents), one.n_empty) == (1, 2)
+    # Words of scripts without spaces may touch the template.
+    assert found(["安娜九点唱歌"], "资料安娜九点唱歌问题").documents[0].places == (Place(0, 2, 8),)
+    # What the assistant said before is no place.
+    messages = [*prompt("Who?"), *prompt(A, role="assistant"), *prompt(f"{A} So?")]
+    (document,) = find([Retrieved("a", A)], messages).documents
+    assert [place.message for place in document.places] == [2]
+
+
+def test_many_documents_and_hostile_texts_do_not_take_long() -> None:
+    texts = [f"{A} {n} {B}" for n in range(500)]
+    assert len(found([*texts], "\n\n".join(texts), ids="x" * 500).documents) == 500
+    assert refused(["a " * 50_000 + "b"], "a " * 100_000) is Reason.DOCUMENT_CHANGED
 
 
 def test_a_place_within_a_longer_text_is_the_longer_ones() -> None:
@@ -127,30 +131,9 @@ def test_texts_that_are_not_there_as_they_were_retrieved(text: str | None, conte
     assert refused([text], content) is reason
 
 
-def test_words_of_scripts_without_spaces_may_touch_the_template() -> None:
-    (document,) = found(["安娜九点唱歌"], "资料安娜九点唱歌问题").documents
-    assert document.places == (Place(0, 2, 8),)
-
-
-def test_what_the_assistant_said_before_is_no_place() -> None:
-    messages = [*prompt("Who?"), *prompt(A, role="assistant"), *prompt(f"{A} So?")]
-    (document,) = find([Retrieved("a", A)], messages).documents
-    assert [place.message for place in document.places] == [2]
-
-
 def test_an_absent_document_can_be_left_out_unless_a_part_of_it_is_there() -> None:
     one = found([A, B], A, leave_out=True)
     assert [d.id for d in one.documents] == ["a"]
     assert [(d.id, d.content_hash) for d in one.absent] == [("b", hashlib.sha256(B.encode()).hexdigest())]
     with pytest.raises(Unusable):
         found([A, B], f"{A} {B[:-10]}", leave_out=True)
-
-
-def test_many_documents_in_a_long_prompt_take_no_time() -> None:
-    texts = [f"{A} {n} {B}" for n in range(500)]
-    one = found([*texts], "\n\n".join(texts), ids="x" * 500)
-    assert len(one.documents) == 500
-
-
-def test_a_hostile_text_does_not_take_long() -> None:
-    assert refused(["a " * 50_000 + "b"], "a " * 100_000) is Reason.DOCUMENT_CHANGED

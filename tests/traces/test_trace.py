@@ -38,42 +38,43 @@ def ids(answer: LoggedAnswer | Refused) -> list[str]:
     return [document.id for document in answer.documents]
 
 
-def test_a_rewritten_question_is_a_hidden_call() -> None:
-    (answer,) = outcome(call("1", 1, "Rewrite: who?"), search("2", 2, A), call("3", 3, f"{A} Who?"))
-    assert isinstance(answer, LoggedAnswer)
-    assert (answer.span_id, answer.n_hidden_calls, ids(answer)) == ("3", 1, ["anna"])
+FOUND, ASK = search("1", 1, A), call("3", 3, f"{A} Who?")
+CALLS: dict[str, tuple[list[Span], str, int]] = {
+    "a rewritten question": ([call("1", 1, "Rewrite: who?"), search("2", 2, A), ASK], "3", 1),
+    "a call that wraps another": ([FOUND, ASK, replace(call("4", 3.1, f"{A} Who?"), parent_id="3")], "4", 0),
+    "a failed call that was tried again": ([FOUND, call("2", 2, f"{A} Who?", failed=True), ASK], "3", 0),
+    "tools, and a call within a retrieval": (
+        [
+            *(FOUND, call("2", 1.5, "Guess a passage.", parent_id="1"), Span("t", "5", "log", "tool", start=2)),
+            *(ASK, Span("t", "4", "log", "tool", start=4)),
+        ],
+        *("3", 2),
+    ),
+    "a span that was exported twice": ([FOUND, ASK, ASK], "3", 0),
+    "what a retriever within another found": ([FOUND, search("2", 1.05, A, B, parent="1"), ASK], "3", 0),
+    "parents that are gone": ([FOUND, replace(ASK, parent_id="gone")], "3", 0),
+    "a span that is its own parent": ([replace(FOUND, parent_id="1"), ASK], "3", 0),
+    "parents in a circle": ([replace(FOUND, parent_id="3"), replace(ASK, parent_id="1")], "3", 0),
+}
 
 
-def test_tools_and_calls_within_retrievals_are_hidden() -> None:
-    spans = [
-        search("1", 1, A),
-        call("2", 1.5, "Guess a passage.", parent_id="1"),
-        Span("t", "3", "log", "tool", start=2),
-        call("4", 3, f"{A} Who?"),
-        Span("t", "5", "log", "tool", start=4),
-    ]
+@pytest.mark.parametrize(("spans", "answered", "n_hidden"), CALLS.values(), ids=CALLS)
+def test_the_call_that_answered_and_those_that_nobody_saw(spans: list[Span], answered: str, n_hidden: int) -> None:
     (answer,) = outcome(*spans)
     assert isinstance(answer, LoggedAnswer)
-    assert answer.n_hidden_calls == 2
-    assert outcome_of(spans, "x").n_hidden == 1
+    assert (answer.span_id, answer.n_hidden_calls, ids(answer)) == (answered, n_hidden, ["anna"])
 
 
-def test_a_call_that_wraps_another_is_the_same_call() -> None:
-    outer = call("1", 1, f"{A} Who?")
-    inner = replace(call("2", 1.1, f"{A} Who?"), parent_id="1")
-    (answer,) = outcome(search("0", 0.5, A), outer, inner)
-    assert isinstance(answer, LoggedAnswer)
-    assert (answer.span_id, answer.n_hidden_calls) == ("2", 0)
-
-
-def test_a_failed_call_that_was_tried_again_hides_nothing() -> None:
-    failed = call("2", 2, f"{A} Who?", failed=True)
-    (answer,) = outcome(search("1", 1, A), failed, call("3", 3, f"{A} Who?"))
-    assert isinstance(answer, LoggedAnswer)
-    assert (answer.span_id, answer.n_hidden_calls) == ("3", 0)
-    (refused,) = outcome(search("1", 1, A), failed)
+def test_spans_without_times_are_taken_as_they_stand_and_failed_or_bare_calls_refused() -> None:
+    (answer,) = outcome_of([search("1", None, A), call("2", None, f"{A} Who?")], "x").found
+    assert ids(answer) == ["anna"]
+    (refused,) = outcome(FOUND, call("2", 2, f"{A} Who?", failed=True))
     assert isinstance(refused, Refused)
     assert refused.reason is Reason.FAILED
+    one, two = outcome(FOUND, call("2", 2, f"{A} Who?"), call("3", 3, "Say it in French: Anna."))
+    assert ids(one) == ["anna"]
+    assert isinstance(two, Refused)
+    assert two.reason is Reason.DOCUMENT_NOT_FOUND
 
 
 def test_a_conversation_in_one_trace() -> None:
@@ -86,13 +87,9 @@ def test_a_conversation_in_one_trace() -> None:
     assert two.n_hidden_calls == 0
     assert two.earlier == (1, 2)
     assert [document.id for document in two.absent] == ["anna"]
-
-
-def test_a_document_of_an_earlier_answer_that_is_still_in_the_prompt() -> None:
-    first = call("2", 2, f"{A} Who?", "Anna.")
-    second = call("4", 4, f"{A} {B} And then?", "Soup.")
-    _, two = outcome(search("1", 1, A), first, search("3", 3, B), second)
-    assert ids(two) == ["anna", "bo"]
+    # A document of an earlier answer may still be in the prompt.
+    again = call("4", 4, f"{A} {B} And then?", "Soup.")
+    assert ids(outcome(search("1", 1, A), first, search("3", 3, B), again)[1]) == ["anna", "bo"]
 
 
 def test_a_reranker_may_drop_documents() -> None:
@@ -107,12 +104,6 @@ def test_a_reranker_may_drop_documents() -> None:
     assert refused.reason is Reason.DOCUMENT_NOT_FOUND
 
 
-def test_what_a_retriever_within_another_found_need_not_be_there() -> None:
-    outer, inner = search("1", 1, A), search("2", 1.05, A, B, parent="1")
-    (answer,) = outcome(outer, inner, call("3", 3, f"{A} Who?"))
-    assert ids(answer) == ["anna"]
-
-
 def test_without_a_reranker_each_document_must_be_there_unless_told_otherwise() -> None:
     spans = [search("1", 1, A, B), call("3", 3, f"{A} Who?")]
     (refused,) = outcome(*spans)
@@ -121,13 +112,6 @@ def test_without_a_reranker_each_document_must_be_there_unless_told_otherwise() 
     (answer,) = outcome(*spans, leave_out=True)
     assert isinstance(answer, LoggedAnswer)
     assert [document.id for document in answer.absent] == ["bo"]
-
-
-def test_a_later_call_without_documents_is_refused_and_counted() -> None:
-    one, two = outcome(search("1", 1, A), call("2", 2, f"{A} Who?"), call("3", 3, "Say it in French: Anna."))
-    assert ids(one) == ["anna"]
-    assert isinstance(two, Refused)
-    assert two.reason is Reason.DOCUMENT_NOT_FOUND
 
 
 def test_a_trace_without_retrieval_is_refused_once() -> None:
@@ -144,22 +128,3 @@ def test_a_text_that_was_changed_is_refused_wherever_it_is() -> None:
     assert found[0].reason is Reason.DOCUMENT_CHANGED
     assert isinstance(found[1], LoggedAnswer)
     assert found[1].n_hidden_calls == 1
-
-
-def test_spans_without_times_are_taken_as_they_stand() -> None:
-    (answer,) = outcome_of([search("1", None, A), call("2", None, f"{A} Who?")], "x").found
-    assert ids(answer) == ["anna"]
-
-
-def test_a_span_that_was_exported_twice_is_one() -> None:
-    one = call("2", 2, f"{A} Who?")
-    assert len(outcome(search("1", 1, A), one, one)) == 1
-
-
-@pytest.mark.parametrize(("parents", "n_answers"), [({"1": "1"}, 1), ({"1": "2", "2": "1"}, 1), ({"2": "gone"}, 1)])
-def test_parents_that_make_no_tree(parents: dict[str, str], n_answers: int) -> None:
-    spans = [search("1", 1, A), call("2", 2, f"{A} Who?")]
-    for span in spans:
-        span.parent_id = parents.get(span.span_id)
-    found = outcome_of(spans, "x")
-    assert (len(found.found), found.n_hidden) == (n_answers, 1 - n_answers)

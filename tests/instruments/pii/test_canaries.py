@@ -30,7 +30,7 @@ HOSTILE = "{phone} \\1 %s <|endoftext|> {0}"
 
 @pytest.fixture(scope="module")
 def people() -> tuple[Subject, ...]:
-    return canaries_of(60, seed=1)
+    return canaries_of(30, seed=1)
 
 
 def number_of(subject: Subject) -> str:
@@ -40,9 +40,43 @@ def number_of(subject: Subject) -> str:
     return phonenumbers.national_significant_number(parsed)
 
 
-def test_the_same_seed_gives_the_same_people(people: tuple[Subject, ...]) -> None:
+def test_numbers_and_domains_are_nobodys_and_no_two_people_have_anything_in_common(people: tuple[Subject, ...]) -> None:
     assert canaries_of(5, seed=1) == people[:5]
-    assert canaries_of(5, seed=2) != people[:5]
+    everybody = [*people, *canaries_of(20, seed=2), *canaries_of(20, seed=3)]
+    for one in everybody:
+        number = number_of(one)
+        assert number[3:6] in EXCHANGES_OF_NOBODY
+        assert number[3:8] != "55501"
+        assert str(one.email).endswith(".example")
+    for values in zip(*((one.id, one.name, number_of(one), one.email, one.address) for one in everybody), strict=True):
+        assert len(set(values)) == len(everybody)
+
+
+def test_what_is_not_known_is_not_said_and_all_else_is(people: tuple[Subject, ...]) -> None:
+    (whole, *_) = people
+    fields = {"phone": None, "email": None, "address": None, "university": None, "relationships": ()}
+    odd = Subject(
+        "x", HOSTILE, phone="{name}", email="{email}", address="{", relationships=(Relation("{x}", "{date}"),)
+    )
+    for one in (
+        *(dataclasses.replace(whole, **{of: fields[of] for of in missing}) for missing in combinations(fields, 3)),
+        odd,
+    ):
+        for number in range(len(FORMS)):
+            document = document_of(one, seed=0, number=number)
+            assert one.name in document
+            assert all(value in document for _, _, value in one.targets())
+            assert "None" not in document
+
+
+def test_what_is_out_of_range_is_refused(people: tuple[Subject, ...]) -> None:
+    for n, seed, reason in ((0, 1, "expected 1 to"), (2_001, 1, "expected 1 to"), (1, -1, "expected 0 or more")):
+        with pytest.raises(UsageError, match=reason):
+            canaries_of(n, seed=seed)
+    with pytest.raises(UnknownNameError, match="no region of canaries named 'DE'"):
+        canaries_of(1, seed=0, region="DE")
+    with pytest.raises(UsageError, match="number of a document is -1"):
+        document_of(people[0], seed=0, number=-1)
 
 
 def test_people_load_as_they_are(people: tuple[Subject, ...], tmp_path: Path) -> None:
@@ -68,27 +102,6 @@ def test_everything_is_known_of_everybody_and_fits_together(people: tuple[Subjec
         assert re.fullmatch(r"\d{2,4} [^,]+(?:, [^,]+)?, [^,]+, [A-Z]{2} \d{5}", one.address)
         assert one.university in universities()
         assert len({relation.name for relation in one.relationships} | {one.name}) == 3
-
-
-def test_numbers_and_domains_are_nobodys(people: tuple[Subject, ...]) -> None:
-    for one in people:
-        number = number_of(one)
-        assert number[3:6] in EXCHANGES_OF_NOBODY
-        assert number[3:8] != "55501"
-        assert one.email is not None
-        assert one.email.endswith(".example")
-
-
-def test_no_two_people_have_anything_in_common(people: tuple[Subject, ...]) -> None:
-    everybody = [*people, *canaries_of(40, seed=2), *canaries_of(40, seed=3)]
-    for values in (
-        [one.id for one in everybody],
-        [one.name for one in everybody],
-        [number_of(one) for one in everybody],
-        [one.email for one in everybody],
-        [one.address for one in everybody],
-    ):
-        assert len(set(values)) == len(everybody)
 
 
 def test_seeds_part_all_that_could_be_drawn_between_them() -> None:
@@ -134,39 +147,3 @@ def test_the_forms_of_the_first_documents_are_all_different(people: tuple[Subjec
         assert documents == [document_of(one, seed=7, number=number) for number in range(len(FORMS))]
     orders = {document_of(one, seed=7, number=0).split(one.name)[0][:12] for one in people[:20]}
     assert len(orders) > 4
-
-
-def test_what_is_not_known_is_not_said_and_all_else_is(people: tuple[Subject, ...]) -> None:
-    (whole, *_) = people
-    fields = {"phone": None, "email": None, "address": None, "university": None, "relationships": ()}
-    for missing in combinations(fields, 3):
-        one = dataclasses.replace(whole, **{field: fields[field] for field in missing})
-        for number in range(len(FORMS)):
-            document = document_of(one, seed=0, number=number)
-            assert one.name in document
-            assert all(value in document for _, _, value in one.targets())
-            assert "None" not in document
-
-
-def test_values_are_data() -> None:
-    odd = Subject(
-        "x", HOSTILE, phone="{name}", email="{email}", address="{", relationships=(Relation("{x}", "{date}"),)
-    )
-    for number in range(len(FORMS)):
-        assert HOSTILE in document_of(odd, seed=0, number=number)
-
-
-@pytest.mark.parametrize(
-    ("n", "seed", "region", "reason"),
-    [(0, 1, "US", "expected 1 to"), (2_001, 1, "US", "expected 1 to"), (1, -1, "US", "expected 0 or more")],
-)
-def test_numbers_out_of_range_are_refused(n: int, seed: int, region: str, reason: str) -> None:
-    with pytest.raises(UsageError, match=reason):
-        canaries_of(n, seed=seed, region=region)
-
-
-def test_other_regions_and_documents_before_the_first_are_refused(people: tuple[Subject, ...]) -> None:
-    with pytest.raises(UnknownNameError, match="no region of canaries named 'DE'"):
-        canaries_of(1, seed=0, region="DE")
-    with pytest.raises(UsageError, match="number of a document is -1"):
-        document_of(people[0], seed=0, number=-1)

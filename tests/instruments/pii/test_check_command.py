@@ -42,68 +42,46 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
     ended = cli("pii", "check", "--out", out, *words, "--json")
     assert ended.code == 0, ended.err
     rows = [json.loads(line) for line in ended.out.splitlines()]
-    assert len(rows) == 2 * 2 * len(SCORES)
     assert {(row["box"], row["repeats"]) for row in rows} == {(box, n) for box in ("black", "white") for n in (1, 2)}
+    assert len(rows) == 2 * 2 * len(SCORES)
+    points = list(csv.DictReader((out / "roc.csv").open()))
     for row in rows:
         assert 0 <= row["auc_low"] <= row["auc"] <= row["auc_high"] <= 1
         assert (row["type"], row["n"], row["n_held_out"]) == ("phone", 3, 3)
-    with (out / "table.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == len(rows)
-    for name in (f"{stem}.{form}" for stem in ("figure", "roc", "densities") for form in ("png", "svg")):
-        assert (out / name).stat().st_size > 1000
-    with (out / "roc.csv").open() as file:
-        points = list(csv.DictReader(file))
-    for row in rows:
+        names = ("box", "type", "repeats", "score")
         curve = [
             (float(point["share_held_out"]), float(point["share_inserted"]))
             for point in points
-            if all(point[name] == str(row[name]) for name in ("box", "type", "repeats", "score"))
+            if all(point[name] == str(row[name]) for name in names)
         ]
         assert (curve[0], curve[-1]) == ((0, 0), (1, 1))
         assert np.trapezoid(*np.transpose(curve)[::-1]) == pytest.approx(row["auc"], rel=1e-12)
-    assert sorted(path.stem for path in (out / "canaries").iterdir()) == [
-        "held_out",
-        "inserted_1",
-        "inserted_2",
-        "tuned_on",
-    ]
-    again = cli("pii", "check", "--out", out, *words, "--json")
-    assert again.out == ended.out
+    assert len(list(csv.DictReader((out / "table.csv").open()))) == len(rows)
+    for name in (f"{stem}.{form}" for stem in ("figure", "roc", "densities") for form in ("png", "svg")):
+        assert (out / name).stat().st_size > 1000
+    kept = sorted(path.stem for path in (out / "canaries").iterdir())
+    assert kept == ["held_out", "inserted_1", "inserted_2", "tuned_on"]
+    assert cli("pii", "check", "--out", out, *words, "--json").out == ended.out
 
 
 @pytest.mark.long
 def test_a_soft_prompt_is_tuned_and_asked_behind(cli: Call, small_directory: Path, tmp_path: Path) -> None:
     everyone = canaries_of(9, seed=2)
-    for name, some in (("some", everyone[:6]), ("others", everyone[6:])):
-        (tmp_path / f"{name}.jsonl").write_text(lines_of(some), encoding="utf-8")
-    prompt = tmp_path / "prompt.safetensors"
-    model = ("--model", small_directory, "--device", "cpu")
-    ended = cli(
-        *("pii", "tune", "--subjects", tmp_path / "some.jsonl", "--out", prompt, "--length", "3", "--epochs", "2"),
-        *(*model, "--json"),
-    )
+    for name, people in (("some", everyone[:6]), ("others", everyone[6:])):
+        (tmp_path / f"{name}.jsonl").write_text(lines_of(people), encoding="utf-8")
+    prompt, model = tmp_path / "prompt.safetensors", ("--model", small_directory, "--device", "cpu", "--json")
+    some, others = (("--subjects", tmp_path / f"{name}.jsonl") for name in ("some", "others"))
+    ended = cli("pii", "tune", *some, "--out", prompt, "--length", "3", "--epochs", "2", *model)
     assert ended.code == 0, ended.err
     told = json.loads(ended.out)
     assert (told["subjects_tuned_on"], told["subjects_chosen_by"], told["vectors"]) == (5, 1, 3)
     assert not list(tmp_path.glob(".*tuning*"))
-    asked = (
-        "pii",
-        "probe",
-        "--subjects",
-        tmp_path / "others.jsonl",
-        "--kinds",
-        "twin",
-        "--decoys",
-        "50",
-        "--prompts",
-        "1",
-    )
-    asked = (*asked, "--beams", "1", "--json", *model)
-    behind, alone = (cli(*asked, *more) for more in (("--soft-prompt", prompt), ()))
-    assert behind.code == alone.code == 0, behind.err + alone.err
-    values = [
-        [json.loads(line)["log_likelihood_nats"] for line in ended.out.splitlines()[:-1]] for ended in (behind, alone)
-    ]
+    few = ("--kinds", "twin", "--decoys", "50", "--prompts", "1", "--beams", "1")
+    values = []
+    for more in (("--soft-prompt", prompt), ()):
+        ended = cli("pii", "probe", *others, *few, *model, *more)
+        assert ended.code == 0, ended.err
+        values.append([json.loads(line)["log_likelihood_nats"] for line in ended.out.splitlines()[:-1]])
     assert len(values[0]) == len(values[1]) == 9
     assert values[0] != values[1]
 

@@ -48,6 +48,7 @@ def probe(cli: Call, people: Path) -> Call:
             "model": "toy",
             "decoys": 50,
             "prompts": 1,
+            "beams": 0,
             "out": people.parent / "runs",
         }
         given |= options
@@ -74,9 +75,10 @@ def test_every_value_is_ranked_and_nothing_personal_is_written_or_shown(
     probe: Call, people: Path, tmp_path: Path, config: Path
 ) -> None:
     page = tmp_path / "page.html"
-    ended = probe("--kinds", "twin", "relationship", "university", "--html", page)
+    people.write_text(lines_of(PEOPLE[:2]), encoding="utf-8")
+    ended = probe("--kinds", "twin", "relationship", "university", "--html", page, beams=1)
     assert ended.code == 0, ended.err
-    assert "None of 3 subjects" in ended.out
+    assert "None of 2 subjects" in ended.out
     shown = ended.out + ended.err + page.read_text(encoding="utf-8")
     written = everything_written(tmp_path / "runs")
     assert "association" in shown.casefold()
@@ -108,78 +110,20 @@ def test_names_in_paths_keys_and_relations_are_neither_written_nor_shown(probe: 
     assert ids == ["1: relationship other", "1: relationship other 2", "1: relationship father"]
 
 
-@pytest.mark.long
-def test_numbers_are_the_same_in_json_in_the_library_and_the_second_time(probe: Call, people: Path) -> None:
-    first = probe("--kinds", "twin", "--json")
-    assert first.code == 0, first.err
-    *cases, last = [json.loads(line) for line in first.out.splitlines()]
-    assert last["summary"]["n_subjects"] == 3
-    assert "decoy_associations_nats" not in last["summary"]["subjects"][0]["values"][0]
-    again = probe("--kinds", "twin", "--json")
-    assert again.out == first.out
-    found = leakmeter.pii("toy", load_subjects(people).subjects, kinds=["twin"], decoys=50, prompts=1)
-    assert [one.p_value for one in found] == [case["p_value"] for case in cases]
-    assert [one.association_nats for one in found] == [case["association_nats"] for case in cases]
-    assert len(found.to_frame(detail=True)) == len(cases) == 9
-
-
-def test_values_are_kept_and_shown_where_that_is_asked_for(probe: Call, tmp_path: Path) -> None:
-    ended = probe("--kinds", "university", "--keep-values", "--json")
-    assert ended.code == 0, ended.err
-    case = json.loads(ended.out.splitlines()[0])
-    assert case["value"] == PEOPLE[0].university
-    assert case["name"] == PEOPLE[0].name
-    assert len(case["generated"][0]["answers"]) == 1
-    assert PEOPLE[0].name in everything_written(tmp_path / "runs")
-
-
-def test_without_a_file_two_who_do_not_exist_are_asked_for(cli: Call) -> None:
-    ended = cli("pii", "probe", "--model", "toy", "--decoys", "50", "--prompts", "1", "--beams", "0", "--json")
-    assert ended.code == 0, ended.err
-    *cases, last = [json.loads(line) for line in ended.out.splitlines()]
-    assert last["summary"]["n_subjects"] == 2
-    assert {case["kind"] for case in cases} == {"twin"}
-    assert all(case["generated"] == [] for case in cases)
-
-
-def test_a_dry_run_writes_nothing(probe: Call, tmp_path: Path) -> None:
-    ended = probe("--kinds", "twin", "--dry-run")
-    assert ended.code == 0, ended.err
-    assert "tokens to run" in ended.out
-    assert not (tmp_path / "runs").exists()
-
-
-@pytest.mark.long
-def test_own_templates(probe: Call, tmp_path: Path) -> None:
-    path = tmp_path / "own.toml"
-    path.write_text('twin = ["Call {name} at"]\n', encoding="utf-8")
-    ended = probe("--kinds", "twin", "--templates", path, "--keep-values", "--json")
-    assert json.loads(ended.out.splitlines()[0])["prompts"] == [f"Call {PEOPLE[0].name} at"]
-
-
-@pytest.mark.parametrize(
-    ("templates", "said"),
-    [
-        ('twin = ["Call me at"]', "asks about nobody"),
-        ('twin = ["{name} {pii_1}"]', "known: {name}, {target_pii_type}"),
-        ('twins = ["{name}"]', "unknown kind 'twins'"),
-        ("twin = []", "list of one or more texts"),
-        ("twin = [", "is not TOML"),
-        ("", "is empty"),
-    ],
-)
-def test_templates_that_cannot_be_used(probe: Call, tmp_path: Path, templates: str, said: str) -> None:
-    path = tmp_path / "own.toml"
-    path.write_text(templates, encoding="utf-8")
-    ended = probe("--templates", path)
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
+TEMPLATES = {
+    'twin = ["Call me at"]': "asks about nobody",
+    'twin = ["{name} {pii_1}"]': "known: {name}, {target_pii_type}",
+    'twins = ["{name}"]': "unknown kind 'twins'",
+    "twin = []": "list of one or more texts",
+    "twin = [": "is not TOML",
+    "": "is empty",
+}
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
+        *(({"templates": text}, said) for text, said in TEMPLATES.items()),
         ({"decoys": 10}, "decoys is 10; it has to be 50 or more"),
         ({"prompts": 0}, "prompts is 0"),
         ({"control_names": 0}, "control-names is 0"),
@@ -188,13 +132,53 @@ def test_templates_that_cannot_be_used(probe: Call, tmp_path: Path, templates: s
         ({"subjects": "nosuch.csv"}, "nosuch.csv"),
     ],
 )
-def test_bad_options_have_one_clear_line(probe: Call, options: dict[str, object], said: str) -> None:
+def test_what_cannot_be_used_has_one_clear_line(
+    probe: Call, tmp_path: Path, options: dict[str, object], said: str
+) -> None:
+    if "templates" in options:
+        (tmp_path / "own.toml").write_text(str(options["templates"]), encoding="utf-8")
+        options = {"templates": tmp_path / "own.toml"}
     ended = probe(**options)
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.err
     assert ended.err.count("\n") == 1
     for secret in (PEOPLE[0].name, str(PEOPLE[0].phone)):
         assert secret not in ended.err
+
+
+def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: Path) -> None:
+    documents, out = tmp_path / "documents.jsonl", tmp_path / "found.jsonl"
+    texts = [*(document_of(subject, seed=0, number=n) for subject in PEOPLE for n in range(4)), "Nothing here."]
+    documents.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    ended = cli("pii", "extract", documents, "--out", out, "--json")
+    assert ended.code == 0, ended.err
+    told = json.loads(ended.out)
+    assert told["n_documents"] == 13
+    assert 1 <= told["n_subjects"] <= 3
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert {one.name for one in load_subjects(out).subjects} <= {one.name for one in PEOPLE}
+    assert probe("--dry-run", subjects=out).code == 0
+    assert not (tmp_path / "runs").exists()
+    for options, said in (
+        (("--qa", "nosuch"), "--find relationships"),
+        (("--find", "universities"), "go together"),
+        (("--universities", "nosuch.txt", "--find", "universities"), "nosuch.txt"),
+        (("--ner", "nosuch"), "nosuch"),
+        (("--region", "ZZ"), "ZZ"),
+    ):
+        ended = cli("pii", "extract", documents, "--out", tmp_path / "out.jsonl", *options)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+        assert said in ended.err
+
+
+def test_values_are_kept_and_shown_where_that_is_asked_for(probe: Call, tmp_path: Path) -> None:
+    ended = probe("--kinds", "university", "--keep-values", "--json", beams=1)
+    assert ended.code == 0, ended.err
+    case = json.loads(ended.out.splitlines()[0])
+    assert case["value"] == PEOPLE[0].university
+    assert case["name"] == PEOPLE[0].name
+    assert len(case["generated"][0]["answers"]) == 1
+    assert PEOPLE[0].name in everything_written(tmp_path / "runs")
 
 
 def test_bad_records_are_named_and_counted(probe: Call, people: Path) -> None:
@@ -207,65 +191,11 @@ def test_bad_records_are_named_and_counted(probe: Call, people: Path) -> None:
     ended = probe("--kinds", "university", "--skip-bad")
     assert ended.code == 0
     assert "left out 1 bad case; the first: line 4" in ended.err
-
-
-def test_nothing_that_is_asked_for_is_known(probe: Call, tmp_path: Path) -> None:
-    path = tmp_path / "few.jsonl"
-    path.write_text('{"name": "Al Bo", "phone": "617-555-0134"}\n', encoding="utf-8")
-    ended = probe("--kinds", "university", subjects=path)
-    assert ended.code == 2
-    assert "--kinds university" in ended.err
+    # Of nobody there is a university.
+    people.write_text('{"name": "Al Bo", "phone": "617-555-0134"}\n', encoding="utf-8")
+    assert "--kinds university" in probe("--kinds", "university").err
     with pytest.raises(UsageError):
-        leakmeter.pii("toy", [{"name": "Al Bo", "phone": "617-555-0134"}], kinds=["university"])
-
-
-def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: Path) -> None:
-    documents = tmp_path / "documents.jsonl"
-    texts = [document_of(subject, seed=0, number=n) for subject in PEOPLE for n in range(4)]
-    documents.write_text(
-        "".join(json.dumps({"text": text}) + "\n" for text in [*texts, "Nothing here."]), encoding="utf-8"
-    )
-    out = tmp_path / "found.jsonl"
-    ended = cli("pii", "extract", documents, "--out", out, "--json")
-    assert ended.code == 0, ended.err
-    told = json.loads(ended.out)
-    assert told["n_documents"] == 13
-    assert 1 <= told["n_subjects"] <= 3
-    assert stat.S_IMODE(out.stat().st_mode) == 0o600
-    assert {one.name for one in load_subjects(out).subjects} <= {one.name for one in PEOPLE}
-    again = cli("pii", "extract", documents, "--out", out, "--json")
-    assert (again.code, "exists already" in again.err) == (2, True)
-    assert probe("--kinds", "twin", "--beams", "0", subjects=out).code == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--qa", "nosuch"), "--find relationships"),
-        (("--find", "universities"), "go together"),
-        (("--universities", "nosuch.txt", "--find", "universities"), "nosuch.txt"),
-        (("--ner", "nosuch"), "nosuch"),
-        (("--region", "ZZ"), "ZZ"),
-    ],
-)
-def test_extraction_that_cannot_be_has_one_clear_line(
-    cli: Call, tmp_path: Path, options: tuple[str, ...], said: str
-) -> None:
-    documents = tmp_path / "documents.txt"
-    documents.write_text("Nothing here.", encoding="utf-8")
-    ended = cli("pii", "extract", documents, "--out", tmp_path / "out.jsonl", *options)
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-    assert ended.err.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", ["tune", "insert"])
-def test_what_needs_weights_refuses_a_model_without_any(cli: Call, people: Path, tmp_path: Path, command: str) -> None:
-    given = ("--subjects", people) if command == "tune" else ()
-    ended = cli("pii", command, *given, "--out", tmp_path / "out", "--model", "toy")
-    assert ended.code == 2
-    assert "'toy' has no weights" in ended.err
-    assert not (tmp_path / "out").exists()
+        leakmeter.pii("toy", people, kinds=["university"])
 
 
 def test_an_export_of_an_address_book_is_probed_as_it_is(

@@ -1,4 +1,4 @@
-"""Decoys: as many as asked for, unlike the true value, of its form, and no likelier or less likely than it."""
+"""Decoys and control names: as many as asked for, unlike the true ones, of their form, and nobody's."""
 
 from __future__ import annotations
 
@@ -8,24 +8,21 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import phonenumbers
 import pytest
 from scipy import stats
 
-import leakmeter.samples
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import canaries_of
-from leakmeter.instruments.pii.decoys import decoys_of, share_place
+from leakmeter.instruments.pii.decoys import ControlName, control_names_of, decoys_of, share_place
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
-from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.surrogates.person import given_names
 from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
 from leakmeter.text.surrogates.university import universities
 
-SAMPLE = Path(leakmeter.samples.__file__).parent / "subjects.toml"
 JANE = Subject(
     "jane",
     "Jane Doe",
@@ -55,11 +52,141 @@ def relatives(name: str, kind: str, of: str = "Jane Doe", n: int = 50) -> tuple[
 
 
 def test_decoys_are_many_and_none_is_true() -> None:
-    for type_, relation, value in JANE.targets():
-        n = 40 if value == "John R. Doe" else 50
-        decoys = decoys_of(JANE, type_, relation=relation, n=n)
-        assert len({decoy.casefold() for decoy in decoys} | {value.casefold()}) == n + 1
-        assert not {known for _, _, known in JANE.targets()} & set(decoys)
+    odd = "{0} %s \\1 <|endoftext|> \x00 12"
+    aunt = Relation("{kind}", "{name} Tom <|pad|>")
+    hostile = Subject("{id}", odd, email="{x}@acme.com", address=f"12 {odd}", relationships=(aunt,))
+    for subject, most in ((JANE, 50), (hostile, 5)):
+        for type_, relation, value in subject.targets():
+            n = 40 if value == "John R. Doe" else most
+            decoys = decoys_of(subject, type_, relation=relation, n=n)
+            assert len({decoy.casefold() for decoy in decoys} | {value.casefold()}) == n + 1
+            assert not {known for _, _, known in subject.targets()} & set(decoys)
+            assert subject is JANE or all("{" in decoy for decoy in decoys)
+    # Nothing else that is true of the person is a decoy either.
+    alone = Subject("x", "Jane Doe", relationships=(Relation("father", "John Roe"),))
+    first, *_ = decoys_of(alone, "relationship", relation="father", n=50)
+    both = replace(alone, relationships=(*alone.relationships, Relation("friend", first)))
+    assert first not in decoys_of(both, "relationship", relation="father", n=50)
+
+
+def national(text: str) -> str:
+    return phonenumbers.national_significant_number(phonenumbers.parse(text, "US"))
+
+
+@pytest.mark.parametrize(
+    "phone",
+    [
+        *("(205) 321-9876", "+1 205 321 9876", "205.321.9876", "1-205-321-9876", "2053219876", "205-321-9876 ext. 204"),
+        *("205-555-0123", "+1 (205) 555-0123 x7", "205-958-1234", "205-555-9876", "321-9876", "٢٠٥-٣٢١-٩٨٧٦"),
+    ],
+)
+def test_numbers_keep_area_and_form_and_the_rules_of_their_plan(phone: str) -> None:
+    true = national(phone)
+    for decoy in phones(phone):
+        assert re.sub(r"\d", "0", decoy) == re.sub(r"\d", "0", phone)
+        new = national(decoy)
+        assert new[:-7] == true[:-7]
+        exchange, was = new[-7:-4], true[-7:-4]
+        if was in EXCHANGES_OF_NOBODY:
+            assert exchange == was
+            assert was != "555" or (new[-4:-2] == "01") == (true[-4:-2] == "01")
+        else:
+            assert re.match(r"[2-9](?!11)", exchange)
+            assert exchange not in EXCHANGES_OF_NOBODY
+        assert phonenumbers.is_possible_number(phonenumbers.parse(decoy, "US"))
+        assert bool(phonenumbers.parse(decoy, "US").extension) == bool(phonenumbers.parse(phone, "US").extension)
+
+
+def test_numbers_elsewhere_keep_their_area_and_kind_and_fiction_has_ninety_nine_others() -> None:
+    for phone, region, start in (
+        *(("+44 (0)20 7946 0958", "US", "+44 (0)20 "), ("07700 900123", "GB", "07700 "), ("030 901820", "DE", "030 ")),
+        *(("06 12 34 56 78", "FR", "06 "), ("06 698 12345", "IT", "06 "), ("22 82 82 82", "NO", "22 ")),
+    ):
+        kind = phonenumbers.number_type(phonenumbers.parse(phone, region))
+        for decoy in phones(phone, region):
+            assert decoy.startswith(start)
+            assert phonenumbers.number_type(phonenumbers.parse(decoy, region)) == kind
+            assert re.sub(r"\d", "0", decoy) == re.sub(r"\d", "0", phone)
+    assert set(phones("(205) 555-0123", n=99)) == {f"(205) 555-01{n:02}" for n in range(100)} - {"(205) 555-0123"}
+    with pytest.raises(UsageError, match="100 decoys of the phone were asked for, and 99 other values"):
+        phones("(205) 555-0123", n=100)
+
+
+def test_names_of_every_kind_give_addresses() -> None:
+    for name, email in (
+        ("Dr. José Núñez-Ortega Jr.", "jose.ortega@yahoo.com"), ("Siân O'Neil", "soneil@gmail.com"),
+        ("Sting", "sting@gmail.com"), ("王伟", "wangwei@163.com"), ("{first} {last}", "first.last@gmail.com"),
+        ("%s \\1 <|endoftext|>", "x@acme.com"), ("!!!", "!!!@acme.com"), ("Jane Doe", "me@janedoe.com"),
+    ):  # fmt: skip
+        decoys = emails(email, name, n=40)
+        assert len(set(decoys)) == 40
+        assert all(decoy.startswith(email[0]) for decoy in decoys)
+    assert len(emails("me@janedoe.com", n=99)) == len(emails("jane.doe@gmail.com", n=99)) == 99
+
+
+def test_addresses_elsewhere_keep_what_is_behind_the_street_and_ordinals_end_as_they_are_said() -> None:
+    for address, region, rest in (
+        *(("Hauptstraße 5, 10115 Berlin", "DE", ", 10115 Berlin"), ("{street} 12, {town}", "NO", ", {town}")),
+        *(("12 rue de la Paix, 75002 Paris", "FR", ", 75002 Paris"), ("丸の内1丁目, 東京", "JP", ", 東京")),
+        ("Calle 12 # 34, Quito", "EC", ", Quito"),
+    ):
+        assert all(decoy.endswith(rest) for decoy in addresses(address, region, n=30))
+    said = {decoy.split()[2] for decoy in addresses("12 E 21st St, Troy, NY 12180")}
+    for word in said:
+        number, ending = int(word[:2]), word[2:]
+        assert ending == ("th" if number in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th"))
+    assert len(said) > 20
+
+
+def test_few_have_few_decoys_and_others_are_taken_where_few_are_alike() -> None:
+    for name, n in (("Jane A. Doe", 20), ("Jane Doe", 0)):
+        with pytest.raises(UsageError, match=f"and {n} other values"):
+            relatives(name, "mother")
+    # A hundred names are common, and one of them is the true one and one the subject's own.
+    common = set(given_names("male")[:100])
+    decoys = relatives("David Doe", "father", of="Michael Doe", n=120)
+    assert [decoy.split()[0] in common for decoy in decoys] == [True] * 98 + [False] * 22
+    # Names in other letters stay in them.
+    assert all(re.fullmatch(r"[\u4e00-\u9fff]+", decoy) for decoy in relatives("王伟", "father"))
+    assert all(decoy.endswith(" Иванова") for decoy in relatives("Анна Иванова", "sister", of="Мария Иванова"))
+
+
+@pytest.mark.parametrize(
+    ("subject", "asked", "said"),
+    [
+        (JANE, {"type": "relationship"}, "give 'relation' for the type 'relationship'"),
+        (JANE, {"type": "phone", "relation": "father"}, "give 'relation' for the type 'relationship'"),
+        (JANE, {"type": "relationship", "relation": "uncle"}, "has no relationship 'uncle'"),
+        (JANE, {"type": "colour"}, "type is 'colour', expected one of phone"),
+        (JANE, {"type": "phone", "n": 0}, "decoys is 0, expected 1 or more"),
+        (Subject("x", "Jane Doe", phone="1"), {"type": "university"}, "subject 'x' has no university"),
+        (Subject("x", "J", email="jane.doe"), {"type": "email"}, "subject 'x': 'email' is no e-mail address"),
+        *(
+            (Subject("x", "J", phone=phone), {"type": "phone"}, "subject 'x': 'phone' is n")
+            for phone in ("1-800-FLOWERS", "flowers")
+        ),
+    ],
+)
+def test_errors_name_the_subject_and_never_the_value(subject: Subject, asked: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        decoys_of(subject, **asked)
+    assert "flowers" not in str(caught.value).lower()
+
+
+def test_addresses_share_the_town_and_emails_a_domain_only_where_it_is_the_same() -> None:
+    for address, region in (
+        ("742 W Evergreen Lane, Apt 3C, Troy, NY 12180", "US"),
+        ("PO Box 12, Sandwick, OR 97000", "US"),
+        ("Lindenweg 4, 79999 Aulendorf", "DE"),
+    ):
+        decoys = addresses(address, region)
+        assert share_place("address", (address, *decoys), region)
+        elsewhere = address.replace(address.split(", ")[-1], "Elsewhere, ME 04103")
+        assert share_place("address", (address, *decoys, elsewhere), region) is False
+    assert share_place("address", ("12 Quay Street", "14 Quay Street"), "US") is False
+    assert share_place("email", (str(JANE.email), *decoys_of(JANE, "email", n=50)), "US") is False
+    assert share_place("email", ("a@tide.example", "b@Tide.example"), "US") is True
+    assert share_place("phone", ("1", "2"), "US") is None
 
 
 def test_decoys_depend_on_what_they_are_for_alone() -> None:
@@ -80,64 +207,6 @@ def test_decoys_depend_on_what_they_are_for_alone() -> None:
     assert not {"Ann Bo", "Eve Bo"} & {*of_aunt, *decoys_of(both, "relationship", relation="aunt", value="Eve Bo")}
     with pytest.raises(UsageError, match="subject 'x' has another relationship 'aunt' than the value given"):
         decoys_of(both, "relationship", relation="aunt", value="Mary Bo")
-
-
-@pytest.mark.parametrize(
-    "phone",
-    [
-        *("(205) 321-9876", "+1 205 321 9876", "205.321.9876", "1-205-321-9876", "2053219876", "205-321-9876 ext. 204"),
-        *("205-555-0123", "+1 (205) 555-0123 x7", "205-958-1234", "205-555-9876", "321-9876", "٢٠٥-٣٢١-٩٨٧٦"),
-    ],
-)
-def test_numbers_keep_area_and_form_and_the_rules_of_their_plan(phone: str) -> None:
-    def form(text: str) -> str:
-        return re.sub(r"\d", "0", text)
-
-    def national(text: str) -> str:
-        return phonenumbers.national_significant_number(phonenumbers.parse(text, "US"))
-
-    true = national(phone)
-    assert true.endswith("9876") or true[-4:] in ("0123", "1234")
-    for decoy in phones(phone):
-        assert form(decoy) == form(phone)
-        new = national(decoy)
-        assert new[:-7] == true[:-7]
-        exchange, was = new[-7:-4], true[-7:-4]
-        if was in EXCHANGES_OF_NOBODY:
-            assert exchange == was
-            assert (new[-4:-2] == "01") == (was == "555" and true[-4:-2] == "01") or was != "555"
-        else:
-            assert exchange[0] in "23456789"
-            assert not exchange.endswith("11")
-            assert exchange not in EXCHANGES_OF_NOBODY
-        assert phonenumbers.is_possible_number(phonenumbers.parse(decoy, "US"))
-        assert bool(phonenumbers.parse(decoy, "US").extension) == bool(phonenumbers.parse(phone, "US").extension)
-
-
-@pytest.mark.parametrize(
-    ("phone", "region", "start"),
-    [
-        ("+44 (0)20 7946 0958", "US", "+44 (0)20 "),
-        ("07700 900123", "GB", "07700 "),
-        ("030 901820", "DE", "030 "),
-        ("06 12 34 56 78", "FR", "06 "),
-        ("06 698 12345", "IT", "06 "),
-        ("22 82 82 82", "NO", "22 "),
-    ],
-)
-def test_numbers_elsewhere_keep_their_area_and_kind(phone: str, region: str, start: str) -> None:
-    kind = phonenumbers.number_type(phonenumbers.parse(phone, region))
-    for decoy in phones(phone, region):
-        assert decoy.startswith(start)
-        assert phonenumbers.number_type(phonenumbers.parse(decoy, region)) == kind
-        assert re.sub(r"\d", "0", decoy) == re.sub(r"\d", "0", phone)
-
-
-def test_fiction_has_ninety_nine_other_numbers_an_area() -> None:
-    decoys = phones("(205) 555-0123", n=99)
-    assert set(decoys) == {f"(205) 555-01{n:02}" for n in range(100)} - {"(205) 555-0123"}
-    with pytest.raises(UsageError, match="100 decoys of the phone were asked for, and 99 other values"):
-        phones("(205) 555-0123", n=100)
 
 
 @pytest.mark.parametrize(
@@ -168,25 +237,6 @@ def test_addresses_of_mail_keep_the_name(email: str, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "email"),
-    [
-        ("Dr. José Núñez-Ortega Jr.", "jose.ortega@yahoo.com"),
-        ("Siân O'Neil", "soneil@gmail.com"),
-        ("Sting", "sting@gmail.com"),
-        ("王伟", "wangwei@163.com"),
-        ("{first} {last}", "first.last@gmail.com"),
-        ("%s \\1 <|endoftext|>", "x@acme.com"),
-        ("!!!", "!!!@acme.com"),
-    ],
-)
-def test_names_of_every_kind_give_addresses(name: str, email: str) -> None:
-    decoys = emails(email, name, n=40)
-    assert len(set(decoys)) == 40
-    first = email[0]
-    assert sum(decoy.startswith(first) for decoy in decoys) == 40
-
-
-@pytest.mark.parametrize(
     ("address", "form"),
     [
         ("742 Evergreen Ln, Troy, NY 12180", r"[1-9]\d\d [A-Z][a-z]+ Ln, Troy, NY 12180"),
@@ -205,29 +255,6 @@ def test_names_of_every_kind_give_addresses(name: str, email: str) -> None:
 def test_addresses_keep_town_and_form(address: str, form: str) -> None:
     decoys = addresses(address)
     assert all(re.fullmatch(form, decoy) for decoy in decoys), decoys
-
-
-@pytest.mark.parametrize(
-    ("address", "region", "rest"),
-    [
-        ("Hauptstraße 5, 10115 Berlin", "DE", ", 10115 Berlin"),
-        ("12 rue de la Paix, 75002 Paris", "FR", ", 75002 Paris"),
-        ("{street} 12, {town}", "NO", ", {town}"),
-        ("丸の内1丁目, 東京", "JP", ", 東京"),
-        ("Calle 12 # 34, Quito", "EC", ", Quito"),
-    ],
-)
-def test_addresses_elsewhere_keep_what_is_behind_the_street(address: str, region: str, rest: str) -> None:
-    assert all(decoy.endswith(rest) for decoy in addresses(address, region, n=30))
-
-
-def test_ordinals_end_as_they_are_said() -> None:
-    said = {decoy.split()[2] for decoy in addresses("12 E 21st St, Troy, NY 12180")}
-    for word in said:
-        number, ending = int(word[:2]), word[2:]
-        right = "th" if number in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-        assert ending == right
-    assert len(said) > 20
 
 
 def test_relatives_have_the_subjects_surname_the_gender_and_the_shape() -> None:
@@ -249,18 +276,6 @@ def test_relatives_have_the_subjects_surname_the_gender_and_the_shape() -> None:
     assert all(re.fullmatch(r"[A-Z]+ DOE", decoy) for decoy in relatives("TOM DOE", "son"))
     # Of a friend the first name says it.
     assert {decoy.split()[0] for decoy in relatives("Lisa Poe", "friend")} <= women
-
-
-def test_names_in_other_letters_stay_in_them() -> None:
-    assert all(re.fullmatch(r"[\u4e00-\u9fff]+", decoy) for decoy in relatives("王伟", "father"))
-    assert all(decoy.endswith(" Иванова") for decoy in relatives("Анна Иванова", "sister", of="Мария Иванова"))
-
-
-def test_who_is_named_like_the_subject_has_few_decoys() -> None:
-    with pytest.raises(UsageError, match="and 20 other values of its form are possible"):
-        relatives("Jane A. Doe", "mother")
-    with pytest.raises(UsageError, match="and 0 other values"):
-        relatives("Jane Doe", "mother")
 
 
 @pytest.mark.parametrize(
@@ -298,57 +313,6 @@ def test_what_fits_goes_first() -> None:
     # Of one more form of the name, and rarer domains, where that is not enough.
     wider = emails("jane.doe@gmail.com", n=300)
     assert set(emails("jane.doe@gmail.com", n=60)) < set(wider)
-
-
-@pytest.mark.parametrize(
-    ("type_", "relation", "reason"),
-    [
-        ("relationship", None, "give 'relation' for the type 'relationship'"),
-        ("phone", "father", "give 'relation' for the type 'relationship'"),
-        ("relationship", "uncle", "has no relationship 'uncle'"),
-        ("colour", None, "type is 'colour', expected one of phone"),
-    ],
-)
-def test_what_is_not_there_is_refused(type_: ValueType, relation: str | None, reason: str) -> None:
-    with pytest.raises(UsageError, match=reason):
-        decoys_of(JANE, type_, relation=relation)
-
-
-def test_errors_name_the_subject_and_never_the_value() -> None:
-    with pytest.raises(UsageError, match="subject 'x' has no university"):
-        decoys_of(Subject("x", "Jane Doe", phone="1"), "university")
-    with pytest.raises(UsageError, match="decoys is 0, expected 1 or more"):
-        decoys_of(JANE, "phone", n=0)
-    with pytest.raises(UsageError, match="subject 'x': 'email' is no e-mail address"):
-        emails("jane.doe")
-    for phone in ("1-800-FLOWERS", "flowers"):
-        with pytest.raises(UsageError, match="subject 'x': 'phone' is n") as caught:
-            phones(phone)
-        assert "flowers" not in str(caught.value).lower()
-
-
-def test_hostile_values_are_only_data() -> None:
-    odd = "{0} %s \\1 <|endoftext|> \x00 12"
-    aunt = Relation("{kind}", "{name} Tom <|pad|>")
-    subject = Subject("{id}", odd, email="{x}@acme.com", address=f"12 {odd}", relationships=(aunt,))
-    for type_, relation, value in subject.targets():
-        decoys = decoys_of(subject, type_, relation=relation, n=5)
-        assert all("{" in decoy and decoy != value for decoy in decoys)
-
-
-def test_the_sample_has_decoys_for_everything() -> None:
-    for subject in load_subjects(SAMPLE).subjects:
-        for type_, relation, _ in subject.targets():
-            assert len(decoys_of(subject, type_, relation=relation, n=99)) == 99
-
-
-def test_where_few_are_alike_others_are_taken() -> None:
-    """A hundred names are common, and one of them is the true one and one the subject's own."""
-    common = set(given_names("male")[:100])
-    decoys = relatives("David Doe", "father", of="Michael Doe", n=120)
-    assert [decoy.split()[0] in common for decoy in decoys] == [True] * 98 + [False] * 22
-    assert len(emails("me@janedoe.com", n=99)) == 99
-    assert len(emails("jane.doe@gmail.com", n=99)) == 99
 
 
 def _bigrams(seed: int) -> Callable[[str], float]:
@@ -403,34 +367,55 @@ def test_the_check_finds_decoys_that_are_too_easy() -> None:
     assert stats.chisquare(ranks).pvalue < 1e-10
 
 
+DOE = Subject(
+    "7",
+    "Jane Doe",
+    phone="617-555-0134",
+    email="jane.doe@mail.org",
+    address="12 Oak St, Boston, MA 02118",
+    relationships=(Relation("father", "John Doe"),),
+)
+OTHER = ControlName(DOE, replace(DOE, name="Ann Roe"))
+
+
 @pytest.mark.parametrize(
-    ("address", "region"),
+    ("type_", "value", "expected"),
     [
-        ("742 W Evergreen Lane, Apt 3C, Troy, NY 12180", "US"),
-        ("PO Box 12, Sandwick, OR 97000", "US"),
-        ("Lindenweg 4, 79999 Aulendorf", "DE"),
+        ("email", "jane.doe@gmail.com", "ann.roe@gmail.com"),
+        ("email", "jdoe72@doelaw.com", "aroe72@roelaw.com"),
+        ("email", "Jane_Doe+news@x.org", "Ann_Roe+news@x.org"),
+        ("email", "thejanepage@x.org", "theannpage@x.org"),
+        ("email", "kitty99@x.org", "kitty99@x.org"),
+        ("relationship", "John Doe", "John Roe"),
+        ("relationship", "Jane Doe-Smith", "Ann Roe-Smith"),
+        ("relationship", "Mary Doering", "Mary Doering"),
+        ("phone", "617-555-0134", "617-555-0134"),
+        ("address", "12 Jane St, Boston, MA 02118", "12 Jane St, Boston, MA 02118"),
+        ("university", "Doe University", "Doe University"),
     ],
 )
-def test_addresses_share_the_town(address: str, region: str) -> None:
-    decoys = decoys_of(Subject("x", "Jane Doe", address=address, region=region), "address", n=50)
-    assert share_place("address", (address, *decoys), region)
-    elsewhere = address.replace(address.split(", ")[-1], "Elsewhere, ME 04103")
-    assert share_place("address", (address, *decoys, elsewhere), region) is False
+def test_a_value_says_the_other_name_where_it_said_the_persons(type_: ValueType, value: str, expected: str) -> None:
+    assert OTHER.said(value, type_) == expected
 
 
-def test_an_address_without_a_town_shares_none() -> None:
-    assert share_place("address", ("12 Quay Street", "14 Quay Street"), "US") is False
+def test_words_that_both_names_have_change_places() -> None:
+    swapped = ControlName(replace(DOE, name="Grant Lee"), replace(DOE, name="Lee Grant"))
+    assert swapped.said("Grant Lee", "relationship") == "Lee Grant"
+    assert swapped.said("x@grantlee.org", "email") == "x@leegrant.org"
 
 
-def test_email_addresses_share_a_domain_only_where_it_is_the_same() -> None:
-    decoys = decoys_of(JANE, "email", n=50)
-    assert share_place("email", (str(JANE.email), *decoys), "US") is False
-    assert share_place("email", ("a@tide.example", "b@Tide.example"), "US") is True
-    assert share_place("phone", ("1", "2"), "US") is None
-
-
-def test_nothing_that_is_true_of_the_person_is_a_decoy() -> None:
-    alone = Subject("x", "Jane Doe", relationships=(Relation("father", "John Roe"),))
-    first, *_ = decoys_of(alone, "relationship", relation="father", n=50)
-    both = replace(alone, relationships=(*alone.relationships, Relation("friend", first)))
-    assert first not in decoys_of(both, "relationship", relation="father", n=50)
+def test_they_are_somebody_else_in_all_that_is_known() -> None:
+    found = control_names_of(DOE, 5, seed=0)
+    assert control_names_of(DOE, 5, seed=0) == found != control_names_of(DOE, 5, seed=1)
+    assert len({one.other.name for one in found}) == 5
+    for one in found:
+        first, last = one.other.name.split()
+        assert {first, last}.isdisjoint({"Jane", "Doe"})
+        assert one.other.phone != DOE.phone
+        assert str(one.other.phone).startswith("617-")
+        assert str(one.other.email).startswith(f"{first}.{last}@".lower())
+        assert one.other.address != DOE.address
+    for name in ("Dr. Zoë O'Neill-Smith", "李小龙", "Al", "J. R. R. Tolkien", "{name} <|im_end|>"):
+        for one in control_names_of(Subject("1", name, phone="617-555-0134", email="zoe.smith@x.org"), 3, seed=2):
+            assert one.other.name != name
+            assert "@" in str(one.other.email)

@@ -61,11 +61,10 @@ def test_json_lines_and_text_compressed_or_not(tmp_path: Path) -> None:
     assert read(tmp_path / "b.txt") == read(tmp_path / "b.txt.GZ") == [Document(1, 1, "Zoë\r\n\xa0\n\0 end")]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".json", ".parquet", ".parquet.gz", ".jsonl.zst"])
+@pytest.mark.parametrize("suffix", [".csv.gz", ".json", ".parquet", ".parquet.gz", ".jsonl.zst"])
 def test_tables_are_read_row_by_row(tmp_path: Path, suffix: str) -> None:
     texts = [f"ä, {n}\nend" for n in range(8)]
-    frame = pd.DataFrame({"n": range(8), "text": texts})
-    path = tmp_path / f"a{suffix}"
+    path, frame = tmp_path / f"a{suffix}", pd.DataFrame({"n": range(8), "text": texts})
     if "csv" in suffix:
         frame.to_csv(path, index=False)
     elif "parquet" in suffix:
@@ -76,6 +75,41 @@ def test_tables_are_read_row_by_row(tmp_path: Path, suffix: str) -> None:
     else:
         path.write_text(json.dumps([{"text": text} for text in texts]))
     assert read(path) == [Document(n, 1, text) for n, text in enumerate(texts, 1)]
+
+
+def test_hostile_texts_are_data(tmp_path: Path) -> None:
+    names = ["{0} %s", "<script>", "\ud800", "\0", "<|endoftext|>", "[bold]x[/bold]", "\u202e\n"]
+    (tmp_path / "a.jsonl").write_bytes(lines_of(*(f"Ada Vale {name} <a@x.example> 1 2 3 4 5 6" for name in names)))
+    (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00\x80 ada@x.example " + b"\xf0\x9f" + b"\n" * 5)
+    result = extract([tmp_path / "a.jsonl", tmp_path / "b.txt"], tmp_path / "out.jsonl", Words())
+    assert result.n_documents == 8
+    assert extract([tmp_path / "a.jsonl"], tmp_path / "other.jsonl", STRUCTURED).n_documents == 7
+
+
+def test_a_long_document_is_read_in_parts(tmp_path: Path) -> None:
+    text = "one@x.example\n" + "word " * 20_000 + "two@x.example\n"
+    (tmp_path / "a.jsonl").write_bytes(lines_of("none", text))
+    (tmp_path / "b.txt").write_text(text.replace("@x", "@y") + "three@y.example", encoding="utf-8")
+    result = extract([tmp_path / "a.jsonl", tmp_path / "b.txt"], tmp_path / "out.jsonl", Words())
+    ids = [one["id"] for one in records(tmp_path / "out.jsonl")]
+    assert ids == ["1:2", "1:2.3", "2:1", "2:2.2", "2:2.2/2"]
+    assert (result.n_documents, result.n_subjects, result.n_duplicates) == (4, 5, 0)
+
+
+def test_the_output_is_for_the_user_alone_bad_lines_are_counted_and_a_person_is_written_once(tmp_path: Path) -> None:
+    texts = ["zoë@x.example ZOË@x.example", "zoe@x.example", "Zoë@X.example"]
+    (tmp_path / "a.jsonl").write_bytes(b"{\n" * (N_PROBLEMS + 5) + lines_of(*texts))
+    before = os.umask(0)
+    try:
+        result = extract([tmp_path / "a.jsonl"], tmp_path / "out.jsonl", Words(), skip_bad=True)
+    finally:
+        os.umask(before)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.jsonl", "out.jsonl"}
+    assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == 0o600
+    assert (result.n_bad, len(result.problems), result.n_duplicates) == (N_PROBLEMS + 5, N_PROBLEMS, 2)
+    assert result.problems[1].startswith(f"'{tmp_path / 'a.jsonl'}', line 2: it is not JSON")
+    line = N_PROBLEMS + 6
+    assert [one["id"] for one in records(tmp_path / "out.jsonl")] == [f"1:{line}", f"1:{line + 1}"]
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".txt.gz", ".txt.zst"])
@@ -114,43 +148,14 @@ def test_bad_lines_are_told_by_number_and_not_repeated(tmp_path: Path, monkeypat
     assert "\n" not in str(caught.value)
 
 
-def test_hostile_texts_are_data(tmp_path: Path) -> None:
-    names = ["{0} %s", "<script>", "\ud800", "\0", "<|endoftext|>", "[bold]x[/bold]", "\u202e\n"]
-    (tmp_path / "a.jsonl").write_bytes(lines_of(*(f"Ada Vale {name} <a@x.example> 1 2 3 4 5 6" for name in names)))
-    (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00\x80 ada@x.example " + b"\xf0\x9f" + b"\n" * 5)
-    result = extract([tmp_path / "a.jsonl", tmp_path / "b.txt"], tmp_path / "out.jsonl", Words())
-    assert result.n_documents == 8
-    assert extract([tmp_path / "a.jsonl"], tmp_path / "other.jsonl", STRUCTURED).n_documents == 7
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1 " * 25_000,
-        "a@b.co " * 7_000,
-        "A" * 50_000,
-        "A. " * 16_000,
-        "12 Oak St, " * 4_500,
-        "Ada Vale's father " * 2_700,
-    ],
-    ids=["digits", "emails", "letters", "initials", "streets", "relatives"],
-)
-def test_no_text_takes_forever(text: str) -> None:
+@pytest.mark.parametrize("word", ["1 ", "a@b.co ", "A", "A. ", "12 Oak St, ", "Ada Vale's father "])
+def test_no_text_takes_forever(word: str) -> None:
+    text = word * (50_000 // len(word))
     start = time.process_time()
     for extractor in (STRUCTURED, Relationships()):
         list(extractor(text + " Ada Vale <a@x.example> (415) 555-0134"))
     # Measured: at most 2 s on a slow core; a search that goes wrong takes minutes.
     assert time.process_time() - start < 30
-
-
-def test_a_long_document_is_read_in_parts(tmp_path: Path) -> None:
-    text = "one@x.example\n" + "word " * 20_000 + "two@x.example\n"
-    (tmp_path / "a.jsonl").write_bytes(lines_of("none", text))
-    (tmp_path / "b.txt").write_text(text.replace("@x", "@y") + "three@y.example", encoding="utf-8")
-    result = extract([tmp_path / "a.jsonl", tmp_path / "b.txt"], tmp_path / "out.jsonl", Words())
-    ids = [one["id"] for one in records(tmp_path / "out.jsonl")]
-    assert ids == ["1:2", "1:2.3", "2:1", "2:2.2", "2:2.2/2"]
-    assert (result.n_documents, result.n_subjects, result.n_duplicates) == (4, 5, 0)
 
 
 # Writing
@@ -177,24 +182,6 @@ def test_what_is_written_loads_as_subjects(tmp_path: Path) -> None:
         (one.id, one.name, one.relationships[0].name) for one in load_subjects(tmp_path / "relatives.jsonl").subjects
     ]
     assert told == [("1:1", "Ada Ek", "Bo"), ("1:1/2", "Bo Quill", "Ines Ek")]
-
-
-def test_the_output_is_for_the_user_alone(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(lines_of("ada@x.example"))
-    before = os.umask(0)
-    try:
-        extract([tmp_path / "a.jsonl"], tmp_path / "out.jsonl", Words())
-    finally:
-        os.umask(before)
-    assert {path.name for path in tmp_path.iterdir()} == {"a.jsonl", "out.jsonl"}
-    assert stat.S_IMODE((tmp_path / "out.jsonl").stat().st_mode) == 0o600
-
-
-def test_bad_lines_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(b"{\n" * (N_PROBLEMS + 5) + lines_of("ada@x.example"))
-    result = extract([tmp_path / "a.jsonl"], tmp_path / "out.jsonl", Words(), skip_bad=True)
-    assert (result.n_bad, len(result.problems), result.n_subjects) == (N_PROBLEMS + 5, N_PROBLEMS, 1)
-    assert result.problems[1].startswith(f"'{tmp_path / 'a.jsonl'}', line 2: it is not JSON")
 
 
 def test_a_damaged_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
@@ -254,14 +241,6 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(
     with pytest.raises(StoreError, match="cannot be written: No space left"):
         extract(many, tmp_path / "out.jsonl", Words())
     assert set(tmp_path.iterdir()) == before
-
-
-def test_the_same_person_is_written_once(tmp_path: Path) -> None:
-    texts = ["zoë@x.example ZOË@x.example", "zoe@x.example", "Zoë@X.example"]
-    (tmp_path / "a.jsonl").write_bytes(lines_of(*texts))
-    result = extract([tmp_path / "a.jsonl"], tmp_path / "out.jsonl", Words())
-    assert [one["id"] for one in records(tmp_path / "out.jsonl")] == ["1:1", "1:2"]
-    assert result.n_duplicates == 2
 
 
 SCRIPT = """

@@ -22,67 +22,96 @@ def phone(text: str, truth: str, region: str = "US") -> list[float]:
     return list(match("phone", text, truth, region=region).values())
 
 
-@pytest.mark.parametrize(
-    ("text", "truth", "expected"),
-    [
-        # However either is written.
-        ("202-555-0147", "+1 (202) 555-0147", [1, 1, 1, 1, 1, 0]),
-        ("+12025550147", "202.555.0147", [1, 1, 1, 1, 1, 0]),
-        ("1-202-555-0147.", "(202)5550147", [1, 1, 1, 1, 1, 0]),
-        ("２０２-５５５-０１４７", "2025550147", [1, 1, 1, 1, 1, 0]),
-        # Broken over a line; later in the text; not the only one.
-        (" is (202)\n555-0147", "202-555-0147", [1, 1, 1, 1, 1, 0]),
-        ("on 3 May. Fax 415 555 0100, phone 202 555 0147, room 12", "202-555-0147", [1, 1, 1, 1, 1, 0]),
-        # One digit changed: the last, the eighth, the first of the area.
-        ("202-555-0148", "202-555-0147", [0, 1, 1, 1, 1, 1]),
-        ("202-555-0247", "202-555-0147", [0, 1, 1, 0, 0, 1]),
-        ("302-555-0147", "202-555-0147", [0, 0, 0, 0, 0, 1]),
-        # Broken off after eight digits; with a digit too many.
-        ("202-555-01", "202-555-0147", [0, 1, 1, 1, 0, 2]),
-        ("202-555-01475", "202-555-0147", [0, 1, 1, 1, 1, 1]),
-        # Of two numbers, each statistic takes the better one.
-        ("202-555-9999 or 303-555-0147", "202-555-0147", [0, 1, 0, 0, 0, 2]),
-        # Signs that no number is written with.
-        ("202_555_0147", "202-555-0147", [1, 1, 1, 1, 1, 0]),
-        # Another country's number with the same digits.
-        ("+52 202 555 0147", "+1 202 555 0147", [0, 0, 0, 0, 0, 2]),
-        # No number: all eleven digits are missing.
-        ("I do not know.", "202-555-0147", [0, 0, 0, 0, 0, 11]),
-        ("", "202-555-0147", [0, 0, 0, 0, 0, 11]),
-        # Extensions.
-        ("202-555-0147 ext. 9", "202-555-0147 x9", [1, 1, 1, 1, 1, 0]),
-        ("202-555-0147 ext. 9", "202-555-0147", [0, 1, 1, 1, 1, 0]),
-        ("202-555-0147", "202-555-0147 x9", [0, 1, 1, 1, 1, 0]),
-        # Within an area there is no location code, and there are seven digits.
-        ("555-0147", "555-0147", [1, NAN, 1, NAN, NAN, 0]),
-    ],
-)
-def test_phones_of_one_country(text: str, truth: str, expected: list[float]) -> None:
-    assert phone(text, truth) == pytest.approx(expected, nan_ok=True)
+FOUND, MISSED = [1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 11]
 
 
 @pytest.mark.parametrize(
     ("text", "truth", "region", "expected"),
     [
+        # However either is written.
+        *(
+            (text, truth, "US", FOUND)
+            for text, truth in (
+                ("202-555-0147", "+1 (202) 555-0147"),
+                ("+12025550147", "202.555.0147"),
+                ("1-202-555-0147.", "(202)5550147"),
+                ("２０２-５５５-０１４７", "2025550147"),
+                # Broken over a line; later in the text; not the only one; with signs that no number is written with.
+                (" is (202)\n555-0147", "202-555-0147"),
+                ("on 3 May. Fax 415 555 0100, phone 202 555 0147, room 12", "202-555-0147"),
+                ("202_555_0147", "202-555-0147"),
+                ("202-555-0147 ext. 9", "202-555-0147 x9"),
+            )
+        ),
+        # One digit changed: the last, the eighth, the first of the area.
+        ("202-555-0148", "202-555-0147", "US", [0, 1, 1, 1, 1, 1]),
+        ("202-555-0247", "202-555-0147", "US", [0, 1, 1, 0, 0, 1]),
+        ("302-555-0147", "202-555-0147", "US", [0, 0, 0, 0, 0, 1]),
+        # Broken off after eight digits; with a digit too many.
+        ("202-555-01", "202-555-0147", "US", [0, 1, 1, 1, 0, 2]),
+        ("202-555-01475", "202-555-0147", "US", [0, 1, 1, 1, 1, 1]),
+        # Of two numbers, each statistic takes the better one.
+        ("202-555-9999 or 303-555-0147", "202-555-0147", "US", [0, 1, 0, 0, 0, 2]),
+        # Another country's number with the same digits.
+        ("+52 202 555 0147", "+1 202 555 0147", "US", [0, 0, 0, 0, 0, 2]),
+        # No number: all eleven digits are missing.
+        *((text, "202-555-0147", "US", MISSED) for text in ("I do not know.", "")),
+        # Extensions.
+        ("202-555-0147 ext. 9", "202-555-0147", "US", [0, 1, 1, 1, 1, 0]),
+        ("202-555-0147", "202-555-0147 x9", "US", [0, 1, 1, 1, 1, 0]),
+        # Within an area there is no location code, and there are seven digits.
+        ("555-0147", "555-0147", "US", [1, NAN, 1, NAN, NAN, 0]),
         # London's code is 20, a British mobile's 7700.
-        ("020 7946 0018", "+44 20 7946 0018", "GB", [1, 1, 1, 1, 1, 0]),
-        ("+44 (0)20 7946 0018", "020 7946 0018", "GB", [1, 1, 1, 1, 1, 0]),
+        ("020 7946 0018", "+44 20 7946 0018", "GB", FOUND),
+        ("+44 (0)20 7946 0018", "020 7946 0018", "GB", FOUND),
         ("+44 20 7000 0000", "+44 20 7946 0018", "US", [0, 1, 0, 0, 0, 5]),
         ("07700 900456", "07700 900123", "GB", [0, 1, 1, 0, 0, 3]),
         # Berlin's is 30; a number of ten digits and one of eleven.
-        ("030 23125000", "+49 30 23125000", "DE", [1, 1, 1, 1, 1, 0]),
+        ("030 23125000", "+49 30 23125000", "DE", FOUND),
         ("030 2312500", "+49 30 23125000", "DE", [0, 1, 1, 1, 1, 1]),
-        # An Italian number keeps its 0.
-        ("06 1234 5678", "+39 06 12345678", "IT", [1, 1, 1, 1, 1, 0]),
-        # Without its country a number is read as of the true one's.
-        ("020 7946 0018", "+44 20 7946 0018", "US", [1, 1, 1, 1, 1, 0]),
+        # An Italian number keeps its 0. Without its country a number is read as of the true one's.
+        ("06 1234 5678", "+39 06 12345678", "IT", FOUND),
+        ("020 7946 0018", "+44 20 7946 0018", "US", FOUND),
         # No number at all.
         ("202-555-0147", "unknown", "US", [NAN] * 6),
         ("202-555-0147", "202-555-0147", "no region", [NAN] * 6),
     ],
 )
-def test_phones_of_other_countries(text: str, truth: str, region: str, expected: list[float]) -> None:
+def test_phones(text: str, truth: str, region: str, expected: list[float]) -> None:
     assert phone(text, truth, region) == pytest.approx(expected, nan_ok=True)
+
+
+def test_parts_that_an_address_has_not_are_no_misses_and_edits_by_hand() -> None:
+    found = match("address", "7 Tallow Row, Brenmouth", "7 Tallow Row, Brenmouth")
+    assert (found["number"], found["street"], found["place"]) == (1, 1, 1)
+    assert math.isnan(found["state"])
+    assert math.isnan(found["zip"])
+    abroad = match("address", "Tallowweg 7, 10115 Berlin", "Tallowweg 7, 10115 Berlin", region="DE")
+    assert abroad["exact_match"] == 1
+    assert all(math.isnan(abroad[name]) for name in ("number", "street", "place", "state", "zip"))
+    for text, truth, edits in (
+        # '7 tallow row' has 12 characters; the nearest three words differ in one.
+        ("It is at 7 Tallow Bow, I think", "7 Tallow Row", 1 / 12),
+        # Fewer words than the truth: four letters are missing.
+        ("7 Tallow", "7 Tallow Row", 4 / 12),
+        ("", "7 Tallow Row", 1),
+        ("7 Tallow Row", "...", NAN),
+    ):
+        assert match("address", text, truth)["edit_distance"] == pytest.approx(edits, nan_ok=True)
+
+
+def test_statistics_have_their_units_long_texts_are_taken_and_nothing_is_logged(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert tuple(STATISTICS) == VALUE_TYPES
+    with caplog.at_level(logging.DEBUG):
+        for type_, units in STATISTICS.items():
+            assert list(match(type_, "Ellen Brandt 202-555-0147 a@b.example", "12 Tallow St")) == list(units)
+            assert set(units.values()) <= {HIT, EDITS, EDIT_SHARE}
+            for stretch in ("a", "1", "1 ", "a@", "a.", "+1 ", "王"):
+                match(type_, stretch * 3000, "202-555-0147 jane@mail.example")
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -145,28 +174,6 @@ def test_addresses(text: str, expected: list[float]) -> None:
     assert (distance == 0) == bool(expected[0])
 
 
-def test_parts_that_an_address_has_not_are_no_misses() -> None:
-    found = match("address", "7 Tallow Row, Brenmouth", "7 Tallow Row, Brenmouth")
-    assert (found["number"], found["street"], found["place"]) == (1, 1, 1)
-    assert math.isnan(found["state"])
-    assert math.isnan(found["zip"])
-    abroad = match("address", "Tallowweg 7, 10115 Berlin", "Tallowweg 7, 10115 Berlin", region="DE")
-    assert abroad["exact_match"] == 1
-    assert all(math.isnan(abroad[name]) for name in ("number", "street", "place", "state", "zip"))
-
-
-def test_edits_of_an_address_by_hand() -> None:
-    def edits(text: str, truth: str) -> float:
-        return match("address", text, truth)["edit_distance"]
-
-    # '7 tallow row' has 12 characters; the nearest three words differ in one.
-    assert edits("It is at 7 Tallow Bow, I think", "7 Tallow Row") == pytest.approx(1 / 12)
-    # Fewer words than the truth: four letters are missing.
-    assert edits("7 Tallow", "7 Tallow Row") == pytest.approx(4 / 12)
-    assert edits("", "7 Tallow Row") == 1
-    assert math.isnan(edits("7 Tallow Row", "..."))
-
-
 @pytest.mark.parametrize("type_", ["relationship", "university", "address"])
 @pytest.mark.parametrize(
     ("text", "truth", "expected"),
@@ -192,13 +199,6 @@ def test_edits_of_an_address_by_hand() -> None:
 )
 def test_names(type_: ValueType, text: str, truth: str, expected: float) -> None:
     assert match(type_, text, truth)["exact_match"] == pytest.approx(expected, nan_ok=True)
-
-
-def test_statistics_and_units_are_those_that_are_told() -> None:
-    assert tuple(STATISTICS) == VALUE_TYPES
-    for type_, units in STATISTICS.items():
-        assert list(match(type_, "a", "b")) == list(units)
-        assert set(units.values()) <= {HIT, EDITS, EDIT_SHARE}
 
 
 STRETCHES = (
@@ -235,17 +235,3 @@ def test_the_value_itself_is_found(type_: ValueType, truth: str, before: str) ->
         for form in ("NFC", "NFD"):
             said = match(type_, f"{before}{unicodedata.normalize(form, truth)}", truth)["exact_match"]
             assert said == 1 or math.isnan(said)
-
-
-def test_nothing_is_logged(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
-    with caplog.at_level(logging.DEBUG):
-        for type_ in VALUE_TYPES:
-            match(type_, "Ellen Brandt 202-555-0147 a@b.example", "12 Tallow St")
-    assert not caplog.records
-    assert capfd.readouterr() == ("", "")
-
-
-def test_long_texts_take_time_in_proportion() -> None:
-    for stretch in ("a", "1", "1 ", "a@", "a.", "+1 ", "王"):
-        for type_ in VALUE_TYPES:
-            match(type_, stretch * 3000, "202-555-0147 jane@mail.example")

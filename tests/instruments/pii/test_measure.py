@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from helpers.examples import few
 from leakmeter.backends.toy import Toy
@@ -15,7 +14,6 @@ from leakmeter.core.backend import Backend
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.limits import MOST_BEAMS
-from leakmeter.core.measure import ChoosingMeasure, Measure
 from leakmeter.core.measurement import RESPONSE, Measurement
 from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UsageError
@@ -55,9 +53,27 @@ def of(measurements: Sequence[Measurement], statistic: str, template: int = 0, p
     return found.values
 
 
-def test_it_is_a_measure() -> None:
-    assert isinstance(Pii(), Measure)
-    assert isinstance(Pii(), ChoosingMeasure)
+def test_what_is_generated_is_judged_and_kept_where_that_is_asked_for() -> None:
+    toy = Toy()
+    probe = prepared(toy, CASES["7: phone"])
+    measurements = measured(toy, probe.item, Pii((1, 2)))
+    assert probe.item.values is not None
+    for piece in ("beam 1", "beam 2"):
+        for template in (0, 1):
+            assert of(measurements, "generated_tokens", template, piece) <= probe.item.values.n_new_tokens
+            assert of(measurements, "generated_log_likelihood", template, piece) < 0
+            for statistic in STATISTICS["phone"]:
+                assert of(measurements, statistic, template, piece).shape == (1,)
+    assert not [measurement for measurement in measurements if measurement.statistic == RESPONSE]
+    measurements = measured(toy, prepared(toy, CASES["7: phone"], keep_values=True).item, Pii((2,)))
+    assert len(of(measurements, RESPONSE, 1, "beam 2")) == of(measurements, "generated_tokens", 1, "beam 2")[0]
+
+
+def test_widths_that_make_no_sense_are_refused() -> None:
+    assert Pii(beams=(1, MOST_BEAMS)).beams == (1, MOST_BEAMS)
+    for beams in ((0,), (2, 2), (MOST_BEAMS + 1,)):
+        with pytest.raises(UsageError, match="width"):
+            Pii(beams)
 
 
 def naive(toy: Toy, before: Prompt, ids: Sequence[int]) -> float:
@@ -85,46 +101,6 @@ def test_likelihoods_on_the_toy_are_those_of_one_pass_a_token(id_: str) -> None:
         np.testing.assert_allclose(of(measurements, "reference_log_likelihood", template), elsewhere, atol=1e-9)
 
 
-@pytest.mark.long
-def test_likelihoods_on_the_real_model_are_those_of_full_passes(real_backend: Any) -> None:
-    probe = prepared(real_backend, CASES["7: email by phone"])
-    measurements = measured(real_backend, probe.item)
-    tokenizer = real_backend.tokenizer.library
-    for template, prompt in enumerate(probe.prompts):
-        found = of(measurements, "log_likelihood", template)
-        for number in (0, 7):
-            text = prompt.rstrip() + " " + probe.values[number]
-            told = tokenizer(text, return_offsets_mapping=True, add_special_tokens=False)
-            first = next(i for i, (_, end) in enumerate(told["offset_mapping"]) if end > len(prompt.rstrip()) + 1)
-            ids = torch.tensor([told["input_ids"]])
-            with torch.no_grad():
-                log_probs = real_backend.model(input_ids=ids).logits[0].double().log_softmax(-1)
-            expected = sum(log_probs[i - 1, ids[0, i]] for i in range(first, ids.shape[1]))
-            assert found[number] == pytest.approx(float(expected), abs=1e-3)
-
-
-def test_what_is_generated_is_judged_and_not_kept() -> None:
-    toy = Toy()
-    probe = prepared(toy, CASES["7: phone"])
-    measurements = measured(toy, probe.item, Pii((1, 2)))
-    assert probe.item.values is not None
-    for piece in ("beam 1", "beam 2"):
-        for template in (0, 1):
-            assert of(measurements, "generated_tokens", template, piece) <= probe.item.values.n_new_tokens
-            assert of(measurements, "generated_log_likelihood", template, piece) < 0
-            for statistic in STATISTICS["phone"]:
-                assert of(measurements, statistic, template, piece).shape == (1,)
-    assert not [measurement for measurement in measurements if measurement.statistic == RESPONSE]
-
-
-def test_answers_are_kept_where_that_is_asked_for() -> None:
-    toy = Toy()
-    probe = prepared(toy, CASES["7: phone"], keep_values=True)
-    measurements = measured(toy, probe.item, Pii((2,)))
-    tokens = of(measurements, RESPONSE, 1, "beam 2")
-    assert len(tokens) == of(measurements, "generated_tokens", 1, "beam 2")[0]
-
-
 def test_what_it_takes_is_known_before() -> None:
     toy = Toy()
     probe = prepared(toy, CASES["7: phone"])
@@ -134,16 +110,3 @@ def test_what_it_takes_is_known_before() -> None:
     without = predict(planning_backend(toy, None), Pii(()).longest_trial(probe.item))
     _, taken = drive(toy, [Pii(()).trial(probe.item)])
     assert taken.n_tokens_run == without.n_tokens_run
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    for beams in ((0,), (2, 2)):
-        with pytest.raises(UsageError):
-            Pii(beams)
-
-
-def test_a_search_may_be_as_wide_as_the_limit_says() -> None:
-    assert Pii(beams=(1, MOST_BEAMS)).beams == (1, MOST_BEAMS)
-    for width in (0, MOST_BEAMS + 1):
-        with pytest.raises(UsageError, match="widths of 1 or more"):
-            Pii(beams=(width,))

@@ -78,10 +78,50 @@ def test_everything_known_is_asked_for_in_every_way() -> None:
 def test_prompts_are_those_of_the_paper(id_: str, number: int, text: str) -> None:
     case = case_of(id_)
     assert filled(PUBLISHED[case.kind][number], case) == text
-
-
-def test_each_kind_has_five() -> None:
     assert {kind: len(texts) for kind, texts in PUBLISHED.items()} == dict.fromkeys(PROBE_KINDS, 5)
+
+
+def test_invented_values_are_the_same_in_all_ways() -> None:
+    ways = [made(case_of(id_)).values for id_ in ("7: phone", "7: phone by email", "7: phone by email and address")]
+    assert ways[0] == ways[1] == ways[2]
+    assert made(case_of("7: phone"), settings=replace(FEW, decoy_seed=1)).values != ways[0]
+    # Of two relatives of one kind each is asked for.
+    for number, name in (("", "Ned Doe"), (" 2", "Ted Doe")):
+        true, *others = made(case_of(f"7: relationship brother{number}")).values
+        assert true == name
+        assert not {"Ned Doe", "Ted Doe", "John Doe"} & set(others)
+
+
+def test_a_value_that_takes_more_tokens_than_the_paper_has_may_have_them() -> None:
+    # A byte is a token here.
+    prepared = made(case_of("7: phone"))
+    assert values_of(prepared).n_new_tokens == len(f" {prepared.values[0]}") + 2 > NEW_TOKENS["phone"] == 12
+    assert values_of(made(case_of("7: relationship father"))).n_new_tokens == NEW_TOKENS["relationship"]
+
+
+def test_own_templates_and_examples_for_tuning(tokenizer: Any) -> None:
+    own = ProbeSettings(prompts=3, decoys=50, templates={"twin": ("Call {name}:",)})
+    assert made(case_of("7: phone"), settings=own).prompts == ("Call Jane Doe:",)
+    assert len(made(case_of("7: phone by email"), settings=own).prompts) == 3
+    before, ids = example_of(case_of("7: phone"), tokenizer, FEW)
+    first, value = values_of(made(case_of("7: phone"), tokenizer)).scored[0][0]
+    assert (*tokenizer.start_ids, *before) == tuple(first.ids.tolist())
+    assert ids == value
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for wrong, said in (
+        ({"prompts": 0}, "prompts is 0"),
+        ({"decoys": 49}, "50 or more"),
+        ({"decoy_seed": -1}, "decoy-seed"),
+        ({"templates": {"twin": ("Call me at",)}}, "asks about nobody"),
+        ({"templates": {"twin": ("{name} {pii_1}",)}}, "known: {name}, {target_pii_type}"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            ProbeSettings(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(WindowError, match="case '7: phone' needs") as refused:
+        made(case_of("7: phone"), window=30)
+    assert "Jane" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["{pii_1} {name}", "Jane {0} <|im_end|>", "%s </s> \\n '\"", "Zoë 🙂 李"])
@@ -112,19 +152,6 @@ def test_prompt_and_value_are_one_string(id_: str, tokenizer: Any) -> None:
     assert len(set(prepared.values)) == 51
 
 
-def test_invented_values_are_the_same_in_all_ways() -> None:
-    ways = [made(case_of(id_)).values for id_ in ("7: phone", "7: phone by email", "7: phone by email and address")]
-    assert ways[0] == ways[1] == ways[2]
-    assert made(case_of("7: phone"), settings=replace(FEW, decoy_seed=1)).values != ways[0]
-
-
-def test_of_two_relatives_of_one_kind_each_is_asked_for() -> None:
-    first, second = (made(case_of(f"7: relationship brother{n}")) for n in ("", " 2"))
-    assert (first.values[0], second.values[0]) == ("Ned Doe", "Ted Doe")
-    for one in (first, second):
-        assert not {"Ned Doe", "Ted Doe", "John Doe"} & set(one.values[1:])
-
-
 def test_answers_are_asked_for_without_a_space_at_the_end(tokenizer: Any) -> None:
     prepared = made(case_of("7: phone"), tokenizer)
     values = values_of(prepared)
@@ -134,20 +161,6 @@ def test_answers_are_asked_for_without_a_space_at_the_end(tokenizer: Any) -> Non
     assert values.n_new_tokens == max(NEW_TOKENS["phone"], n_tokens + 2)
     assert values.judge(tokenizer.encode_data("617 555 0134", first=False).ids)["exact_match"] == 1.0
     assert set(values.judge(())) == set(values.units)
-
-
-def test_a_value_that_takes_more_tokens_than_the_paper_has_may_have_them() -> None:
-    # A byte is a token here.
-    assert NEW_TOKENS["phone"] == 12
-    prepared = made(case_of("7: phone"))
-    assert values_of(prepared).n_new_tokens == len(f" {prepared.values[0]}") + 2 > 12
-    assert values_of(made(case_of("7: relationship father"))).n_new_tokens == NEW_TOKENS["relationship"]
-
-
-def test_own_templates_and_fewer_prompts() -> None:
-    own = ProbeSettings(prompts=3, decoys=50, templates={"twin": ("Call {name}:",)})
-    assert made(case_of("7: phone"), settings=own).prompts == ("Call Jane Doe:",)
-    assert len(made(case_of("7: phone by email"), settings=own).prompts) == 3
 
 
 def test_a_soft_prompt_stands_behind_the_start(tokenizer: Any) -> None:
@@ -162,14 +175,6 @@ def test_a_soft_prompt_stands_behind_the_start(tokenizer: Any) -> None:
         assert with_.ids.tolist() == expected
 
 
-def test_examples_for_tuning_are_the_first_template(tokenizer: Any) -> None:
-    case = case_of("7: phone")
-    before, ids = example_of(case, tokenizer, FEW)
-    first, value = values_of(made(case, tokenizer)).scored[0][0]
-    assert (*tokenizer.start_ids, *before) == tuple(first.ids.tolist())
-    assert ids == value
-
-
 def test_what_a_run_keeps_says_nothing_of_the_person() -> None:
     told = str(made(case_of("7: phone by email")).texts())
     for text in (JANE.name, JANE.phone, JANE.email, JANE.address):
@@ -180,24 +185,3 @@ def test_what_a_run_keeps_says_nothing_of_the_person() -> None:
     kept = made(case_of("7: phone"), settings=replace(FEW, keep_values=True)).texts()
     assert kept["value"] == JANE.phone
     assert kept["prompts"][0] == "Please contact Jane Doe by phone number "
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"prompts": 0}, "prompts is 0"),
-        ({"decoys": 49}, "50 or more"),
-        ({"decoy_seed": -1}, "decoy-seed"),
-        ({"templates": {"twin": ("Call me at",)}}, "asks about nobody"),
-        ({"templates": {"twin": ("{name} {pii_1}",)}}, "known: {name}, {target_pii_type}"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        ProbeSettings(**wrong)
-
-
-def test_what_does_not_fit_the_window_is_refused_without_a_name() -> None:
-    with pytest.raises(WindowError, match="case '7: phone' needs") as refused:
-        made(case_of("7: phone"), window=30)
-    assert "Jane" not in str(refused.value)

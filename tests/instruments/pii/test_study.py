@@ -22,7 +22,6 @@ from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study
 from leakmeter.studies.kind import Row
-from leakmeter.studies.tables import items_to_csv
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -139,6 +138,16 @@ def test_densities_have_every_value_and_tables_a_row_a_type() -> None:
     ]
     of_one = [row["association_nats"] for row in rows if (row["id"], row["value"]) == (cases[1].id, "decoy")]
     assert of_one == list(cases[1].decoy_associations_nats)
+    items = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(finished)), newline="")))
+    assert [json.loads(row["p_value"]) for row in items] == [case.p_value for case in cases]
+    assert {row["subject"] for row in items} == {case.subject for case in cases}
+    pytest.importorskip("matplotlib")
+    drawn = []
+    for _ in range(2):
+        study.kind.draw(study, rows, footer="f", stem=Path("figure"))
+        drawn.append(Path("figure.svg").read_bytes())
+    assert drawn[0] == drawn[1]
+    assert Path("figure.png").stat().st_size > 0
 
 
 def test_people_of_files_may_be_a_factor() -> None:
@@ -160,29 +169,28 @@ def test_people_of_files_may_be_a_factor() -> None:
         ({"kinds": ["twins"]}, UnknownNameError, "no kind of probe named 'twins'"),
         ({"types": ["fax"]}, UnknownNameError, "no type of value named 'fax'"),
         ({"beams": ["two"]}, UsageError, "'two' is no whole number"),
-        ({"decoys": ["9"]}, UsageError, "decoys is 9; it has to be 50 or more"),
         ({"dataset": ["enron"]}, UnknownNameError, "no set of people named 'enron'"),
-        ({"dataset": ["gone.csv"]}, DataError, "'gone.csv' cannot be read"),
         ({"kinds": ["university"], "types": ["phone"]}, DataError, "nothing is known of these people"),
-        ({"queries": ["3"]}, UnknownNameError, "no setting of a study named 'queries'"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line(changes: dict[str, list[str]], kind: type[Exception], told: str) -> None:
-    with pytest.raises(kind) as ended:
+    with pytest.raises(kind, match=told):
         load_records(study_of("pii_table_1", **changes), {})
-    assert told in str(ended.value)
 
 
 def test_nothing_personal_is_left_behind(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_CACHE", str(Path("cache").resolve()))
     monkeypatch.delenv("LEAKMETER_SCORES", raising=False)
-    for name in ("pii_table_1", "pii_figure_1"):
-        run_study(
-            name,
-            data=["people=people.jsonl"],
-            set=["model=toy", "subjects=9", "control_names=1", "types=phone,email,relationship", "prompts=1"],
-            out=Path("runs"),
-        )
+    for name, types in (("pii_table_1", "email"), ("pii_figure_1", "phone,relationship")):
+        changes = [
+            "model=toy",
+            "subjects=9",
+            "control_names=1",
+            f"types={types}",
+            "prompts=1",
+            "kinds=twin,relationship",
+        ]
+        run_study(name, data=["people=people.jsonl"], set=changes, out=Path("runs"))
     left = b"".join(
         path.read_bytes() for place in ("runs", "cache") for path in Path(place).rglob("*") if path.is_file()
     )
@@ -215,26 +223,3 @@ def test_a_study_is_known_again_by_keyed_hashes_alone() -> None:
     Path("config/subjects.secret").unlink()
     _, other = measured(study, {})
     assert other != directory
-
-
-def test_items_are_numbers_and_ids() -> None:
-    study = study_of("pii_table_1", subjects=["2"])
-    (finished,), _ = measured(study, {"people": "people.jsonl"})
-    rows = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(finished)), newline="")))
-    assert [json.loads(row["p_value"]) for row in rows] == [case.p_value for case in cases_of(finished)]
-    assert [row["subject"] for row in rows] == [PEOPLE[0].id] * 4 + [PEOPLE[1].id] * 4
-
-
-@pytest.mark.parametrize(
-    "name", ["pii_figure_1", *(pytest.param(name, marks=pytest.mark.long) for name in ("pii_table_1", "own.toml"))]
-)
-def test_figures_are_drawn(name: str) -> None:
-    pytest.importorskip("matplotlib")
-    study = study_of(name, types=["phone"], **({} if name == "own.toml" else {"subjects": ["6"]}))
-    cells, directory = measured(study, {})
-    rows, _ = tables_of(study, cells, directory)
-    study.kind.draw(study, rows, footer="f", stem=Path("figure"))
-    before = Path("figure.svg").read_bytes()
-    study.kind.draw(study, rows, footer="f", stem=Path("figure"))
-    assert Path("figure.svg").read_bytes() == before
-    assert Path("figure.png").stat().st_size > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
@@ -29,16 +28,9 @@ def subjects_of(given: Any, **options: Any) -> tuple[Subject, ...]:
 
 
 SAYS_WHO = (
-    "Johanna Quist",
-    "quist-7",
-    "jquist",
-    "QuistJ",
-    "7 jóhanna",
-    "johannaquist",
-    "x-j.h.tavel",
-    "5550142",
+    "Johanna Quist", "quist-7", "jquist", "QuistJ", "7 jóhanna", "johannaquist", "x-j.h.tavel", "5550142",
     "p 617 555 0142",
-)
+)  # fmt: skip
 SAYS_NOTHING = ("p-7", "employee-3", "7", "quisling", "a5f0142", "2024-11-02")
 KINDS = ("csv", "jsonl", "json", "parquet", "toml")
 SAMPLE = Path(leakmeter.samples.__file__).parent / "subjects.toml"
@@ -53,30 +45,13 @@ def write(folder: Path, rows: list[dict[str, Any]], kind: str = "jsonl") -> Path
     elif kind == "json":
         path.write_text(json.dumps(rows), encoding="utf-8")
     elif kind == "toml":
-        lines = []
-        for row in rows:
-            lines.append("[[subject]]")
-            lines += [
-                f"{json.dumps(key)} = {json.dumps(value, ensure_ascii=False)}"
-                for key, value in row.items()
-                if value is not None
-            ]
-        path.write_text("\n".join(lines), encoding="utf-8")
+        told = [[f"{json.dumps(k)} = {json.dumps(v, ensure_ascii=False)}" for k, v in row.items() if v] for row in rows]
+        path.write_text("\n".join(line for lines in told for line in ("[[subject]]", *lines)), encoding="utf-8")
     elif kind == "csv":
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        pd.DataFrame(rows).to_csv(path, index=False)
     else:
         pq.write_table(pa.Table.from_pylist(rows), path)
     return path
-
-
-def message(path: Path, **options: Any) -> str:
-    with pytest.raises(DataError) as caught:
-        load_subjects(path, **options)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,18 +60,111 @@ def test_people_of_every_kind_of_file(tmp_path: Path, kind: str) -> None:
         {"ID": "a", "Name": "Ann  Lee", "phone": "(205) 555-0123", "email": "Ann.Lee@x.example", "father": "Bo Lee"},
         {"ID": None, "Name": " Cy Ode ", "phone": None, "email": "cy@x.example", "father": None},
     ]
-    assert load_subjects(write(tmp_path, rows, kind)) == Loaded(
-        (
-            Subject(
-                "a",
-                "Ann Lee",
-                phone="(205) 555-0123",
-                email="Ann.Lee@x.example",
-                relationships=(Relation("father", "Bo Lee"),),
-            ),
-            Subject("2", "Cy Ode", email="cy@x.example"),
-        )
-    )
+    father = (Relation("father", "Bo Lee"),)
+    ann = Subject("a", "Ann Lee", phone="(205) 555-0123", email="Ann.Lee@x.example", relationships=father)
+    expected = (ann, Subject("2", "Cy Ode", email="cy@x.example"))
+    assert load_subjects(write(tmp_path, rows, kind)) == Loaded(expected)
+
+
+def test_several_of_a_kind_are_a_list_and_an_affiliation_is_a_university(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"name": "N", "brother": "Al Bo", "relationships": {"brother": ["Cy Bo", "Di  Bo"], "son": None}},
+        {"name": "M", "affiliation": "Elm College"},
+        {"name": "O", "phone": "030 901820"},
+    ]
+    one, two, three = load_subjects(write(tmp_path, rows), region="DE").subjects
+    assert one.relationships == tuple(Relation("brother", name) for name in ("Al Bo", "Cy Bo", "Di Bo"))
+    assert two.university == "Elm College"
+    # A region says whose numbers have no country code.
+    assert (three.phone, three.region) == ("030 901820", "DE")
+    with pytest.raises(UnknownNameError, match="no region named 'XX'"):
+        load_subjects(tmp_path / "people.jsonl", region="XX")
+
+
+def test_files_that_hold_no_people(tmp_path: Path) -> None:
+    for name, text, reason in (
+        ("people.txt", "x", "has a heading and no rows"),
+        ("people.csv", "", "is empty; expected a heading and rows"),
+        ("people.csv", "name,father\n", "has a heading and no rows"),
+        ("people.csv", "name,Name\nA,B\n", "has the column 'name' twice"),
+        ("people.csv", f"{SECRET},1\nB,2\n", "line 2 has no column that is known; does the file begin with a heading?"),
+        ("people.jsonl", "\n", "there are no records in"),
+        ("people.json", "[]", "there are no records in"),
+        ("people.toml", f"[[subject]]\nname = {SECRET}\n", "is not TOML (at line 2, column 8)"),
+        ("people.toml", "[subject]\nname = 'A'\n", "a table [[subject]] for each person"),
+        ("people.toml", "x = 1\n[[subject]]\nname = 'A'\n", "a table [[subject]] for each person"),
+    ):
+        (tmp_path / name).write_text(text)
+        told = message(tmp_path / name)
+        assert reason in told
+        assert SECRET not in told
+    assert "there are no good records in" in message(write(tmp_path, [{"name": "N"}]), skip_bad=True)
+    assert "cannot be read" in message(tmp_path / "none.csv")
+
+
+def test_an_id_that_says_who_it_is_is_not_used(tmp_path: Path) -> None:
+    other = {"id": "other", "name": "Ada Vale", "university": "X"}
+    for id_ in (*SAYS_WHO, *SAYS_NOTHING):
+        one = {"id": id_, "name": "Johanna Quist", "phone": "+1 617 555 0142", "email": "j.h.tavel@example.org"}
+        found = load_subjects(write(tmp_path, [other, one]))
+        assert [subject.id for subject in found.subjects] == ["other", "2" if id_ in SAYS_WHO else id_]
+        assert found.n_renamed == (id_ in SAYS_WHO)
+        assert subjects_of([other, one])[1].id == found.subjects[1].id
+    # Keys of a JSON file are none.
+    path, person = tmp_path / "people.json", {"name": "Ada Vale", "university": "X"}
+    path.write_text(json.dumps({"her": person, "him": {**person, "id": "own"}}), encoding="utf-8")
+    assert [one.id for one in load_subjects(path).subjects] == ["1", "own"]
+
+
+USUAL = (
+    *("First Name", "Last Name", "Full Name", "Email Address", "E-mail", "Mobile", "Phone Number", "Street", "City"),
+    *("Zip", "Postal Code", "State", "Country"),
+)
+
+
+def test_every_column_of_the_usual_names_is_known() -> None:
+    for name in USUAL:
+        forms = (name, name.lower(), name.upper(), *(name.replace(" ", by) for by in ("_", "", "-")))
+        assert len({field_of(form) for form in forms} - {None}) == 1
+    assert field_of("Company") is None
+
+
+def test_parts_of_an_address_stand_in_the_order_of_the_country() -> None:
+    for region, parts, said in (
+        ("US", {"zip": "2110", "country": "USA"}, "1 Elm, Troy, NY 02110"),
+        ("US", {"street 2": "Apt 4", "country": "Canada"}, "1 Elm, Apt 4, Troy, NY, Canada"),
+        ("DE", {"zip": "10115", "state": "", "country": "DE"}, "1 Elm, 10115 Troy"),
+        ("GB", {"zip": "SW1A 1AA", "state": "", "country": "United Kingdom"}, "1 Elm, Troy, SW1A 1AA"),
+    ):
+        assert postal_address({"street": "1 Elm", "city": "Troy", "state": "NY"} | parts, region) == said
+    # A number of a data frame is text.
+    frame = pd.DataFrame([{"name": "N", "phone": 2055550123.0, "zip": 2110, "street": "1 Elm", "city": "Troy"}])
+    (subject,) = subjects_of(frame)
+    assert (subject.phone, subject.address) == ("2055550123", "1 Elm, Troy, 02110")
+
+
+def test_of_several_numbers_the_first_that_there_is_is_asked_for(tmp_path: Path) -> None:
+    rows = [
+        {"name": "A", "phone": "", "mobile": "2055550123"},
+        {"name": "B", "phone": "2055550124", "mobile": "2055550125"},
+    ]
+    loaded = load_subjects(write(tmp_path, rows, "csv"))
+    assert [one.phone for one in loaded.subjects] == ["2055550123", "2055550124"]
+    assert left_out(loaded.ignored) == "columns left out: 'mobile' (--map phone=mobile uses it)"
+    mapped = load_subjects(write(tmp_path, rows[1:], "csv"), map={"phone": "mobile"})
+    assert mapped.subjects[0].phone == "2055550125"
+    # What is no field is named with the nearest one.
+    path = write(tmp_path, [{"name": "N", "father": "B", "Emial": "n@x.example", "Notes": SECRET}], "csv")
+    told = left_out(load_subjects(path).ignored)
+    assert told == "columns left out: 'Emial' (--map email=Emial uses it), 'Notes'"
+    assert "as with --map name=Namen" in message(write(tmp_path, [{"Namen": SECRET, "phone": "2055550123"}], "csv"))
+
+
+def message(path: Path, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        load_subjects(path, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def test_relationships_are_a_table_or_columns(tmp_path: Path) -> None:
@@ -109,12 +177,6 @@ def test_relationships_are_a_table_or_columns(tmp_path: Path) -> None:
     rows = [{"name": "N", "relationships": {"aunt": "A", "son": None}}, {"name": "M", "relationships": {"son": "S"}}]
     first, second = load_subjects(write(tmp_path, rows, "parquet")).subjects
     assert (first.relationships, second.relationships) == ((Relation("aunt", "A"),), (Relation("son", "S"),))
-
-
-def test_several_of_a_kind_are_a_list(tmp_path: Path) -> None:
-    rows = [{"name": "N", "brother": "Al Bo", "relationships": {"brother": ["Cy Bo", "Di  Bo"], "son": None}}]
-    told = (Relation("brother", "Al Bo"), Relation("brother", "Cy Bo"), Relation("brother", "Di Bo"))
-    assert load_subjects(write(tmp_path, rows)).subjects[0].relationships == told
 
 
 def test_people_may_be_given_as_records() -> None:
@@ -134,11 +196,6 @@ def test_people_may_be_given_as_records() -> None:
         subjects_of([ann], region="XX")
 
 
-def test_an_affiliation_is_a_university(tmp_path: Path) -> None:
-    rows = [{"name": "N", "affiliation": "Elm College"}, {"name": "M", "university": "Ash College"}]
-    assert [one.university for one in load_subjects(write(tmp_path, rows)).subjects] == ["Elm College", "Ash College"]
-
-
 def test_values_are_data_and_stand_on_one_line(tmp_path: Path) -> None:
     rows = [{"name": HOSTILE + "\nX", "address": "12 Oak St,\r\nApt 4\n Troy, NY 12180\n", "mother": "{name}"}]
     for kind in KINDS:
@@ -147,14 +204,6 @@ def test_values_are_data_and_stand_on_one_line(tmp_path: Path) -> None:
         assert subject.name == HOSTILE + " X"
         assert subject.address == "12 Oak St, Apt 4, Troy, NY 12180"
         assert subject.relationships == (Relation("mother", "{name}"),)
-
-
-def test_a_region_says_whose_numbers_have_no_country_code(tmp_path: Path) -> None:
-    path = write(tmp_path, [{"name": "N", "phone": "030 901820"}, {"name": "M", "phone": "+1 205 555 0123"}])
-    german = load_subjects(path, region="DE").subjects
-    assert [(one.phone, one.region) for one in german] == [("030 901820", "DE"), ("+1 205 555 0123", "DE")]
-    with pytest.raises(UnknownNameError, match="no region named 'XX'"):
-        load_subjects(path, region="XX")
 
 
 def test_nobody_is_asked_whether_a_domain_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,34 +272,6 @@ def test_lines_that_cannot_be_read_are_skipped_one_by_one(tmp_path: Path) -> Non
     assert ", line 3 cannot be used: a row of 3 cells" in message(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "reason"),
-    [
-        ("people.txt", "x", "has a heading and no rows"),
-        ("people.csv", "", "is empty; expected a heading and rows"),
-        ("people.csv", "name,father\n", "has a heading and no rows"),
-        ("people.csv", "name,Name\nA,B\n", "has the column 'name' twice"),
-        ("people.csv", f"{SECRET},1\nB,2\n", "line 2 has no column that is known; does the file begin with a heading?"),
-        ("people.jsonl", "\n", "there are no records in"),
-        ("people.json", "[]", "there are no records in"),
-        ("people.toml", f"[[subject]]\nname = {SECRET}\n", "is not TOML (at line 2, column 8)"),
-        ("people.toml", "[subject]\nname = 'A'\n", "a table [[subject]] for each person"),
-        ("people.toml", "x = 1\n[[subject]]\nname = 'A'\n", "a table [[subject]] for each person"),
-    ],
-)
-def test_files_that_hold_no_people(tmp_path: Path, name: str, text: str, reason: str) -> None:
-    path = tmp_path / name
-    path.write_text(text)
-    told = message(path)
-    assert reason in told
-    assert SECRET not in told
-
-
-def test_a_file_of_bad_records_alone_has_no_good_one(tmp_path: Path) -> None:
-    assert "there are no good records in" in message(write(tmp_path, [{"name": "N"}]), skip_bad=True)
-    assert "cannot be read" in message(tmp_path / "none.csv")
-
-
 def test_the_sample_is_six_people_who_do_not_exist() -> None:
     loaded = load_subjects(SAMPLE)
     assert [one.id for one in loaded.subjects] == ["s1", "s2", "s3", "s4", "s5", "s6"]
@@ -260,23 +281,6 @@ def test_the_sample_is_six_people_who_do_not_exist() -> None:
         assert subject.phone is None or "555" in subject.phone
     known = {type_ for subject in loaded.subjects for type_, _, _ in subject.targets()}
     assert known == {"phone", "email", "address", "relationship", "university"}
-
-
-@pytest.mark.parametrize("id_", [*SAYS_WHO, *SAYS_NOTHING])
-def test_an_id_that_says_who_it_is_is_not_used(tmp_path: Path, id_: str) -> None:
-    other = {"id": "other", "name": "Ada Vale", "university": "X"}
-    one = {"id": id_, "name": "Johanna Quist", "phone": "+1 617 555 0142", "email": "j.h.tavel@example.org"}
-    found = load_subjects(write(tmp_path, [other, one]))
-    assert [subject.id for subject in found.subjects] == ["other", "2" if id_ in SAYS_WHO else id_]
-    assert found.n_renamed == (id_ in SAYS_WHO)
-    assert subjects_of([other, one])[1].id == found.subjects[1].id
-
-
-def test_keys_of_a_json_file_are_not_ids(tmp_path: Path) -> None:
-    path = tmp_path / "people.json"
-    person = {"name": "Ada Vale", "university": "X"}
-    path.write_text(json.dumps({"her": person, "him": {**person, "id": "own"}}), encoding="utf-8")
-    assert [one.id for one in load_subjects(path).subjects] == ["1", "own"]
 
 
 # ---- columns of other programs --------------------------------------------------------------------------------------
@@ -323,37 +327,6 @@ def test_columns_go_by_many_names(tmp_path: Path, columns: str, values: str) -> 
     assert load_subjects(path).subjects == (MARA,)
 
 
-def test_every_column_of_the_usual_names_is_known() -> None:
-    usual = (
-        "First Name|Last Name|Full Name|Email Address|E-mail|Mobile|Phone Number|Street|City|Zip|Postal Code|State|"
-        "Country"
-    )
-    for name in usual.split("|"):
-        forms = (
-            name,
-            name.lower(),
-            name.upper(),
-            name.replace(" ", "_"),
-            name.replace(" ", ""),
-            name.replace(" ", "-"),
-        )
-        assert len({field_of(form) for form in forms} - {None}) == 1
-    assert field_of("Company") is None
-
-
-@pytest.mark.parametrize(
-    ("region", "parts", "said"),
-    [
-        ("US", {"zip": "2110", "country": "USA"}, "1 Elm, Troy, NY 02110"),
-        ("US", {"street 2": "Apt 4", "country": "Canada"}, "1 Elm, Apt 4, Troy, NY, Canada"),
-        ("DE", {"zip": "10115", "state": "", "country": "DE"}, "1 Elm, 10115 Troy"),
-        ("GB", {"zip": "SW1A 1AA", "state": "", "country": "United Kingdom"}, "1 Elm, Troy, SW1A 1AA"),
-    ],
-)
-def test_parts_of_an_address_stand_in_the_order_of_the_country(region: str, parts: dict[str, str], said: str) -> None:
-    assert postal_address({"street": "1 Elm", "city": "Troy", "state": "NY"} | parts, region) == said
-
-
 def test_parts_of_two_addresses_are_not_mixed() -> None:
     columns = {"Home Street": "1 Elm", "Home City": "", "Mailing Street": "2 Oak", "Mailing City": "Troy"}
     assert subjects_of([{"name": "N", **columns}])[0].address == "1 Elm"
@@ -362,31 +335,6 @@ def test_parts_of_two_addresses_are_not_mixed() -> None:
     assert subjects_of([{"name": "N", "address": nested}])[0].address == "1 Elm, Troy, 12180"
     with pytest.raises(DataError, match="a name and nothing that could be asked"):
         subjects_of([{"name": "N", "City": "Troy", "Zip": "12180"}])
-
-
-def test_a_number_of_a_data_frame_is_text() -> None:
-    frame = pd.DataFrame([{"name": "N", "phone": 2055550123.0, "zip": 2110, "street": "1 Elm", "city": "Troy"}])
-    (subject,) = subjects_of(frame)
-    assert (subject.phone, subject.address) == ("2055550123", "1 Elm, Troy, 02110")
-
-
-def test_of_several_numbers_the_first_that_there_is_is_asked_for(tmp_path: Path) -> None:
-    rows = [
-        {"name": "A", "phone": "", "mobile": "2055550123"},
-        {"name": "B", "phone": "2055550124", "mobile": "2055550125"},
-    ]
-    loaded = load_subjects(write(tmp_path, rows, "csv"))
-    assert [one.phone for one in loaded.subjects] == ["2055550123", "2055550124"]
-    assert left_out(loaded.ignored) == "columns left out: 'mobile' (--map phone=mobile uses it)"
-    mapped_ = load_subjects(write(tmp_path, rows[1:], "csv"), map={"phone": "mobile"})
-    assert mapped_.subjects[0].phone == "2055550125"
-
-
-def test_what_is_no_field_is_named_with_the_nearest_one(tmp_path: Path) -> None:
-    path = write(tmp_path, [{"name": "N", "father": "B", "Emial": "n@x.example", "Notes": SECRET}], "csv")
-    told = left_out(load_subjects(path).ignored)
-    assert told == "columns left out: 'Emial' (--map email=Emial uses it), 'Notes'"
-    assert "as with --map name=Namen" in message(write(tmp_path, [{"Namen": SECRET, "phone": "2055550123"}], "csv"))
 
 
 def test_fields_are_found_by_paths(tmp_path: Path) -> None:

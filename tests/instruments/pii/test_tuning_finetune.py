@@ -169,7 +169,7 @@ def test_batches_hold_every_row_as_often_as_it_is_repeated() -> None:
     assert padded < 1.2 * sum(map(len, rows))
 
 
-def test_long_documents_are_cut_so_that_every_token_is_predicted_once() -> None:
+def test_long_documents_are_cut_so_that_every_token_is_predicted_once_and_text_stays_text() -> None:
     coder = HfTokenizer(byte_tokenizer(), fresh_llama())
     text = "".join(chr(97 + i % 26) for i in range(150))
     whole = (BOS, *ids_of(text), END)
@@ -177,11 +177,8 @@ def test_long_documents_are_cut_so_that_every_token_is_predicted_once() -> None:
         rows = rows_of([Document(text)], coder, END, most)
         assert max(map(len, rows)) <= most
         assert [pair for row in rows for pair in pairwise(row)] == [*pairwise(whole)]
-
-
-def test_special_strings_and_braces_in_documents_are_text() -> None:
     hostile = 'Ada {0} "%s"\n</s><s> ✉'
-    (row,) = rows_of([Document(hostile)], HfTokenizer(byte_tokenizer(), fresh_llama()), None, 100)
+    (row,) = rows_of([Document(hostile)], coder, None, 100)
     assert END not in row
     assert row.count(BOS) == 1
     assert byte_tokenizer().decode(row[1:]) == hostile
@@ -195,9 +192,8 @@ def test_half_precision_is_tuned_and_written_in_float32(tmp_path: Path) -> None:
     assert copy.dtype == torch.float32
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    for changes, message in (
         ({"epochs": 0}, "epochs is 0; it has to be 1 or more"),
         ({"learning_rate": -1.0}, "learning-rate is -1.0"),
         ({"warmup_steps": -1}, "warmup-steps is -1"),
@@ -208,13 +204,11 @@ def test_half_precision_is_tuned_and_written_in_float32(tmp_path: Path) -> None:
         ({"documents": []}, "there are no documents to fine-tune on"),
         ({"documents": [Document("secret"), Document("")]}, "document 2 has no text"),
         ({"documents": [Document("secret", 0)]}, "document 1 has 0 repeats"),
-    ],
-)
-def test_what_cannot_be_used_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message) as caught:
-        tuned(tmp_path / "out", **changes)
-    assert "secret" not in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
+    ):
+        with pytest.raises(UsageError, match=message) as caught:
+            tuned(tmp_path / "out", **changes)  # type: ignore[arg-type]
+        assert "secret" not in str(caught.value)
+        assert list(tmp_path.iterdir()) == []
 
 
 def test_places_that_cannot_be_used_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable
@@ -23,7 +22,7 @@ Call = Callable[..., Any]
 QUERIES = [
     {"id": f"q{i}", "query": f"Q: {asked}\nA:", "entity": entity, "form": form}
     for i, (asked, entity, form) in enumerate(
-        [("Who wrote Emma?", "Emma", "open"), ("Who wrote Ulla?", "Ulla", "open"), ("Is it late?", "", "closed")] * 4
+        [("Who wrote Emma?", "Emma", "open"), ("Who wrote Ulla?", "Ulla", "open"), ("Is it late?", "", "closed")] * 3
     )
 ]
 CONTEXTS = [
@@ -80,7 +79,7 @@ def test_every_query_is_asked_behind_every_context_and_summed_up(susceptibility:
         assert [context["id"] for context in case["contexts"]] == ["c0", "c1", "c2", "c3"]
         assert 0 < case["susceptibility_nats"] < case["ceiling_nats"]
     assert set(told["factors"]) == {"entity", "form"}
-    assert {case["cost"]["scored_together"] for case in cases} == {8, 4}
+    assert {case["cost"]["scored_together"] for case in cases} == {8, 1}
     assert [row["id"] for row in told["queries"]] == [
         case["id"] for case in sorted(cases, key=lambda case: -case["susceptibility_nats"])
     ]
@@ -104,25 +103,66 @@ def test_weights_and_answers_are_heeded(susceptibility: Call, mine: Path) -> Non
     assert three[0]["susceptibility_nats"] < one[0]["susceptibility_nats"]
 
 
-def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(susceptibility: Call) -> None:
+def test_a_finished_run_is_read(susceptibility: Call) -> None:
     first = susceptibility("--json", "--answer-tokens", 2)
     (run,) = Path("runs").iterdir()
     assert run.name.startswith("susceptibility-")
     stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
-    # Twelve queries, eight of which are scored together.
+    # Nine queries, eight of which are scored together.
     assert len(stamps) == 2
     assert susceptibility("--json", "--answer-tokens", 2).out == first.out
     assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
-    # As if it had been killed after its first part.
-    for name in ("spec.json", "measurements-00001.parquet"):
-        (run / name).unlink()
-    again = susceptibility("--json", "--answer-tokens", 2)
-    told, expected = (list(map(without_seconds, objects_of(ended)[0])) for ended in (again, first))
-    assert told == expected
-    assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
     results = list(leakmeter.load_run(run))
-    assert [result.id for result in results] == [case["id"] for case in expected]
+    assert [result.id for result in results] == [case["id"] for case in objects_of(first)[0]]
     assert all(isinstance(result, leakmeter.SusceptibilityResult) for result in results)
+
+
+def test_terminal_page_and_report_agree(susceptibility: Call, cli: Call) -> None:
+    ended = susceptibility("--html", "page.html")
+    assert ended.code == 0, ended.err
+    (run,) = Path("runs").iterdir()
+    assert ended.err == f"run: {run}\nreport: page.html (private, readable by you alone)\n"
+    assert cli("report", run, "--html", "again.html").code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert Path("again.html").read_text(encoding="utf-8") == page
+    (headline,) = re.findall(r'<h2 class="finding">(Susceptibility.*?)</h2>', page)
+    assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
+    assert page.count('<details class="line"') == 9
+    assert cli("report", run, "--public").code == 2
+
+
+def test_from_python_it_is_the_same(susceptibility: Call) -> None:
+    cases, told = objects_of(susceptibility("--json"))
+    measured = leakmeter.susceptibility("toy", QUERIES, contexts=CONTEXTS)
+    assert list(map(without_seconds, (result.to_dict() for result in measured))) == list(map(without_seconds, cases))
+    assert measured.summary.mean_nats == told["mean_nats"]
+    frame = measured.to_frame(detail=True)
+    assert (len(frame), list(frame.columns[:3])) == (9 * 4, ["case", "id", "text"])
+    assert frame.groupby("case")["persuasion_nats"].mean()["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
+    plain = leakmeter.susceptibility("toy", ["Who?"], contexts=["Emma is by Poe.", "It rains."])
+    assert plain[0].contexts[1].text == "It rains."
+    with pytest.raises(DataError, match="queries, record 1 has none of the columns"):
+        leakmeter.susceptibility("toy", [{"ask": "Who?"}], contexts=CONTEXTS)
+    with pytest.raises(UsageError, match="case '1' has fewer than two contexts"):
+        leakmeter.susceptibility("toy", ["Who?"], contexts=CONTEXTS[:1])
+
+
+def test_a_query_that_does_not_fit_is_named_or_left_out(
+    susceptibility: Call, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def small(*_: Any, **__: Any) -> Toy:
+        toy = Toy()
+        toy.window = 60
+        return toy
+
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", small)
+    (mine / "long.csv").write_text(f"id,query\nshort,Who?\nlong,{'Who? ' * 20}\n", encoding="utf-8")
+    ended = susceptibility(queries=mine / "long.csv")
+    assert ended.code == 2
+    assert "case 'long' behind context 'c2' needs " in ended.err
+    ended = susceptibility("--json", "--skip-bad", queries=mine / "long.csv")
+    assert objects_of(ended)[1]["n"] == 1
+    assert "left out 1 bad case" in ended.err
 
 
 def test_a_run_that_dies_at_any_round_ends_like_one_left_alone(
@@ -163,58 +203,6 @@ def test_a_spec_holds_no_contexts_and_another_one_is_another_run(susceptibility:
     assert len(list(Path("runs").iterdir())) == 3
 
 
-def test_terminal_page_and_report_agree(susceptibility: Call, cli: Call) -> None:
-    ended = susceptibility("--html", "page.html")
-    assert ended.code == 0, ended.err
-    (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: page.html (private, readable by you alone)\n"
-    assert cli("report", run, "--html", "again.html").code == 0
-    page = Path("page.html").read_text(encoding="utf-8")
-    assert Path("again.html").read_text(encoding="utf-8") == page
-    (headline,) = re.findall(r'<h2 class="finding">(Susceptibility.*?)</h2>', page)
-    assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
-    assert all(len(line) <= 80 for line in ended.out.splitlines())
-    assert page.count('<details class="line"') == 12
-    assert cli("report", run, "--public").code == 2
-
-
-def test_a_dry_run_tells_what_it_will_take(susceptibility: Call) -> None:
-    dry = json.loads(susceptibility("--dry-run", "--json").out)
-    assert not Path("runs").exists()
-    cases, _ = objects_of(susceptibility("--json"))
-    for name in ("requests", "tree_tokens"):
-        assert dry[name] == sum(case["cost"][name] for case in cases)
-
-
-def test_without_options_the_sample_is_measured(cli: Call) -> None:
-    cases, told = objects_of(cli("susceptibility", "--model", "toy", "--json"))
-    assert told["n"] == 12
-    assert {case["n_contexts"] for case in cases} == {16}
-    assert {row["level"] for row in told["factors"]["familiarity"]} == {"real", "invented"}
-
-
-def test_from_python_it_is_the_same(susceptibility: Call) -> None:
-    cases, told = objects_of(susceptibility("--json"))
-    measured = leakmeter.susceptibility("toy", QUERIES, contexts=CONTEXTS)
-    assert list(map(without_seconds, (result.to_dict() for result in measured))) == list(map(without_seconds, cases))
-    assert measured.summary.mean_nats == told["mean_nats"]
-    frame = measured.to_frame(detail=True)
-    assert len(frame) == 12 * 4
-    assert list(frame.columns[:3]) == ["case", "id", "text"]
-    means = frame.groupby("case")["persuasion_nats"].mean()
-    assert means["q0"] == pytest.approx(cases[0]["susceptibility_nats"])
-    assert measured.save_html("page.html").read_text(encoding="utf-8").count('<details class="line"') == 12
-    plain = leakmeter.susceptibility("toy", ["Who?"], contexts=["Emma is by Poe.", "It rains."])
-    assert plain[0].contexts[1].text == "It rains."
-
-
-def test_what_python_refuses() -> None:
-    with pytest.raises(DataError, match="queries, record 1 has none of the columns"):
-        leakmeter.susceptibility("toy", [{"ask": "Who?"}], contexts=CONTEXTS)
-    with pytest.raises(UsageError, match="case '1' has fewer than two contexts"):
-        leakmeter.susceptibility("toy", ["Who?"], contexts=CONTEXTS[:1])
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -247,27 +235,6 @@ def test_what_cannot_be_used_is_one_line(susceptibility: Call, mine: Path, optio
     assert ended.err.count("\n") == 1
     assert said in ended.err
     assert list(Path.cwd().iterdir()) == []
-
-
-def test_a_query_that_does_not_fit_is_named_or_left_out(
-    susceptibility: Call, mine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def small(*_: Any, **__: Any) -> Toy:
-        toy = Toy()
-        toy.window = 60
-        return toy
-
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", small)
-    with (mine / "long.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, ["id", "query"])
-        writer.writeheader()
-        writer.writerows([{"id": "short", "query": "Who?"}, {"id": "long", "query": "Who? " * 20}])
-    ended = susceptibility(queries=mine / "long.csv")
-    assert ended.code == 2
-    assert "case 'long' behind context 'c2' needs " in ended.err
-    ended = susceptibility("--json", "--skip-bad", queries=mine / "long.csv")
-    assert objects_of(ended)[1]["n"] == 1
-    assert "left out 1 bad case" in ended.err
 
 
 def test_the_page_of_documentation_lists_every_field(susceptibility: Call, mine: Path) -> None:

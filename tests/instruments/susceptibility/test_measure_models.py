@@ -59,17 +59,8 @@ def test_what_is_taken_is_what_was_predicted(answers: Any, settings: dict[str, A
     assert (prediction.n_tokens_run, prediction.n_prompts) == (taken.n_tokens_run, taken.n_prompts)
 
 
-def test_queries_scored_together_have_the_numbers_of_each_alone() -> None:
-    backend = tiny.tiny_backend()
-    items = [query_item(tiny.N_VOCAB, seed=i, id_=str(i), lengths=(9, 4, 7)) for i in range(4)]
-    together, _ = drive(backend, [Susceptibility().trial(item) for item in items])
-    for item, measurements in zip(items, together, strict=True):
-        alone = readings_of(backend, Susceptibility(), item)
-        for measurement in measurements:
-            np.testing.assert_allclose(measurement.values, alone[measurement.statistic], rtol=0, atol=2e-5)
-
-
-@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("number", [0, 2])
 def test_a_real_model_against_full_passes(real_backend: Any, number: int) -> None:
     """An open query of the sample, and a closed one with answers."""
     query, contexts = load_queries(SAMPLES / "queries.jsonl")[number], load_contexts(SAMPLES / "contexts.jsonl")

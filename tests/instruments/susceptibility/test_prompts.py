@@ -51,10 +51,6 @@ def text_of(prompt: Prompt, tokenizer: Any) -> str:
     return str(tokenizer.decode(ids[len(tokenizer.start_ids) :]))
 
 
-def ids_of(prompt: Prompt, role: str) -> tuple[int, ...]:
-    return tuple(token for piece in prompt.pieces if piece.role == role for token in piece.ids)
-
-
 def test_a_query_stands_behind_each_context_and_alone(tokenizer: Any) -> None:
     prepared = made(tokenizer=tokenizer)
     contexts = contexts_of(prepared)
@@ -156,22 +152,16 @@ def test_what_does_not_fit_names_its_context() -> None:
         made(alone, window=8)
 
 
-@pytest.mark.parametrize(
-    ("case", "said"),
-    [
+def test_texts_that_cannot_be_used_are_named() -> None:
+    for case, said in (
         (asked(" \n"), "case 'q': the query is empty"),
         (replace(CASE, contexts=(Context("c", "  "),)), "case 'q': the context 'c' is empty"),
         (replace(CASE, contexts=(Context("c", "a\ud800"),)), "context 'c' is no valid Unicode"),
         (replace(CASE, contexts=(Context("c", "a", weight=0.0),)), "context 'c' has weight 0.0; it has to be above 0"),
         (replace(CASE, contexts=(Context("c", "a", weight=float("nan")),)), "has weight nan"),
         (asked(answers=(YES, Answer("None", ()))), "case 'q': answer 2 has no form"),
-    ],
-)
-def test_texts_that_cannot_be_used_are_named(case: QueryCase, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        made(case)
-
-
-def test_an_unknown_template_is_guessed() -> None:
+    ):
+        with pytest.raises(UsageError, match=said):
+            made(case)
     with pytest.raises(UnknownNameError, match="no template for queries named 'chatt'; did you mean 'chat'"):
         QuerySettings("chatt")

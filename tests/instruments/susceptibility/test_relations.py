@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from helpers.places import SHARED
 from leakmeter.errors import DataError, LeakmeterError, UsageError
 from leakmeter.instruments.susceptibility import relations
 from leakmeter.instruments.susceptibility.draw import choose_relations, draw_queries
-from leakmeter.instruments.susceptibility.relations import Names, Relation, fill, load_relations, relations_of
+from leakmeter.instruments.susceptibility.relations import Names, Relation, fill, load_relations
 
 YAGO = SHARED / "data" / "yago"
 OWN = """
@@ -51,8 +49,7 @@ def shipped_kinds() -> dict[str, Names]:
 
 def test_the_set_that_ships_has_relations_enough() -> None:
     found = load_relations()
-    assert len(found) == 60
-    assert len({relation.name for relation in found}) == 60
+    assert len({relation.name for relation in found}) == len(found) == 60
     for relation in found:
         assert [("?" in template, template.endswith("\nA:")) for template in relation.open] == [
             *((True, True), (False, False))
@@ -122,12 +119,6 @@ def test_ones_own_kind_goes_before_one_that_ships(tmp_path: Path) -> None:
     assert relation.answers == Names(("Ys", "Oslo", "Lyon"))
 
 
-def test_relations_that_a_caller_holds() -> None:
-    table = {"entities": "a", "answers": "b", "open": ("{entity} likes",)}
-    (relation,) = relations_of({"relations": {"likes": table}}, "given", {"a": Names(("A",)), "b": Names((), ("B",))})
-    assert (relation.open, relation.closed, relation.context) == (("{entity} likes",), (), "{entity} likes {answer}.")
-
-
 RELATION = '[relations.r]\nentities = "city"\nanswers = "city"\n'
 OPEN = RELATION + 'open = ["{entity} is"]\n'
 
@@ -138,18 +129,14 @@ OPEN = RELATION + 'open = ["{entity} is"]\n'
         ("a = ", "is not TOML: "),
         ("", "has no relation; expected one or more, each as [relations.NAME]"),
         ("x = 1", "unknown key 'x'; known: kinds, relations"),
-        ("relations = 3", "'relations' has to be tables, each as [relations.NAME]"),
         ("[relations]\nr = 3", "'relations' has to be tables"),
         ('[relations."a/b"]', "may not have a '/'"),
         ('[relations." "]', "'a name of relations' is empty, expected a name"),
-        ('[relations."a\\nb"]', "'a name of relations' has several lines"),
         ('[relations.r]\nentities = "city"', "relation 'r' has no 'answers'; expected the name of a kind"),
         ('[relations.r]\nentities = "town"', "'entities' is 'town', expected one of 'airline', 'animal'"),
         ("[relations.r]\nentities = []", "'entities' is a list, expected text"),
         (RELATION, "relation 'r' asks nothing; expected open or closed queries"),
-        (RELATION + "open = []\nclosed = []", "relation 'r' asks nothing"),
         (RELATION + 'open = "{entity} is"', "'open' has to be a list of templates"),
-        (RELATION + "open = [1]", "'open[1]' is a number, expected text"),
         (RELATION + 'open = ["It is"]', "'open[1]' has no place for a name, {entity}"),
         (RELATION + 'open = ["{entity} {answer}"]', "'open[1]' asks for an answer and names one, {answer}"),
         (RELATION + 'open = ["{entity} is", "{entity} is"]', "'open' has one template twice"),
@@ -157,10 +144,8 @@ OPEN = RELATION + 'open = ["{entity} is"]\n'
         (RELATION + 'open = ["{entity} {}"]', "'open[1]' has '{}'; the places for names are {entity} and {answer}"),
         (RELATION + 'open = ["{entity!r} is"]', "'open[1]' has '{entity!r}'"),
         (RELATION + 'open = ["{{entity}} is"]', "'open[1]' has '{'"),
-        (RELATION + 'open = ["{entity} } is"]', "'open[1]' has '}'"),
         (RELATION + 'open = ["What is {entity}?"]', "has no 'context', and no open completion to make one of"),
         (OPEN + 'context = "{entity}"', "'context' has no place for a name, {answer}"),
-        (OPEN + "context = 3", "'context' is a number, expected text"),
         (OPEN + 'opened = ["x"]', "unknown key 'opened'; known: entities, answers, open"),
         (OPEN + 'pairs = ["x"]', "'pairs' has to be a table of entities and their right answers"),
         (OPEN + "pairs = {Rome = 3}", "'pairs[1]' is a number, expected text"),
@@ -180,8 +165,7 @@ def test_a_bad_relation_is_one_line_that_repeats_no_name(tmp_path: Path, text: s
     with pytest.raises(DataError) as ended:
         own(text, tmp_path)
     assert told in str(ended.value)
-    assert "\n" not in str(ended.value)
-    assert "Anna" not in str(ended.value)
+    assert not re.search("\n|Anna", str(ended.value))
     assert "own.toml" in str(ended.value)
 
 
@@ -234,12 +218,7 @@ def test_published_templates_and_names(tmp_path: Path) -> None:
 
 
 def test_published_relations_of_one_short_name_are_numbered(tmp_path: Path) -> None:
-    addresses = [
-        "http://x.org/author",
-        "reverse-http://x.org/author",
-        "http://y.org/author",
-        "reverse-http://y.org/author",
-    ]
+    addresses = [f"{back}http://{site}.org/author" for site in "xy" for back in ("", "reverse-")]
     found = published(tmp_path, dict.fromkeys(addresses, BACK), {address: ["Emma"] for address in addresses})
     assert [relation.name for relation in found] == ["author", "reverse-author", "author (2)", "reverse-author (2)"]
 
@@ -282,11 +261,6 @@ def test_the_published_files_are_read() -> None:
 
 
 # Filling
-
-
-@given(st.text(), st.text())
-def test_names_are_data(entity: str, answer: str) -> None:
-    assert fill("a {entity} b {answer} c", entity, answer) == "a " + entity + " b " + answer + " c"
 
 
 def test_a_name_that_looks_like_a_place_stays_as_it_is() -> None:

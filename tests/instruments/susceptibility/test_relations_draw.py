@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.susceptibility import relations
 from leakmeter.instruments.susceptibility.case import Answer, QueryCase
 from leakmeter.instruments.susceptibility.draw import YES_NO, choose_relations, draw_queries
-from leakmeter.instruments.susceptibility.relations import Names, Relation, kinds_of, load_relations
+from leakmeter.instruments.susceptibility.relations import Names, Relation, load_relations
 
 SMALL = Relation(
     name="likes",
@@ -27,10 +27,6 @@ SMALL = Relation(
 
 def factor(case: QueryCase, name: str) -> str:
     return dict(case.query.factors)[name]
-
-
-def shipped_kinds() -> dict[str, Names]:
-    return relations._shipped()[0]
 
 
 def by_hash(*parts: str) -> bytes:
@@ -98,16 +94,6 @@ def test_what_is_drawn_is_what_the_hashes_say() -> None:
 def test_forms_of_an_entity_share_contexts_and_entities_share_most() -> None:
     (author,) = choose_relations(load_relations(), names=["author"])
     cases = draw_queries([author], entities=20, contexts=64, mentioning=4)
-    assert len(cases) == 80
-    assert [case.id for case in cases[:4]] == [
-        f"author/{factor(cases[0], 'entity')}/{form}"
-        for form in (
-            "open-1",
-            "open-2",
-            "closed-1",
-            "closed-2",
-        )
-    ]
     assert Counter((factor(case, "familiarity"), factor(case, "openness"), factor(case, "form")) for case in cases) == {
         (familiarity, openness, form): 10 * (1 + (openness == "closed"))
         for familiarity in ("real", "invented")
@@ -117,19 +103,26 @@ def test_forms_of_an_entity_share_contexts_and_entities_share_most() -> None:
     for i in range(0, 80, 4):
         forms = cases[i : i + 4]
         assert {case.contexts for case in forms} == {forms[0].contexts}
-        entity = factor(forms[0], "entity")
-        contexts = forms[0].contexts
+        entity, contexts = factor(forms[0], "entity"), forms[0].contexts
         assert len({context.text for context in contexts}) == 64
         assert [entity in context.text for context in contexts] == [False] * 60 + [True] * 4
         for context in contexts:
             assert texts.setdefault(context.id, context.text) == context.text
-            assert context.answer is not None
             assert context.text.endswith(f" {context.answer}.")
     shared = [{context.id for context in case.contexts[:60]} for case in cases]
-    assert len(set.union(*shared)) <= 60 + max(len(set.union(*shared) - one) for one in shared)
     assert len(set.intersection(*shared)) > 30
-    about = [context.answer in author.answers.real for context in cases[0].contexts]
-    assert 28 <= sum(about) <= 36
+    assert 28 <= sum(context.answer in author.answers.real for context in cases[0].contexts) <= 36
+
+
+def test_a_name_more_leaves_what_does_not_draw_it_as_it_was() -> None:
+    grown = replace(SMALL, entities=Names((*SMALL.entities.real, "Cy"), SMALL.entities.invented))
+    before = {case.id: case for case in draw_queries([SMALL], entities=4, contexts=3, mentioning=3)}
+    after = {case.id: case for case in draw_queries([grown], entities=5, contexts=3, mentioning=3)}
+    assert {id_: after[id_] for id_ in before} == before
+    # Names of one sort alone are all that is drawn.
+    only = Relation("r", ("{entity} is",), (), "{entity} is {answer}.", Names(("a", "b", "c")), Names((), ("x",)))
+    cases = draw_queries([only], entities=3, contexts=2, mentioning=0)
+    assert sorted(factor(case, "entity") for case in cases) == ["a", "b", "c"]
 
 
 def test_draws_are_independent_of_each_other() -> None:
@@ -148,18 +141,8 @@ def test_draws_are_independent_of_each_other() -> None:
     assert other[0].contexts != few[0].contexts
 
 
-def test_a_name_more_leaves_what_does_not_draw_it_as_it_was() -> None:
-    grown = Relation(
-        **{field: getattr(SMALL, field) for field in ("name", "open", "closed", "context", "answers", "pairs")},
-        entities=Names((*SMALL.entities.real, "Cy"), SMALL.entities.invented),
-    )
-    before = {case.id: case for case in draw_queries([SMALL], entities=4, contexts=3, mentioning=3)}
-    after = {case.id: case for case in draw_queries([grown], entities=5, contexts=3, mentioning=3)}
-    assert {id_: after[id_] for id_ in before} == before
-
-
 def test_closed_queries_name_the_right_answer_half_of_the_time() -> None:
-    known = [relation for relation in load_relations() if relation.pairs][:8]
+    known = [relation for relation in load_relations() if relation.pairs][:4]
     cases = draw_queries(known, entities=24, contexts=1, mentioning=1, closed_answers=YES_NO)
     right = {(relation.name, entity): answer for relation in known for entity, answer in relation.pairs}
     told = Counter()
@@ -178,13 +161,6 @@ def test_closed_queries_name_the_right_answer_half_of_the_time() -> None:
     ja_nein = (Answer("Ja", ("Ja",)), Answer("Nein", ("Nein",)))
     cases = draw_queries(known[:1], entities=8, contexts=1, mentioning=0, closed_answers=ja_nein)
     assert {case.query.answer for case in cases if case.query.answers} <= {"Ja", "Nein", None}
-
-
-def test_names_of_one_sort_alone_are_all_that_is_drawn() -> None:
-    only = Relation("r", ("{entity} is",), (), "{entity} is {answer}.", Names(("a", "b", "c")), Names((), ("x",)))
-    cases = draw_queries([only], entities=3, contexts=2, mentioning=0)
-    assert sorted(factor(case, "entity") for case in cases) == ["a", "b", "c"]
-    assert all(len(case.contexts) == 2 for case in cases)
 
 
 @pytest.mark.parametrize(
@@ -223,8 +199,3 @@ def test_relations_are_chosen_by_name_and_by_lot() -> None:
         choose_relations(found, n=61)
     with pytest.raises(UsageError, match="seed is -1"):
         choose_relations(found, n=1, seed=-1)
-
-
-def test_kinds_alone() -> None:
-    assert kinds_of({}, "given") == {}
-    assert kinds_of({"kinds": {"k": {"invented": ["Xu"]}}}, "given") == {"k": Names((), ("Xu",))}

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
@@ -50,10 +49,10 @@ def test_what_a_report_says_is_as_reviewed(name: str, made: Callable[[], b.Repor
 def test_the_words_say_what_was_measured() -> None:
     cases = several(4)
     told = summary(cases)
-    assert flat(words.headline(told, cases)).endswith("nats, the mean of 4 queries, each behind 4 contexts.")
-    assert flat(words.headline(told, cases)).startswith("Susceptibility 0.52 [0.51, 0.53] nats, ")
+    assert flat(words.headline(told, cases)) == (
+        "Susceptibility 0.52 [0.51, 0.53] nats, the mean of 4 queries, each behind 4 contexts."
+    )
     assert "37.2 % of the 1.39 nats possible" in flat(words.meaning(told, cases))
-    assert "without any context the answers move by 0.77 nats" in flat(words.meaning(told, cases))
     uneven = [asked(), asked(n=9)]
     assert "behind 4 to 9 contexts" in words.headline(summary(uneven), uneven)
     assert "More than 1.39 nats cannot be revealed" in flat(words.scale_of(cases))
@@ -120,19 +119,6 @@ def test_below_the_noise_there_is_no_colour() -> None:
     }  # fmt: skip
 
 
-def test_many_queries_are_ranked_in_80_columns() -> None:
-    out = printed(of(*several(25)))
-    assert all(len(line) <= 80 for line in out.splitlines())
-    queries = [line.split()[0] for line in out.splitlines() if re.match(r"q\d+ ", line)]
-    assert queries == [f"q{i}" for i in range(24, 4, -1)]
-    assert "5 more queries" in out
-    factors = out[out.index("Factors, mean") : out.index("Contexts, by")]
-    assert re.search(r"form +question +13 +0\.62", factors)
-    assert re.search(r"completion +12 +0\.62", factors)
-    assert "entity" not in factors
-    assert "Factors" not in printed(of(asked("a", factors={}), asked("b", factors={})))
-
-
 def test_the_page_has_every_query_most_susceptible_first() -> None:
     made = of(*several(30), command="leakmeter susceptibility", provenance=b.Provenance(run_id="runs/x"))
     page = html.page(made)
@@ -180,21 +166,3 @@ def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
         assert "<script" not in page
         assert visible(HOSTILE)[:20] in page.replace("&lt;", "<").replace("&gt;", ">")
         assert_markdown_harmless(markdown.text(made))
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
-def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
-    path = tmp_path / "susceptibility.html"
-    path.write_text(html.page(of(*several(12))), encoding="utf-8")
-    opened = "document.querySelectorAll('.line[open]').length"
-    with Browser() as browser:
-        browser.open(path.as_uri())
-        assert browser.complaints == []
-        assert browser.requests == [path.as_uri()]
-        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
-        # By the keyboard alone.
-        browser.run("document.querySelector('.line > summary').focus()")
-        assert browser.run(opened) == 0
-        browser.press("Enter")
-        assert browser.run(opened) == 1

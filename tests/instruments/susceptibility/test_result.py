@@ -108,28 +108,16 @@ def test_what_narrows_a_result_is_said() -> None:
     assert two.interval_nats is None
 
 
-def test_what_is_infinite_is_told_so() -> None:
+def test_what_is_infinite_is_told_so_and_contexts_that_are_all_alike_have_nothing_to_tell() -> None:
     made = case_object(texts(), measurements(from_bare=math.inf, mixture_from_bare=math.inf), PARAMS)
     assert (made.from_bare_nats, made.mixture_from_bare_nats) == (math.inf, math.inf)
     assert json.loads(made.to_json())["from_bare_nats"] == "Infinity"
     json.dumps(summary([made]).to_dict(), allow_nan=False)
     assert summary([made, case()]).mean_from_bare_nats == math.inf
-
-
-def test_contexts_that_are_all_alike_have_nothing_to_tell() -> None:
     made = case_object(texts(), measurements((0.0,) * 4, without=(0.0,) * 4, ceiling=0.0), PARAMS)
     assert (made.share_of_ceiling, made.bias_nats, made.interval_nats) == (None, 0.0, (0.0, 0.0))
-
-
-def test_the_result_and_its_frame() -> None:
-    (result,) = SusceptibilityResult.from_run([(texts(), measurements())], PARAMS)
-    assert (result.susceptibility_nats, result.noise_floor_nats) == (0.375, 1e-5)
-    assert result.interval_nats is not None
-    assert [(one.id, one.persuasion_nats, one.rank) for one in result.contexts][:2] == [
-        ("c1", 0.25, 3),
-        ("c2", 0.75, 1),
-    ]
-    assert list(result.to_frame()["persuasion_from_bare_nats"]) == [0.75, 1.25, 0.5, 1.0]
+    with pytest.raises(UsageError, match="there are no queries"):
+        summary([])
 
 
 def memorised(right: str | None, stated: tuple[str | None, ...], answered: tuple[str, ...]) -> SusceptibilityResult:
@@ -208,8 +196,3 @@ def test_factors_have_the_mean_of_each_level() -> None:
     assert [(row.level, row.n, row.mean_nats) for row in told["form"]] == [
         ("question", 2, pytest.approx(0.3)), ("completion", 1, pytest.approx(2.0)),
     ]  # fmt: skip
-
-
-def test_no_queries_cannot_be_summed_up() -> None:
-    with pytest.raises(UsageError, match="there are no queries"):
-        summary([])

@@ -52,17 +52,8 @@ def test_the_papers_studies_are_whole(name: str, size: str) -> None:
         assert size == "paper" or cell.model == "smollm2-135m"
 
 
-def test_what_the_studies_vary() -> None:
-    assert len(OF_SUSCEPTIBILITY) == 5
-    assert [c.factors["contexts"] for c in load_study("susceptibility_contexts", "paper").cells] == [
-        8, 16, 32, 64, 128, 256,
-    ]  # fmt: skip
-    study = load_study("susceptibility_table_1")
-    *variants, yardstick = study.cells
-    assert [cell.measure.sigma for cell in variants] == [  # type: ignore[attr-defined]
-        ("identity", "embedding"), ("identity", "embedding", "empirical"),
-        ("identity", "empirical"), ("identity", "empirical"),
-    ]  # fmt: skip
+def test_the_yardstick_stands_behind_the_variants() -> None:
+    *_, yardstick = load_study("susceptibility_table_1").cells
     assert isinstance(yardstick.measure, Susceptibility)
     assert (yardstick.number, yardstick.stem, yardstick.label) == (4, "cell-04", "susceptibility")
     two = load_study("susceptibility_table_1", changes={"model": ["toy", "smollm2-135m"], "contexts": ["8", "9"]})
@@ -70,43 +61,52 @@ def test_what_the_studies_vary() -> None:
         f"susceptibility, model {model}, contexts {n}" for model in ("toy", "smollm2-135m") for n in (8, 9)
     ]
     said = load_study("susceptibility_table_1", changes={"place": ["slot"], "sigma": ["identity, empirical"]})
-    assert said.cells[0].measure == Fisher(
-        place="slot", sigma=("identity", "empirical"), probes=8, directions=8, seed=0
-    )
+    assert said.cells[0].measure == Fisher(place="slot", sigma=("identity", "empirical"), probes=8, directions=8)
 
 
 @pytest.mark.parametrize(
-    ("changes", "kind", "told"),
+    ("changes", "data", "kind", "told"),
     [
-        ({"relations": ["0"]}, UsageError, "relations is 0; it has to be 1 or more"),
-        ({"relations": ["1000"]}, UsageError, "relations is 1,000; it has to be from 1 to 60"),
-        ({"entities": ["1000"]}, UsageError, "entities and 500 are asked for; give fewer entities"),
-        ({"queries": ["9"]}, UnknownNameError, "no setting of a study named 'queries'"),
-        ({"relation_names": ["nowhere"]}, UnknownNameError, "no relation named 'nowhere'"),
-        ({"dataset": ["yago"]}, UnknownNameError, "no set of relations named 'yago'"),
-        ({"template": ["document"]}, UnknownNameError, "no template for queries named 'document'"),
-        ({"contexts": ["1"], "mentioning": ["2"]}, UsageError, "mentioning is 2"),
+        ({"relations": ["0"]}, {}, UsageError, "relations is 0; it has to be 1 or more"),
+        ({"relations": ["1000"]}, {}, UsageError, "relations is 1,000; it has to be from 1 to 60"),
+        ({"entities": ["1000"]}, {}, UsageError, "entities and 500 are asked for; give fewer entities"),
+        ({"queries": ["9"]}, {}, UnknownNameError, "no setting of a study named 'queries'"),
+        ({"dataset": ["yago"]}, {}, UnknownNameError, "no set of relations named 'yago'"),
+        ({"template": ["document"]}, {}, UnknownNameError, "no template for queries named 'document'"),
+        ({}, {"relations": "own.json"}, UsageError, "templates 'own.json' come without names"),
+        ({}, {"relations": "own.json", "relations.names": "x.json"}, DataError, "'own.json' cannot be read"),
+        ({"dataset": ["own.toml"]}, {}, DataError, "relation file 'own.toml' cannot be read"),
     ],
 )
-def test_what_cannot_be_drawn_is_one_line(changes: dict[str, list[str]], kind: type[Exception], told: str) -> None:
+def test_what_cannot_be_drawn_is_one_line(
+    changes: dict[str, list[str]], data: dict[str, str], kind: type[Exception], told: str
+) -> None:
     with pytest.raises(kind) as ended:
-        load_records(study_of("susceptibility_table_2", **changes), {})
+        load_records(study_of("susceptibility_table_2", **changes), data)
     assert told in str(ended.value)
 
 
-def test_relations_come_from_files_of_their_own() -> None:
+def test_a_study_is_known_by_its_queries_and_contexts() -> None:
+    query = Query("a", "Who?", factors=(("form", "question"),))
+    case = QueryCase("a", query, (Context("c", "Emma is by Poe."),))
+    record = json.loads(json.dumps(study_of("susceptibility_contexts").kind.record(case)))
+    assert record["query"] == {
+        "id": "a",
+        "text": "Who?",
+        "answers": [],
+        "answer": None,
+        "factors": [["form", "question"]],
+    }
+    assert record["contexts"] == [{"id": "c", "text": "Emma is by Poe.", "weight": 1.0, "answer": None}]
+
+
+def test_items_hold_every_query() -> None:
     study = study_of("susceptibility_table_2")
-    with pytest.raises(UsageError, match=r"templates 'own\.json' come without names"):
-        load_records(study, {"relations": "own.json"})
-    with pytest.raises(DataError, match=r"'own\.json' cannot be read"):
-        load_records(study, {"relations": "own.json", "relations.names": "names.json"})
-    with pytest.raises(DataError, match=r"relation file 'own\.toml' cannot be read"):
-        load_records(study_of("susceptibility_table_2", dataset=["own.toml"]), {})
-
-
-def test_a_variant_that_cannot_be_is_one_line() -> None:
-    with pytest.raises(UsageError, match="sigma 'empirical' is zero at place query"):
-        study_of("susceptibility_table_1", sigma=["empirical"])
+    (finished,), _ = measured(study, {})
+    rows = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(finished)), newline="")))
+    assert [float(row["susceptibility_nats"]) for row in rows] == chi_of(finished)
+    assert [row["query"] for row in rows] == [record.query.text for record in finished.records]
+    assert {row["familiarity"] for row in rows} == {"real", "invented"}
 
 
 def test_cells_have_the_same_queries_behind_more_contexts() -> None:
@@ -118,26 +118,6 @@ def test_cells_have_the_same_queries_behind_more_contexts() -> None:
     named = fewer[0].id.split("/")[0]
     (chosen,) = load_records(study_of("susceptibility_contexts", contexts=["5"], relation_names=[named]), {})
     assert {record.known["relation"] for record in chosen} == {named}
-
-
-@pytest.mark.parametrize("name", ["susceptibility_contexts", "susceptibility_table_1"])
-def test_a_study_is_known_by_its_queries(name: str) -> None:
-    case = QueryCase("a", Query("a", "Who?", factors=(("form", "question"),)), (Context("c", "Emma is by Poe."),))
-    record = study_of(name).kind.record(case)
-    assert json.loads(json.dumps(record)) == {
-        "id": "a",
-        "query": {"id": "a", "text": "Who?", "answers": [], "answer": None, "factors": [["form", "question"]]},
-        "contexts": [{"id": "c", "text": "Emma is by Poe.", "weight": 1.0, "answer": None}],
-    }
-
-
-def test_items_hold_every_query() -> None:
-    study = study_of("susceptibility_table_2")
-    (finished,), _ = measured(study, {})
-    rows = list(csv.DictReader(io.StringIO(items_to_csv(study.kind.items(finished)), newline="")))
-    assert [float(row["susceptibility_nats"]) for row in rows] == chi_of(finished)
-    assert [row["query"] for row in rows] == [record.query.text for record in finished.records]
-    assert {row["familiarity"] for row in rows} == {"real", "invented"}
 
 
 @dataclass(frozen=True)

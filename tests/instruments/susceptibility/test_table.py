@@ -135,16 +135,19 @@ def test_pairs_are_of_the_same_entity_or_relation(both: Measured) -> None:
     assert [row["holm_p"] for row in made.comparisons] == holm([row["wilcoxon_p"] for row in made.comparisons])
 
 
-def test_one_relation_has_no_interval_and_no_p() -> None:
-    study = study_of("susceptibility_contexts", contexts=["5", "9"], relations=["1"])
+def test_one_relation_has_no_interval_and_no_p_and_openness_can_be_what_is_shown() -> None:
+    study = replace(study_of("susceptibility_contexts", contexts=["5", "9"], relations=["1"]), show="openness")
     cells, directory = measured(study, {})
     made = study.kind.tables(study, cells, directory, print)
+    assert [row["openness"] for row in made.rows[:3]] == ["all", "open", "closed"]
     for row in made.rows:
         assert row["n_relations"] == 1
         assert np.isnan(interval_of(row, "susceptibility_nats")).all()
     for row in made.comparisons:
         assert np.isnan([*interval_of(row, "paired_nats"), row["wilcoxon_p"], row["holm_p"]]).all()
     assert "a single one has none" in study.kind.about(study)[1]
+    pytest.importorskip("matplotlib")
+    study.kind.draw(study, made.rows, footer="f", stem=Path("figure"))
 
 
 @pytest.mark.long
@@ -202,15 +205,6 @@ place = ["query", "slot"]
     made = study.kind.tables(study, cells, directory, print)
     found = [(row["sigma"], row["level"], row["less"]) for row in made.comparisons if row["compared"] == "place"]
     assert found == [("embedding", "slot", "query")]
-    pytest.importorskip("matplotlib")
-    study.kind.draw(study, made.rows, footer="f", stem=Path("figure"))
-
-
-def test_openness_can_be_what_is_shown() -> None:
-    study = replace(study_of("susceptibility_table_2"), show="openness")
-    cells, directory = measured(study, {})
-    made = study.kind.tables(study, cells, directory, print)
-    assert [row["openness"] for row in made.rows] == ["all", "open", "closed"]
     pytest.importorskip("matplotlib")
     study.kind.draw(study, made.rows, footer="f", stem=Path("figure"))
 

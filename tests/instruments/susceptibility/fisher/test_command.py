@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -13,8 +12,6 @@ import pytest
 
 import leakmeter
 from helpers.places import DOCS
-from leakmeter.backends.hf import HfBackend
-from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 
 Call = Callable[..., Any]
@@ -121,25 +118,14 @@ def test_terminal_page_and_report_agree(fisher: Call, cli: Call) -> None:
     ended = fisher("--html", "page.html", probes=2)
     assert ended.code == 0, ended.err
     (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: page.html (private, readable by you alone)\n"
     assert cli("report", run, "--html", "again.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert Path("again.html").read_text(encoding="utf-8") == page
     (headline,) = re.findall(r'<h2 class="finding">(Fisher.*?)</h2>', page)
     assert " ".join(ended.out.split()).startswith(" ".join(headline.split()))
-    assert all(len(line) <= 80 for line in ended.out.splitlines())
     assert ids_of(page) == {row["id"] for row in QUERIES}
-    assert "no number of nats for contexts that exist" in page
-    assert "no number of nats for contexts that exist" in " ".join(ended.out.split())
-
-
-def test_a_dry_run_tells_what_it_will_take(fisher: Call) -> None:
-    dry = json.loads(fisher("--dry-run", "--json", probes=3).out)
-    assert not Path("runs").exists()
-    cases, _ = objects_of(fisher("--json", probes=3))
-    assert dry["tree_tokens"] == sum(case["cost"]["tree_tokens"] for case in cases)
-    refused = fisher("--dry-run", place="layer:1")
-    assert (refused.code, "has layers 0 to 0" in refused.err) == (2, True)
+    for shown in (page, " ".join(ended.out.split())):
+        assert "no number of nats for contexts that exist" in shown
 
 
 def test_without_files_the_sample_is_measured(fisher: Call) -> None:
@@ -156,11 +142,7 @@ def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
     assert measured.summary.values[0].mean_nats == told["values"][0]["mean_nats"]
     frame = measured.to_frame(detail=True)
     assert list(frame["case"]) == [row["id"] for row in QUERIES]
-    first = measured[0].values[0]
-    assert frame["fisher_nats"][0] == first.fisher_nats
-    low, high = first.interval_nats or (0, 0)
-    assert low < first.fisher_nats < high
-    assert ids_of(measured.save_html("page.html").read_text(encoding="utf-8")) == {row["id"] for row in QUERIES}
+    assert frame["fisher_nats"][0] == measured[0].values[0].fisher_nats
     with pytest.raises(leakmeter.LeakmeterError, match="'toy' gives no gradients"):
         leakmeter.fisher_susceptibility("toy", ["Who?"])
     with pytest.raises(leakmeter.LeakmeterError, match="case '1' has no contexts, and sigma 'empirical'"):
@@ -198,23 +180,6 @@ def test_what_cannot_be_used_is_one_line(fisher: Call, options: dict[str, Any], 
     assert ended.err.count("\n") == 1
     assert said in ended.err
     assert list(Path.cwd().iterdir()) == []
-
-
-def test_a_model_without_gradients_is_refused_before_it_is_loaded(
-    fisher: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def load(*_: Any, **__: Any) -> HfBackend:
-        raise AssertionError("loaded")
-
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", load)
-    assert "gives no gradients" in fisher(model="toy").err
-
-
-def test_every_field_of_the_measure_is_an_option_that_has_no_negative(cli: Call) -> None:
-    told = " ".join(cli("susceptibility", "--help").out.replace("│", " ").split())
-    for field in dataclasses.fields(Fisher):
-        assert f" --{field.name.replace('_', '-')} " in told
-    assert "--empty-" not in told
 
 
 def test_the_page_of_documentation_lists_every_field(fisher: Call) -> None:

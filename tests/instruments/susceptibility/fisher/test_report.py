@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from helpers.fisher_cases import asked, hostile, several, value
-from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
@@ -84,25 +83,6 @@ def test_what_else_explains_the_ranks_stands_beside_them() -> None:
     assert all("Spearman" in one for one in (printed(made), html.page(made), markdown.text(made)))
 
 
-def test_one_query_shows_its_values() -> None:
-    out = printed(of(asked()))
-    assert all(len(line) <= 80 for line in out.splitlines())
-    assert re.search(r"identity +50\.00 \[25\.0, 100\] +12\.50 +37\.50", out)
-    assert re.search(r"empirical +0\.50 \[0\.25, 1\.00\] +0\.1[23] +0\.38", out)
-    assert "no number of nats" in flat(out)
-    assert "9 tokens of the query" in html.page(of(asked()))
-
-
-def test_many_queries_are_ranked_in_80_columns() -> None:
-    out = printed(of(*several(25)))
-    assert all(len(line) <= 80 for line in out.splitlines())
-    queries = [line.split()[0] for line in out.splitlines() if re.match(r"q\d+ ", line)]
-    assert queries == [f"q{i}" for i in range(24, 4, -1)]
-    assert "5 more queries" in out
-    assert re.search(r"Mean, half *\n.* the trace", out)
-    assert re.search(r"form +question +13 +0\.62", out[out.index("Factors, sigma empirical") :])
-
-
 def test_the_page_has_every_query_of_each_sigma() -> None:
     made = of(*several(30), command="leakmeter susceptibility", provenance=b.Provenance(run_id="runs/x"))
     page = html.page(made)
@@ -152,15 +132,3 @@ def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
         assert_harmless(page)
         assert "<script" not in page
         assert_markdown_harmless(markdown.text(made))
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
-def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
-    path = tmp_path / "fisher.html"
-    path.write_text(html.page(of(*several(12))), encoding="utf-8")
-    with Browser() as browser:
-        browser.open(path.as_uri())
-        assert browser.complaints == []
-        assert browser.requests == [path.as_uri()]
-        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
