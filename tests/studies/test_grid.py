@@ -240,12 +240,7 @@ def test_the_papers_sizes_are_the_papers() -> None:
         ('measure = "decode"', 'measure = "decoed"', UnknownNameError, "did you mean 'decode'"),
         ("temperature", "temprature", UnknownNameError, "no setting of a study named 'temprature'; did you mean"),
         ("temperature = 0.8", 'temperature = "hot"', UsageError, "'temperature' is 'hot'; it has to be a number"),
-        (
-            "temperature = 0.8",
-            f"temperature = {10**400}",
-            UsageError,
-            "a number of 401 digits",
-        ),
+        ("temperature = 0.8", f"temperature = {10**400}", UsageError, "a number of 401 digits"),
         ("temperature = 0.8", "temperature = 0", UsageError, "temperature is 0.0; it has to be above 0"),
         ("temperature = 0.8", "temperature = []", UsageError, "'temperature' has no value"),
         ("records = 4", "records = 0", UsageError, "records is 0; it has to be 1 or more"),

@@ -244,43 +244,21 @@ def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(de
 
 def test_the_session_is_all_responses_of_the_run(cli: Call, tmp_path: Path) -> None:
     data = tmp_path / "cases.jsonl"
-    lines = [{"id": f"c{i}", "context": f"Anna sang {i} songs.", "query": "Who?"} for i in range(5)]
+    lines = [{"id": f"c{i}", "context": f"Anna sang {i} songs.", "query": "Who?"} for i in range(3)]
     data.write_text("\n".join(map(json.dumps, lines)))
     words = ("decode", "--model", "toy", "--data", data, "--epsilon", 0.25, "--samples", 2, "--max-new-tokens", 4)
     cases = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
     n = sum(len(one["response"]["tokens"]) for case in cases for one in case["samples"])
     for case in cases:
         session = case["guarantee"]["session"]
-        assert (session["n_responses"], session["n_tokens"], session["n_tokens_max"]) == (10, n, 40)
+        assert (session["n_responses"], session["n_tokens"], session["n_tokens_max"]) == (6, n, 24)
         assert session["basic_nats"] == pytest.approx(0.25 * n)
         assert len(case["samples"]) == 2
         assert case["samples"][0]["ledger"] == case["ledger"]
-    table = cli(*words)
-    rows = table.out[table.out.index("\nCase ") + 1 :].splitlines()[1:6]
-    assert sorted(line.split()[0] for line in rows) == [f"c{i}" for i in range(5)]
-    assert "! Private: " in table.out
     public = cli(*words, "--public").out
-    table = public[public.index("\nResponse ") + 1 :].splitlines()[1:6]
-    assert [line.split()[0] for line in table] == ["1", "2", "3", "4", "5"]
+    table = public[public.index("\nResponse ") + 1 :].splitlines()[1:4]
+    assert [line.split()[0] for line in table] == ["1", "2", "3"]
     assert "c0" not in public
-
-
-def test_lambda_has_two_names(decode: Call) -> None:
-    one, other = (object_of(decode("--json", **{name: 1.5})) for name in ("lambda", "cid_lambda"))
-    assert one == other
-    assert one["cid_lambda"] == 1.5
-    assert set(one["ledger"]["per_token"]["weight"]) == {1.5}
-
-
-def test_a_response_in_the_data_is_scored(cli: Call, tmp_path: Path) -> None:
-    data = tmp_path / "cases.jsonl"
-    data.write_text(json.dumps({"context": "Anna sang.", "query": "Who?", "response": "Anna"}))
-    case = object_of(cli("decode", "--model", "toy", "--data", data, "--json"))
-    assert case["response"]["text"].strip() == "Anna"
-    assert not case["response"]["sampled"]
-    scored = object_of(cli("influence", "--model", "toy", "--data", data, "--json"))
-    assert case["ledger"]["whole_nats"] == pytest.approx(scored["whole_nats"], abs=1e-12)
-    np.testing.assert_allclose(case["ledger"]["per_token"]["loss_nats"], scored["whole_per_token_nats"], atol=1e-12)
 
 
 def test_terminal_and_page_and_report(cli: Call, decode: Call, tmp_path: Path) -> None:
@@ -312,45 +290,20 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
     ended = cli("report", run, "--public")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert "--public is for `leakmeter decode --epsilon` and `leakmeter audit run`" in ended.err
-    spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
-    (run / "spec.json").write_text(json.dumps(spec | {"measure": "nosuch"}), encoding="utf-8")
-    ended = cli("report", run)
-    assert ended.code == 2
-    assert "is damaged: spec.json, id" in ended.err
-    del spec["measure"]
-    (run / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
-    with pytest.raises(StoreError, match=r"is damaged: spec\.json"):
-        list(leakmeter.load_run(run))
-
-
-def test_a_dry_run_tells_and_leaves_nothing(decode: Call) -> None:
-    ended = decode("--dry-run", "--json", epsilon=0.5)
-    assert json.loads(ended.out)["at_most"]
-    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"epsilon": "0"}, "epsilon is 0.0; it has to be above 0"),
-        ({"epsilon": "-1"}, "epsilon is -1.0"),
         ({"epsilon": "nan"}, "epsilon is nan"),
         ({"epsilon": "600"}, "epsilon is 600.0 for a token; it has to be above 0 and at most 500"),
         ({"epsilon": "1", "lambda-max": "-1"}, "lambda-max is -1.0; it has to be 0 or more"),
-        ({"lambda-max": "2"}, "lambda-max is for a bound; give epsilon too"),
         ({"epsilon": "1", "lambda": "2"}, "give lambda-max instead of cid-lambda"),
-        ({"lambda": "-1"}, "cid-lambda is -1.0; it has to be 0 or more"),
-        ({"temperature": "0"}, "temperature is 0.0; it has to be above 0"),
-        ({"min-new-tokens": "7"}, "max-new-tokens is 6; it has to be 7 or more"),
-        ({"epsilon": "1", "delta": "0"}, "delta is 0.0; it has to be above 0 and below 1"),
-        ({"epsilon": "1", "delta": "1"}, "delta is 1.0"),
-        ({"epsilon": "1", "dtype": "bfloat16"}, "dtype is 'bfloat16'; epsilon is certified from logits"),
+        ({"epsilon": "1", "delta": "1"}, "delta is 1.0; it has to be above 0 and below 1"),
         ({"epsilon": "1", "dtype": "float16", "model": "smollm2-135m"}, "would void it; give float32"),
-        ({"seed": "-1"}, "seed is -1"),
         ({"epsilon": "1", "nonce": "-1"}, "nonce is -1; it has to be 0 or more"),
         ({"nonce": "5"}, "a nonce is for a bound, in the place of a seed"),
         ({"epsilon": "1", "nonce": "5", "seed": "5"}, "a nonce is for a bound, in the place of a seed"),
-        ({"samples": "0"}, "samples is 0"),
         ({"query": ""}, "empty query"),
         ({"context-file": "missing.txt"}, "cannot be read"),
         ({"top-k": "5"}, "top-k"),
@@ -360,23 +313,16 @@ def test_a_dry_run_tells_and_leaves_nothing(decode: Call) -> None:
 )
 def test_what_has_no_meaning_is_refused_in_one_line(decode: Call, options: dict[str, str], said: str) -> None:
     ended = decode(**options)
-    assert ended.code == 2
-    assert ended.out == ""
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert ended.err.startswith("leakmeter: ")
-    assert ended.err.count("\n") == 1
     assert said in ended.err
     assert not Path("runs").exists()
 
 
-def test_public_needs_a_promise(decode: Call) -> None:
+def test_public_needs_a_promise_and_no_response_is_given_under_one(decode: Call, cli: Call, tmp_path: Path) -> None:
     ended = decode("--public")
     assert ended.code == 2
     assert ended.err == "leakmeter: --public is for a response with a guarantee; give --epsilon\n"
-    with pytest.raises(UsageError, match="decode with epsilon"):
-        leakmeter.decode("toy", context="Anna sang.", query="Who?", max_new_tokens=2).published()
-
-
-def test_a_response_cannot_be_given_under_a_bound(cli: Call, tmp_path: Path) -> None:
     data = tmp_path / "cases.jsonl"
     data.write_text(json.dumps({"id": "x", "context": "Anna sang.", "query": "Who?", "response": "Anna"}))
     ended = cli("decode", "--model", "toy", "--data", data, "--epsilon", 1)

@@ -132,11 +132,6 @@ def test_a_large_epsilon_is_plain_decoding_with_the_largest_weight() -> None:
             np.testing.assert_allclose(one[name], other[name], rtol=0, atol=1e-12)
 
 
-def test_a_tiny_epsilon_is_the_prior() -> None:
-    (receipt,) = decoded(Decode(epsilon=1e-12, max_new_tokens=6, seed=0))
-    np.testing.assert_allclose(receipt["log_prob"], receipt["bare_log_prob"], rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize("epsilon", [None, 0.6])
 def test_the_same_seed_gives_the_same_text_and_another_another(epsilon: float | None) -> None:
     one, two, other = (
@@ -193,7 +188,7 @@ def test_lengths_and_stop_tokens(epsilon: float | None) -> None:
     free, longer = (
         [
             response_of(r)
-            for r in decoded(Decode(epsilon=epsilon, samples=30, min_new_tokens=n, max_new_tokens=7, seed=0), item)
+            for r in decoded(Decode(epsilon=epsilon, samples=12, min_new_tokens=n, max_new_tokens=7, seed=0), item)
         ]
         for n in (0, 4)
     )
@@ -202,7 +197,7 @@ def test_lengths_and_stop_tokens(epsilon: float | None) -> None:
     for y in (*free, *longer):
         assert not item.stop_ids.intersection(y[:-1])
         assert y[-1] in item.stop_ids or len(y) == 7
-    never = decoded(Decode(epsilon=epsilon, min_new_tokens=7, max_new_tokens=7, samples=5, seed=0), item)
+    never = decoded(Decode(epsilon=epsilon, min_new_tokens=7, max_new_tokens=7, samples=3, seed=0), item)
     assert {len(r["token"]) for r in never} == {7}
     # Ruled out in both branches: what is left is renormalised in both.
     for receipt in never:

@@ -52,10 +52,7 @@ def test_what_was_asked_for_is_guaranteed_and_kept() -> None:
 
 def test_batches_share_no_exemplar_and_leave_out_what_fills_none(tmp_path: Path) -> None:
     made = audited(subset_size=3)
-    assert [[one.id for one in result.exemplars] for result in made] == [
-        ["0", "1", "2"],
-        ["3", "4", "5"],
-    ]
+    assert [[one.id for one in result.exemplars] for result in made] == [["0", "1", "2"], ["3", "4", "5"]]
     assert made.summary.n_batches == 2
     assert made[0].texts != made[1].texts
     assert made.to_frame(detail=True)["case"].tolist() == ["batch 1"] * 3 + ["batch 2"] * 3
@@ -165,10 +162,7 @@ def test_votes_of_no_exemplar_differ_and_of_equal_ones_are_missed_little() -> No
         ({"delta": 2.0}, r"delta is 2\.0; it has to be above 0 and below 1"),
         ({"clip": 0.0}, r"clip is 0\.0; it has to be above 0"),
         ({"subset_size": 8}, "8 exemplars are asked for and there are 7; give more of them, or a smaller"),
-        (
-            {"dtype": "bfloat16"},
-            "dtype is 'bfloat16'; what a prompt says in that precision depends",
-        ),
+        ({"dtype": "bfloat16"}, "dtype is 'bfloat16'; what a prompt says in that precision depends"),
         ({"task": "agnews", "label": "World", "exemplars": NEWS[1:2]}, "no exemplar has the label 'World'"),
         ({"task": "agnews", "label": "Sports"}, "exemplars of a task are mappings of columns to values"),
         ({"task": "agnews", "label": "Sport", "exemplars": NEWS}, "no label named 'Sport'; did you mean 'Sports'"),

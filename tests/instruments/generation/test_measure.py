@@ -204,13 +204,6 @@ def test_rounds_hold_few_sequences_of_many_exemplars() -> None:
     assert rounds[7:] == [3, 3, 3]
 
 
-def test_zero_is_a_seed_and_a_nonce() -> None:
-    assert (PrivateGeneration(seed=0).seed, PrivateGeneration(nonce=0).nonce) == (0, 0)
-    for given in ({"seed": -1}, {"nonce": -1}):
-        with pytest.raises(UsageError, match="0 or more"):
-            PrivateGeneration(**given)
-
-
 def test_what_it_takes_can_be_predicted() -> None:
     item = batch([(3, 4, 5), (6,), (7, 7, 3, 8)])
     for more in ({}, {"normalise_by": "present"}):
@@ -243,6 +236,7 @@ def test_without_a_seed_the_operating_system_draws() -> None:
     assert PrivateGeneration(seed=5).seeded() == PrivateGeneration(seed=5)
     # Nobody can repeat it: the nonce is a name, and no seed.
     assert tokens_of(readings_of(TOY, one, ITEM)) != tokens_of(readings_of(TOY, one, ITEM))
+    assert (PrivateGeneration(seed=0).seed, PrivateGeneration(nonce=0).nonce) == (0, 0)
 
 
 def test_a_seed_under_another_guarantee_draws_another_text() -> None:
@@ -283,14 +277,12 @@ def test_the_temperature_that_has_a_guarantee() -> None:
         ({"min_new_tokens": -1}, "min-new-tokens is -1"),
         ({"delta": 1.0}, "delta is 1.0; it has to be above 0 and below 1"),
         ({"seed": -1}, "seed is -1; it has to be 0 or more"),
+        ({"nonce": -1}, "0 or more"),
         ({"mechanism": BoundedCid(1.0), "clip": 3.0}, "a mechanism has its own settings; leave clip, temperature"),
     ],
 )
 def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         PrivateGeneration(**given)
-
-
-def test_without_exemplars_it_is_refused() -> None:
     with pytest.raises(UsageError, match="case 'hand' has no exemplars; give at least one"):
         drawn(batch([]))

@@ -151,11 +151,7 @@ def test_batches_are_disjoint_in_order_and_full() -> None:
 @pytest.mark.parametrize(
     ("size", "more", "said"),
     [
-        (
-            9,
-            {},
-            "9 exemplars with label 'Sports' are asked for and there are 8; give more of them",
-        ),
+        (9, {}, "9 exemplars with label 'Sports' are asked for and there are 8; give more of them"),
         (3, {"most": 3}, "3 times 3 exemplars with label 'Sports' are asked for and there are 8"),
         (0, {}, "subset-size is 0; it has to be 1 or more"),
         (3, {"most": 0}, "batches is 0; it has to be 1 or more"),

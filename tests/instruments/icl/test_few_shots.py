@@ -196,12 +196,7 @@ def test_python_takes_few_shots_of_any_kind() -> None:
 
 @pytest.mark.parametrize(
     ("nats", "met"),
-    [
-        ((0.05, 0.05), ["little"]),
-        ((0.5, 0.5), ["some"]),
-        ((2.0, 2.0), ["much"]),
-        ((0.05, 3.0), ["little", "worst"]),
-    ],
+    [((0.05, 0.05), ["little"]), ((0.5, 0.5), ["some"]), ((2.0, 2.0), ["much"]), ((0.05, 3.0), ["little", "worst"])],
 )
 def test_advice_is_the_row_that_the_results_meet(nats: tuple[float, float], met: list[str]) -> None:
     one = asked(exemplars=(exemplar(1, *nats),), loss_nats=max(nats), gold=None, is_right=None)

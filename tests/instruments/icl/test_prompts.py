@@ -15,7 +15,7 @@ from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.data import tasks
-from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.icl.draw import draw_cases
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
 from leakmeter.text.exemplar import Example, ExemplarCase, Task
@@ -76,34 +76,19 @@ def ids_of(prompt: Prompt) -> list[int]:
 
 def test_the_papers_prompt_of_news_to_the_letter(tokenizer: Any) -> None:
     """The row AGNews of Table 2."""
-    bears = Example(
-        "1",
-        (
-            "Wall St. Bears Claw Back Into the Black NEW YORK (Reuters) - Short-sellers, Wall Street's dwindling band "
-            "of ultra-cynics, are seeing green again.",
-        ),
-        "Business",
+    bears = (
+        "Wall St. Bears Claw Back Into the Black NEW YORK (Reuters) - Short-sellers, Wall Street's dwindling band "
+        "of ultra-cynics, are seeing green again."
     )
-    saver = Example(
-        "2",
-        (
-            "Rescuing an Old Saver If you think you may need to help your elderly relatives with their finances, "
-            "don't be shy about having the money talk – soon.",
-        ),
-        None,
+    saver = (
+        "Rescuing an Old Saver If you think you may need to help your elderly relatives with their finances, "
+        "don't be shy about having the money talk – soon."
     )
-    one = made(ExemplarCase("2", (bears,), saver), NEWS, tokenizer)
-    assert text_of(one.item.prompt, tokenizer) == (
+    case = ExemplarCase("2", (Example("1", (bears,), "Business"),), Example("2", (saver,), None))
+    assert text_of(made(case, NEWS, tokenizer).item.prompt, tokenizer) == (
         "Classify the news articles into the categories of World, Sports, Business, and Technology. Output only the "
-        "category name (no explanations or extra text) as the first token.\n"
-        "\n"
-        "Article: Wall St. Bears Claw Back Into the Black NEW YORK (Reuters) - Short-sellers, Wall Street's dwindling "
-        "band of ultra-cynics, are seeing green again.\n"
-        "Answer: Business\n"
-        "\n"
-        "Article: Rescuing an Old Saver If you think you may need to help your elderly relatives with their finances, "
-        "don't be shy about having the money talk – soon.\n"
-        "Answer:"
+        f"category name (no explanations or extra text) as the first token.\n\nArticle: {bears}\nAnswer: Business\n\n"
+        f"Article: {saver}\nAnswer:"
     )
 
 
@@ -164,39 +149,27 @@ def test_exemplars_are_cut_together(tokenizer: Any) -> None:
     assert item.prompt.without("e1", "e3") == item.without({"n1", "n3"})
     assert item.prompt.blank() == item.blank
 
-
-def test_with_one_shot_what_is_left_is_zero_shot(tokenizer: Any) -> None:
-    item = made(replace(CASE, exemplars=(GOAL,)), NEWS, tokenizer).item
-    assert ids_of(item.cuts[item.spans[0].name]) == ids_of(item.blank)
-    assert text_of(item.blank, tokenizer) == f"{NEWS.instruction}\n\nArticle: Shares fell by 5%.\nAnswer:"
-
-
-def test_an_exemplar_has_the_same_tokens_wherever_it_stands(tokenizer: Any) -> None:
-    """So that prompts share what they have in common."""
-
     def piece(exemplars: tuple[Example, ...], name: str) -> tuple[int, ...]:
         prompt = made(replace(CASE, exemplars=exemplars), NEWS, tokenizer).item.prompt
         return next(piece.ids for piece in prompt.pieces if piece.name == name)
 
+    # An exemplar has the same tokens wherever it stands, so that prompts share what they have in common.
     assert piece((FERRY, GOAL, CHIP), "e2") == piece((GOAL, FERRY), "e1") == piece((CHIP, FERRY, GOAL), "e3")
 
 
 def test_spans_are_the_exemplars(tokenizer: Any) -> None:
     one = made(CASE, NEWS, tokenizer)
-    assert one.context == (
-        "Article: Ferry <|im_end|> sinks {query}; 🙂 nobody hurt.\nAnswer: World\n\n"
-        "Article: Late goal decides the cup\nAnswer: Sports\n\n"
-        "Article: A chip for radios.  It is small.\nAnswer: Technology"
-    )
+    said = [
+        "Article: Ferry <|im_end|> sinks {query}; 🙂 nobody hurt.\nAnswer: World",
+        "Article: Late goal decides the cup\nAnswer: Sports",
+        "Article: A chip for radios.  It is small.\nAnswer: Technology",
+    ]
+    assert one.context == "\n\n".join(said)
     assert (one.query, one.template, one.unit) == ("Shares fell by 5%.", "plain", "exemplar")
     assert [(span.name, span.kind, span.document, span.pieces) for span in one.item.spans] == [
-        ("n1", "unit", "n1", ("e1",)),
-        ("n2", "unit", "n2", ("e2",)),
-        ("n3", "unit", "n3", ("e3",)),
+        (f"n{i}", "unit", f"n{i}", (f"e{i}",)) for i in (1, 2, 3)
     ]
-    said = [one.context[a:b] for span in one.item.spans for a, b in span.ranges]
-    assert "\n\n".join(said) == one.context
-    assert [text.splitlines()[-1] for text in said] == ["Answer: World", "Answer: Sports", "Answer: Technology"]
+    assert [one.context[a:b] for span in one.item.spans for a, b in span.ranges] == said
     assert [(name, one.context[a:b]) for name, a, b in one.documents] == list(
         zip(["n1", "n2", "n3"], said, strict=True)
     )
@@ -253,13 +226,13 @@ def test_labels_are_what_the_tokenizer_writes_after_the_prompt(tokenizer: Any, t
         assert len(set(first)) == len(first)
 
 
-def test_a_query_without_a_label_has_no_right_answer() -> None:
-    answers = made(replace(CASE, query=replace(QUERY_NEWS, label=None)), NEWS).item.answers
-    assert answers is not None
-    assert answers.gold is None
-
-
 def test_content_free_prompts_have_nothing_in_the_querys_place(tokenizer: Any) -> None:
+    one = made(OWN, TICKETS, tokenizer)
+    assert text_of(one.item.prompt, tokenizer) == (
+        "Subject: Bill\nTicket: It is wrong.\nFor: Billing\n\nSubject:\nTicket: It leaks.\nFor: Repairs\n\n"
+        "Subject: Help\nTicket: Where are you?\nFor:"
+    )
+    assert one.query == "Subject: Help\nTicket: Where are you?"
     for task, case in ((NEWS, CASE), (TICKETS, OWN)):
         item = made(case, task, tokenizer).item
         assert item.answers is not None
@@ -288,16 +261,6 @@ def test_the_documented_prompts_are_those_that_are_scored() -> None:
     page = (DOCS / "icl.md").read_text(encoding="utf-8")
     for text in (before + blocks[""], blocks["blank"], blocks["n/a"]):
         assert f"\n\n{indent(text, '    ')}\n\n" in page
-
-
-def test_several_fields_stand_under_their_headings(tokenizer: Any) -> None:
-    one = made(OWN, TICKETS, tokenizer)
-    assert text_of(one.item.prompt, tokenizer) == (
-        "Subject: Bill\nTicket: It is wrong.\nFor: Billing\n\n"
-        "Subject:\nTicket: It leaks.\nFor: Repairs\n\n"
-        "Subject: Help\nTicket: Where are you?\nFor:"
-    )
-    assert one.query == "Subject: Help\nTicket: Where are you?"
 
 
 @pytest.mark.parametrize("instruction", [NEWS.instruction, ""])
@@ -414,20 +377,10 @@ def test_labels_that_a_model_cannot_tell_apart_are_refused() -> None:
         made(case, replace(NEWS, labels=(("1", "b"), ("2", "é"))), Deaf())
 
 
-def test_another_template_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="no template for exemplars named 'article'"):
-        ExemplarSettings(NEWS, "article")
-
-
 @pytest.mark.long
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the shared samples are not here")
 @pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("trec", "train.csv"),
-        ("agnews", "test.csv"),
-        ("dbpedia14", "train_sample.csv"),
-    ],
+    ("name", "file"), [("trec", "train.csv"), ("agnews", "test.csv"), ("dbpedia14", "train_sample.csv")]
 )
 @pytest.mark.parametrize("kind", ["chat", "sentencepiece"])
 def test_piece_by_piece_real_prompts_are_tokenised_as_a_whole(

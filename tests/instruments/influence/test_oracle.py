@@ -31,8 +31,7 @@ CONTEXTS = {"one piece": (5,), "one token": (1,), "four pieces": (3, 1, 6, 2)}
 RESPONSES = {"one token": (20,), "six tokens": (7, 0, 28, 28, 3, 3)}
 
 
-@pytest.mark.parametrize("temperature", [0.7, 1.0, 2.0])
-@pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 1.5])
+@pytest.mark.parametrize(("weight", "temperature"), [(0.0, 0.7), (0.5, 2.0), (1.0, 1.0), (1.5, 0.7)])
 @pytest.mark.parametrize("masks", [False, True], ids=["drop", "mask"])
 @pytest.mark.parametrize("response", RESPONSES)
 @pytest.mark.parametrize("context", CONTEXTS)

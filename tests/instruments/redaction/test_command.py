@@ -49,34 +49,22 @@ def test_what_is_left_is_what_influence_measures_of_the_text_that_is_left(plan: 
     text = Path("left.txt").read_text(encoding="utf-8")
     assert text == case["redacted_documents"][0]["text"]
     assert len(text) < len(NOTE)
-    again = object_of(
-        cli(
-            *("influence", "--model", "toy", "--context-file", "left.txt", "--query", "Who?", "--response", "Anna"),
-            *("--unit", "whole", "--json"),
-        )
+    asked = ("--query", "Who?", "--response", "Anna", "--unit", "whole", "--json")
+    again, before = (
+        object_of(cli("influence", "--model", "toy", "--context-file", file, *asked)) for file in ("left.txt", note)
     )
     assert again["whole_nats"] == pytest.approx(case["left_nats"], abs=1e-12)
     assert again["whole_nats"] <= 0.5
-    before = object_of(
-        cli(
-            *("influence", "--model", "toy", "--context-file", note, "--query", "Who?", "--response", "Anna"),
-            *("--unit", "whole", "--json"),
-        )
-    )
     assert before["whole_nats"] == pytest.approx(case["whole_nats"], abs=1e-12)
 
 
-@pytest.mark.parametrize("response", ["Anna", "Bo", "Graz, 555-010-7788"])
+@pytest.mark.parametrize("response", ["Anna", "Graz, 555-010-7788"])
 def test_the_whole_context_has_one_posterior_whichever_command_is_asked(
     plan: Call, cli: Call, note: Path, response: str
 ) -> None:
     planned = object_of(plan("--json", response=response))
-    measured = object_of(
-        cli(
-            *("influence", "--model", "toy", "--context-file", note, "--query", "Who?", "--response", response),
-            *("--unit", planned["unit"], "--json"),
-        )
-    )
+    asked = ("--query", "Who?", "--response", response, "--unit", planned["unit"], "--json")
+    measured = object_of(cli("influence", "--model", "toy", "--context-file", note, *asked))
     for name in ("whole_signed_nats", "whole_posterior", "whole_posterior_note"):
         assert measured[name] == planned[name]
     assert measured["placebo_alone_nats"] == planned["placebo_nats"]
@@ -155,21 +143,12 @@ def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -
     assert drawn["response"]["seed"] == drawn["after"]["seed"] == 0
     assert 1 <= len(drawn["after"]["tokens"]) <= 5
     assert given["after"]["whole_nats"] >= 0
-    nothing = object_of(plan("--json", max_loss=500))
-    assert (nothing["after"], nothing["redacted"], nothing["reached"]) == (None, [], True)
-
-
-def test_units_groups_and_personal_data(plan: Call) -> None:
-    grouped = object_of(plan("--json", "--group", max_loss=1e-6))
-    assert grouped["reached"]
-    assert grouped["n_pieces"] == 5
-    personal = object_of(plan("--json", unit="entity", max_loss=1e-6))
-    assert not personal["reached"]
-    assert personal["all_removed_nats"] >= personal["left_nats"] > 1e-6
-    assert {step["kind"] for step in personal["steps"]} <= {"unit"}
     ended = plan("--json", unit="entity", max_loss=1e-6, write_redacted="left.txt")
     assert "redacted text: not written, since more than 1e-06 nats are left" in ended.err
     assert not Path("left.txt").exists()
+    assert object_of(ended)["all_removed_nats"] >= object_of(ended)["left_nats"] > 1e-6
+    nothing = object_of(plan("--json", max_loss=500))
+    assert (nothing["after"], nothing["redacted"], nothing["reached"]) == (None, [], True)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +156,7 @@ def test_units_groups_and_personal_data(plan: Call) -> None:
     [
         ({"max_loss": None}, "--max-loss"),
         ({"max_loss": "0"}, "max-loss is 0.0; it has to be above 0 (nats)"),
-        ({"max_loss": "-1"}, "max-loss is -1.0"),
-        ({"max_loss": "nan"}, "max-loss is nan"),
         ({"max_loss": "much"}, "--max-loss"),
-        ({"temperature": "0"}, "temperature is 0.0"),
-        ({"unit": "sentnce"}, "did you mean 'sentence'"),
         ({"samples": "3"}, "--samples"),
         ({"write_redacted": "no/such/left.txt"}, "lies in a directory that does not exist"),
         ({"write_redacted": "NOTE"}, "which is read here and would be lost"),
@@ -196,10 +171,8 @@ def test_what_cannot_be_done_is_one_line(
     link.symlink_to(note)
     places = {"NOTE": note, "LINK": link}
     ended = plan(**{name: places.get(value, value) for name, value in options.items()})
-    assert ended.code == 2
-    assert ended.out == ""
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert ended.err.startswith("leakmeter: ")
-    assert ended.err.count("\n") == 1
     assert said in ended.err
     assert list(Path.cwd().iterdir()) == []
     assert note.read_text(encoding="utf-8") == NOTE
@@ -236,14 +209,6 @@ def test_from_python_it_is_the_same(plan: Call) -> None:
         leakmeter.redaction("toy", context="Anna sang.", query="Who?", max_loss=1, unit="entity", swap=True)
     with pytest.raises(UsageError, match="named 'max_los'"):
         leakmeter.redaction("toy", context="Anna sang.", query="Who?", max_loss=1, max_los=1)
-
-
-def test_help_says_what_is_required(cli: Call) -> None:
-    said = " ".join(cli("redact-plan", "--help").out.replace("│", " ").split())
-    assert "--max-loss" in said
-    assert "[required]" in said
-    assert "Also offer each value said more than once" in said
-    assert "redact-plan" in cli("--help").out
 
 
 def test_the_page_of_documentation_lists_every_field(plan: Call) -> None:
