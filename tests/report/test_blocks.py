@@ -43,18 +43,11 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     """A report with each block, and a user's text in every slot that takes one."""
     told, more = b.Untrusted(text), b.Untrusted(other, 40)
     columns = (
-        b.Column(("Name ", more)),
-        b.Column("Remark"),
-        b.Column("Loss", "nats", "nats", bar=True, role="nats"),
-        b.Column("Signed", "signed_nats", role="signed"),
-        b.Column("Sure", "posterior", role="whole"),
-        b.Column("Part", "share", bar=True),
-        b.Column("Ends", "interval"),
-        b.Column("Cases", "count"),
-        b.Column("p", "p_value", shade=False),
-        b.Column("ρ", "number", on="wide"),
-        b.Column("Hidden", on="pages"),
-    )
+        b.Column(("Name ", more)), b.Column("Remark"), b.Column("Loss", "nats", "nats", bar=True, role="nats"),
+        b.Column("Signed", "signed_nats", role="signed"), b.Column("Sure", "posterior", role="whole"),
+        b.Column("Part", "share", bar=True), b.Column("Ends", "interval"), b.Column("Cases", "count"),
+        b.Column("p", "p_value", shade=False), b.Column("ρ", "number", on="wide"), b.Column("Hidden", on="pages"),
+    )  # fmt: skip
     rows = [
         b.Row(
             (
@@ -120,19 +113,13 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Embedded(told, inner, anchor="inner"),
     ]
     return b.Report(
-        told,
-        "made up",
-        blocks,
-        lead="What was done.",
-        caveat="A caveat.",
+        told, "made up", blocks, lead="What was done.", caveat="A caveat.",
         sections=[b.Section(told, (b.Headline(more), attribution), (told, 4.0), weight=1.0)],
         index=(b.Column("Response"), b.Column("Loss", "nats", shade=True)),
-        notes=(b.Facts((("Loss", "what it means"),)),),
-        guide_to="piece",
+        notes=(b.Facts((("Loss", "what it means"),)),), guide_to="piece",
         aside=(b.Text("How to read it."), b.Text(told)),
-        provenance=b.Provenance(model=told, run_id=more, version="1", facts=((told, more),)),
-        command=b.Command(told),
-    )
+        provenance=b.Provenance(model=told, run_id=more, version="1", facts=((told, more),)), command=b.Command(told),
+    )  # fmt: skip
 
 
 texts = st.sampled_from(ATTACKS) | st.text(st.characters(), max_size=40)
@@ -207,17 +194,8 @@ def test_every_block_is_said_by_every_renderer() -> None:
     report = every_block()
     page, note, out = html.page(report), flat(markdown.text(report)), flat(printed(report, width=160))
     everywhere = (
-        "Found:",
-        "A note",
-        "a value",
-        "A reading.",
-        "Facts",
-        "A caveat.",
-        "Loss, nats",
-        "4.00",
-        "Sure",
-        "1,200",
-    )
+        "Found:", "A note", "a value", "A reading.", "Facts", "A caveat.", "Loss, nats", "4.00", "Sure", "1,200",
+    )  # fmt: skip
     for said in everywhere:
         assert all(said in one for one in (page, note, out)), said
     for said in ("[3.00, 5.00]", "< noise", "own"):

@@ -28,16 +28,11 @@ DIGEST = re.compile(r"sha256-[A-Za-z0-9+/=]{44}")
 
 def shown(*cases: Any, **more: Any) -> ShownRun:
     told = ShownRun(
-        directory="runs/influence-1f2e",
-        measure="influence",
-        model="toy",
-        n_cases=120,
-        label="before, cases.jsonl, unit word, 2026-03-04 05:06 UTC",
-        headline="The contexts changed 120 responses.",
-        quantities={"influence.mean": NATS},
-        about={"influence.mean": "Influence of the context."},
+        directory="runs/influence-1f2e", measure="influence", model="toy", n_cases=120,
+        label="before, cases.jsonl, unit word, 2026-03-04 05:06 UTC", headline="The contexts changed 120 responses.",
+        quantities={"influence.mean": NATS}, about={"influence.mean": "Influence of the context."},
         report=report(cases or [clinic()]),
-    )
+    )  # fmt: skip
     return replace(told, **more)
 
 

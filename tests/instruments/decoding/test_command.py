@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import leakmeter
-from helpers.examples import few
 from leakmeter.backends.toy import Toy
-from leakmeter.core.case import Case, Document
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.stats.exact_draw import StreamBits
-from leakmeter.text.build import PromptSettings, prepare
 
 Call = Callable[..., Any]
 SECRETS = {
@@ -55,48 +51,6 @@ def keys(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from keys(inner)
-
-
-def test_receipts_add_up(decode: Call) -> None:
-    case = object_of(decode("--json", epsilon=0.5, lambda_max=1.5, temperature=0.8))
-    private, public = case["ledger"], case["public"]
-    per_token = private["per_token"]
-    n = len(case["response"]["tokens"])
-    assert {len(numbers) for numbers in per_token.values()} == {n}
-    assert private["whole_nats"] == pytest.approx(sum(per_token["loss_nats"]))
-    assert private["spent_nats"] == pytest.approx(sum(per_token["spent_nats"]))
-    np.testing.assert_allclose(per_token["spent_nats"], 2 * np.asarray(per_token["max_loss_nats"]))
-    assert max(per_token["spent_nats"]) <= 0.5
-    assert max(per_token["weight"]) <= 1.5
-    assert public["bound_nats"] == [0.5] * n
-    assert case["guarantee"]["response"]["basic_nats"] == 0.5 * n
-    assert case["guarantee"]["session"] == {"n_responses": 1, **case["guarantee"]["response"]}
-    assert case["cid_lambda"] is None
-
-
-@pytest.mark.parametrize("weight", few([1.5, 0.5, 1.0]))
-def test_scoring_the_same_text_gives_the_same_loss(cli: Call, note: Path, weight: float) -> None:
-    """`leakmeter influence --response` tokenises the text anew: it has to read back into the tokens drawn."""
-    # Draws depend on the case's name, which is "case" in Python.
-    path = note.rename(note.with_name("case.txt"))
-    words = ("--context-file", path, "--query", "Who?", "--model", "toy", "--json", "--template", "{context}{query} ")
-    toy = leakmeter.engine.loading.load_backend("toy")
-    texts = (
-        (seed, leakmeter.decode(toy, context=path.read_text(), query="Who?", template="{context}{query} ",
-                                cid_lambda=weight, seed=seed, max_new_tokens=2))
-        for seed in range(200)
-    )  # fmt: skip
-    seed = next(
-        seed
-        for seed, drawn in texts
-        if drawn.response.text.isalnum() and len(drawn.response.tokens) == len(drawn.response.text)
-    )
-    drawn = object_of(cli("decode", *words, "--lambda", weight, "--seed", seed, "--max-new-tokens", 2))
-    text = drawn["response"]["text"]
-    scored = object_of(cli("influence", *words, "--cid-lambda", weight, "--response", text))
-    assert scored["response"]["tokens"] == drawn["response"]["tokens"]
-    assert scored["whole_nats"] == pytest.approx(drawn["ledger"]["whole_nats"], abs=1e-12)
-    np.testing.assert_allclose(scored["whole_per_token_nats"], drawn["ledger"]["per_token"]["loss_nats"], atol=1e-12)
 
 
 def test_a_public_receipt_holds_nothing_private(decode: Call, tmp_path: Path) -> None:
@@ -203,20 +157,6 @@ def test_public_receipts_of_two_contexts_with_the_same_tokens_are_the_same(monke
         for context in ("Anna sang.", "Bo ate. " * 30, ["One", "two", "three"])
     ]
     assert len(set(shown)) == 1
-
-
-def test_bare_log_probs_are_those_of_a_prompt_without_context() -> None:
-    """Recomputed by someone who has the query, the tokens and another context."""
-    result = leakmeter.decode("toy", context="Anna sang.", query="Who?", epsilon=2.0, max_new_tokens=5)
-    toy = Toy()
-    case = Case("other", (Document("x", "Bo ate."), Document("y", "Bo slept.")), "Who?")
-    blank = prepare(case, toy.tokenizer, PromptSettings(), window=None, n_reserved=5).item.blank
-    ids, public = blank.ids.tolist(), result.published()
-    for token, bare in zip(public.token_ids, public.bare_log_prob_nats, strict=True):
-        logits = toy.logits(np.asarray(ids), np.arange(len(ids)))
-        top = logits.max()
-        assert bare == pytest.approx(logits[token] - top - np.log(np.exp(logits - top).sum()), abs=6e-4)
-        ids.append(token)
 
 
 def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(decode: Call) -> None:
@@ -331,22 +271,16 @@ def test_public_needs_a_promise_and_no_response_is_given_under_one(decode: Call,
 
 
 def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
-    def ask(**more: Any) -> leakmeter.DecodeResult:
-        return leakmeter.decode("toy", context="Anna sang.", query="Who?", max_new_tokens=4, **more)
+    def ask(model: Any = "toy", **more: Any) -> leakmeter.DecodeResult:
+        return leakmeter.decode(model, context="Anna sang.", query="Who?", max_new_tokens=4, **more)
 
     result = ask(epsilon=0.5, samples=2, delta=1e-6)
-    assert result.ledger.whole_nats == pytest.approx(sum(result.ledger.per_token.loss_nats))
     assert len(result.to_frame()) == len(result.response.tokens)
     assert result.guarantee is not None
     assert result.guarantee.response.delta == 1e-6
     assert capsys.readouterr().err == ""
     assert ask(epsilon=0.5, seed=1).ledger.seed == 1
     assert capsys.readouterr().err == "a seeded run carries no guarantee unless the seed stays secret\n"
-    assert ask().ledger.seed == 0
-    with pytest.raises(UsageError, match="delta is 2"):
-        ask(epsilon=0.5, delta=2)
-    with pytest.raises(UsageError, match="dtype is 'float16'"):
-        ask(epsilon=0.5, dtype="float16")
 
     class Coarse(Toy):
         def __init__(self) -> None:
@@ -354,5 +288,5 @@ def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
             self.dtype = "bfloat16"
 
     with pytest.raises(UsageError, match="dtype is 'bfloat16'; epsilon is certified from logits"):
-        leakmeter.decode(Coarse(), context="Anna sang.", query="Who?", epsilon=0.5)
-    assert leakmeter.decode(Coarse(), context="Anna sang.", query="Who?", max_new_tokens=2).ledger.whole_nats > 0
+        ask(Coarse(), epsilon=0.5)
+    assert ask(Coarse()).ledger.whole_nats > 0

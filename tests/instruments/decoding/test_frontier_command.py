@@ -1,14 +1,13 @@
-"""`leakmeter frontier` with the toy model: numbers of its runs, the same bytes again, nothing lost or done twice."""
+"""Sweeps of the toy model, by command and from Python: numbers of runs, the same bytes again, nothing done twice."""
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import leakmeter
+from helpers.places import TESTS
+from helpers.toy_chat import ToyChat
+from leakmeter.errors import DataError
 from leakmeter.privacy.draws import SEED_WARNING
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
 from leakmeter.storage.parts import cases_of_run
 from leakmeter.storage.rundir import RunDirectory
+from leakmeter.studies import quality
 from leakmeter.text.overlap import rouge_l
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -176,39 +180,14 @@ def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_
 @pytest.mark.long
 def test_a_sweep_killed_again_and_again_ends_like_one_left_alone(cases: Path, tmp_path: Path) -> None:
     # With a seed: of what the operating system draws, two sweeps have nothing in common.
-    words = [str(word) for word in words_of(cases, "epsilon", "--seed", 5)]
-
-    def command(out: Path) -> list[str]:
-        return [sys.executable, "-c", "from leakmeter.cli import main; main()", *words, "--out", str(out)]
-
-    out = tmp_path / "killed"
-    rng = random.Random(3)
-    seen: dict[Path, tuple[int, int]] = {}
-    n_kills = 0
-    while True:
-        process = subprocess.Popen(command(out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        target = len(seen) + rng.randint(1, 5)
-        deadline = time.monotonic() + 300
-        while process.poll() is None and time.monotonic() < deadline:
-            if len(list(out.glob("*/measurements-*.parquet"))) >= target:
-                break
-            time.sleep(0.002)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        _, err = process.communicate()
-        now = {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in out.glob("*/measurements-*.parquet")}
-        # No finished part is measured again.
-        assert {p: now[p] for p in seen} == seen
-        seen = now
-        if process.returncode == 0:
-            break
-        assert process.returncode == -signal.SIGKILL, err
-        n_kills += 1
-        assert n_kills < 40
-    assert n_kills >= 2
-    assert len(seen) == N_CASES * 3
-    subprocess.run(command(tmp_path / "calm"), check=True, capture_output=True)
-    assert contents(tmp_path / "calm") == contents(out)
+    words = map(str, words_of(cases, "epsilon", "--seed", 5))
+    command = [sys.executable, str(TESTS / "helpers" / "nursery.py"), str(tmp_path), "5", "3", *words]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert (told["wrong"], told["killed"]) == (None, 5)
+    for number in range(told["studies"]):
+        out = tmp_path / str(number)
+        assert len(list(out.glob("*/measurements-*.parquet"))) == N_CASES * 3
+        assert contents(out) == contents(tmp_path / "calm")
 
 
 def test_a_named_data_set_is_cut_and_framed_as_the_paper_has_it(cli: Call, tmp_path: Path) -> None:
@@ -330,15 +309,6 @@ def test_a_dry_run_tells_the_whole_sweep_and_writes_nothing(cli: Call, cases: Pa
     assert not Path("runs").exists()
 
 
-@pytest.mark.long
-def test_bertscore_without_its_model_is_left_out_in_one_line(cli: Call, cases: Path) -> None:
-    ended = cli(*words_of(cases, "lambda", "--bertscore", "nobody/none"))
-    assert ended.code == 0
-    (line,) = [line for line in ended.err.splitlines() if "bertscore" in line]
-    assert line.startswith("bertscore_f1 is left out: BERTScore needs ")
-    assert "BERTScore" not in ended.out
-
-
 @pytest.mark.parametrize(
     ("n", "values", "told"), [(1, ("0", "1"), "one case has no interval"), (5, ("1",), "one setting")]
 )
@@ -353,3 +323,71 @@ def test_a_single_case_or_setting_is_measured_and_recommends_nothing(
     choice = json.loads((frontier_in(Path("runs")) / "frontier.json").read_bytes())["choices"]["rouge_l_f1"]
     assert (choice["ship"], choice["knee"], choice["no_knee_share"]) == (None, None, None)
     assert "NaN" not in (frontier_in(Path("runs")) / "frontier.json").read_text(encoding="utf-8")
+
+
+CASES = [
+    {"id": f"c{i}", "context": f"the ferry {word} sat on the mat", "query": "Who?", "reference": f"{word} a e i"}
+    for i, word in enumerate(("cat", "Anna", "rain"))
+]
+
+USER = {"role": "user", "content": "Who?"}
+
+
+def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    found = leakmeter.frontier("toy", CASES, lambdas=[0, 1, 2], max_new_tokens=6, samples=2, temperature=0.7)
+    assert repr(found) == f"<Frontier of 3 settings: {found.recommendation}>"
+    assert os.listdir() == []
+    Path("cases.jsonl").write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
+    words = ["frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "2"]
+    with pytest.raises(SystemExit):
+        main([*words, "--max-new-tokens", "6", "--samples", "2", "--temperature", "0.7"])
+    (path,) = Path("runs").glob("frontier-*")
+    told = json.loads((path / "frontier.json").read_bytes())
+    mine = json.loads(found.to_json())
+    del told["model"]["memory_bytes"]
+    assert mine == told
+    assert found.to_frame()["nats"].tolist() == [row["nats"] for row in told["settings"]]
+    assert found.recommendation == told["choices"]["rouge_l_f1"]["sentence"]
+
+
+def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an encoder at hand; here one that counts letters."""
+
+    def scored(responses: list[str], references: list[str], model: str, *, layer: int | None) -> list[float]:
+        assert (model, layer) == ("counts", None)
+        return [len(response) / 100.0 for response in responses]
+
+    monkeypatch.setattr(quality, "bertscore_f1", scored)
+    found = leakmeter.frontier("toy", CASES, lambdas=[0, 2], max_new_tokens=6, bertscore="counts")
+    assert set(found.choices) == {"rouge_l_f1", "bertscore_f1"}
+    assert found.settings[0]["bertscore_f1"] > 0
+    assert [line.partition(":")[0] for line in found.recommendation.splitlines()] == ["ROUGE-L F1", "BERTScore F1"]
+
+
+def test_what_is_context_in_chats_can_be_said_in_both_doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    chats = [
+        {
+            "id": f"c{i}",
+            "reference": "Anna a e i",
+            "messages": [{"role": "system", "content": f"Anna {i} called."}, USER],
+        }
+        for i in range(2)
+    ]
+    with pytest.raises(DataError, match="--context-from system"):
+        leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2)
+    found = leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2, context_from="system")
+    Path("cases.jsonl").write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **options: ToyChat())
+    words = ["frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "--max-new-tokens", "2"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--context-from", "system"])
+    assert ended.value.code in (0, None)
+    (path,) = Path("runs").glob("frontier-*")
+    told = json.loads((path / "frontier.json").read_bytes())
+    assert [row["nats"] for row in told["settings"]] == pytest.approx([row["nats"] for row in found.settings])

@@ -59,8 +59,7 @@ def shown(found: Frontier, width: int = 160) -> str:
             ("epsilon", "knee", 1, True),
             ("epsilon", "same utility", 2, False),
             ("cid_lambda", "same utility", 4, True),
-        ],
-        2,
+        ]
     ),
 )
 def test_a_figure_is_the_same_bytes_again(tmp_path: Path, kind: str, verdict: str, n: int, intervals: bool) -> None:
@@ -77,21 +76,16 @@ def test_a_figure_is_the_same_bytes_again(tmp_path: Path, kind: str, verdict: st
 def test_the_terminal_has_a_line_for_each_setting_and_says_what_to_ship() -> None:
     text = shown(told())
     assert "toy (float64, cpu), 9 cases, 2 responses each, T = 0.8, at most 24 new tokens" in text
-    assert "2.00 [1.99, 2.02]" in text
-    assert "15.0 [14.0, 17.0]" in text
+    assert text.startswith("ROUGE-L F1: ship it.")
+    assert "uaranteed" not in text
     # What is piped has 80 columns: no cell is broken there, but only what is said below.
     table = shown(told(), width=80).split("Settings, the knee")[1].split("\n\n")[0]
     assert "15.0 [14.0, 17.0] -1.0 [-1.0, -1.0] 99 %" in table
     assert "…" not in table
-    assert "99 %" in text
-    assert text.startswith("ROUGE-L F1: ship it.")
-    assert "uaranteed" not in text
     assert "Of 2 contexts the end did not fit" in shown(told(n_truncated=2))
-    bounded = shown(told("epsilon"), width=80)
-    assert "the most of any response" in bounded
-    assert "2.00 [1.99, 2.02]  12.0  3.25 15.0 [14.0, 17.0] -1.0 [-1.0, -1.0] 99 %" in bounded
-    assert "…" not in bounded
     assert "[1.99" not in shown(told("epsilon", intervals=False))
+    shares = (0.0, 0.0005, 0.25, 0.9999, 1.0)
+    assert [share_text(share) for share in shares] == ["0 %", "1 %", "25 %", "99 %", "100 %"]
 
 
 def test_what_a_frontier_says_is_as_reviewed() -> None:
@@ -105,11 +99,6 @@ def test_markdown_shows_shares_and_hundredths() -> None:
     assert "-1.00 [-1.00, -1.00]" in text
     assert "99 %" in text
     assert text.splitlines()[-1].endswith("| – | 1 % |")
-
-
-def test_a_share_is_rounded_neither_to_nothing_nor_to_all() -> None:
-    shares = (0.0, 0.0005, 0.25, 0.9999, 1.0)
-    assert [share_text(share) for share in shares] == ["0 %", "1 %", "25 %", "99 %", "100 %"]
 
 
 def test_the_figure_marks_the_knee_and_says_what_another_setting_beats() -> None:

@@ -35,13 +35,9 @@ def composed(n_tokens: int, most: int) -> Plain:
 def bounded(**more: Any) -> DecodeResult:
     """A result; fields as JSON has them win."""
     guarantee = {
-        "epsilon_nats": 0.4,
-        "lambda_max": 1.5,
-        "draws": {"random_bits": "operating system"},
-        "response": composed(5, 20),
-        "session": {"n_responses": 3, **composed(33, 60)},
-        "note": None,
-    }
+        "epsilon_nats": 0.4, "lambda_max": 1.5, "draws": {"random_bits": "operating system"},
+        "response": composed(5, 20), "session": {"n_responses": 3, **composed(33, 60)}, "note": None,
+    }  # fmt: skip
     said = {"model": "toy", "weights_sha256": "9f" * 32, "dtype": "float32", "temperature": 0.8}
     lengths = {"min_new_tokens": 0, "max_new_tokens": 20}
     plain = {
@@ -145,13 +141,9 @@ def test_the_headline_says_told_spent_and_promised() -> None:
         "The response leaks 0.33 nats of the context; spent 1.96 of 2.00 guaranteed (per token at most 0.40 of 0.40)."
         in said
     )
-    assert "response 1" not in said
-    assert "this response 5 of ≤ 20 2.00 6.12 –" in said
-    assert "all 3 of the run 33 of ≤ 60 13.2 6.12 –" in said
     assert "factor of 1.49 (ε = 0.40 nats)" in said
     assert "at most 88 % sure" in said
     free = flat(printed(report([unbounded()])))
-    assert "The response leaks 0.33 nats of the context (per token at most 0.12)" in free
     assert "Nothing is guaranteed" in free
     assert "spent" not in free
     guarantee = bounded().guarantee

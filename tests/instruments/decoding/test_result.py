@@ -34,13 +34,9 @@ def texts(n: int = 1, **more: Any) -> dict[str, Any]:
 
 def measurements(n: int = 1, *, bounded: bool = True, **more: list[float]) -> list[Measurement]:
     columns: dict[str, list[float]] = {
-        "token": [7, 8, 9],
-        "weight": [0.5, 1.0, 1.5],
-        "log_prob": LOG_PROB,
-        "bare_log_prob": BARE,
-        "max_loss": MAX_LOSS,
-        "loss": [abs(a - b) for a, b in zip(LOG_PROB, BARE, strict=True)],
-    }
+        "token": [7, 8, 9], "weight": [0.5, 1.0, 1.5], "log_prob": LOG_PROB, "bare_log_prob": BARE,
+        "max_loss": MAX_LOSS, "loss": [abs(a - b) for a, b in zip(LOG_PROB, BARE, strict=True)],
+    }  # fmt: skip
     if bounded:
         columns |= {"spent_epsilon": [2 * x for x in MAX_LOSS], "promised_epsilon": [0.5] * 3}
     return [

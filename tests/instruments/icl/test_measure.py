@@ -111,14 +111,6 @@ def test_the_mass_is_what_the_labels_have_before_they_are_renormalised() -> None
     np.testing.assert_allclose(got, np.log(sum(np.exp(p[ids[0]]) for ids in LABELS["first-token"])), rtol=1e-12)
 
 
-def test_a_model_that_is_deaf_to_the_exemplars_owes_them_nothing() -> None:
-    # The last two tokens are the same with any exemplars.
-    got = readings_of(toy(reach=2), Icl("vocabulary"), icl_item(N_VOCAB))
-    for name in ("e1", "e2", "e3"):
-        assert got["label_loss", name].tolist() == [0.0, 0.0, 0.0]
-        assert got["farthest_log_prob", name] == got["farthest_log_prob_without", name]
-
-
 def test_company_and_order_of_trials_change_nothing() -> None:
     items = [icl_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (1,), (2, 2, 2)])]
     measure = Icl("vocabulary")

@@ -203,14 +203,6 @@ def test_of_many_labels_those_that_matter_are_shown() -> None:
     assert page.count("8 further labels are left out") == 2
 
 
-def test_one_query_shows_its_answer_with_and_without() -> None:
-    out = printed(made(asked()))
-    assert rows_of(out, "Label")[0][:6] == ["cat", "80.0", "%", "90.0", "%", "−0.12"]
-    assert rows_of(out, "Label")[1][:6] == ["dog", "20.0", "%", "10.0", "%", "+0.69"]
-    assert [row[:2] for row in rows_of(out, "Exemplar ")[:3]] == [["x2", "cat"], ["x1", "dog"], ["x3", "dog"]]
-    assert all(len(line) <= 40 for line in printed(made(asked()), width=40).splitlines())
-
-
 def test_many_queries_are_summed_up_in_80_columns() -> None:
     cases = several(12, warnings=("The labels have a probability of 0.01 together: few.",))
     cases[3] = replace(cases[3], warnings=("The labels have a probability of 2e-05 together: few.",))

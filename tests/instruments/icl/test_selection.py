@@ -95,17 +95,9 @@ def lists_in(directory: Path, backend: Any = None, progress: Progress = silent) 
 def case(nats: float, id_: str = "q", *, right: bool = True, noise: float = 0.0) -> IclResult:
     """A query with one exemplar of such a loss."""
     return asked(
-        id_,
-        labels=("Glad", "Sad"),
-        exemplars=(exemplar(1, nats, 0.1),),
-        worst_exemplar="x1",
-        answer_exemplar="x1",
-        gold="Glad",
-        prediction="Glad",
-        loss_nats=nats,
-        noise_floor_nats=noise,
-        is_right=right,
-    )
+        id_, labels=("Glad", "Sad"), exemplars=(exemplar(1, nats, 0.1),), worst_exemplar="x1", answer_exemplar="x1",
+        gold="Glad", prediction="Glad", loss_nats=nats, noise_floor_nats=noise, is_right=right,
+    )  # fmt: skip
 
 
 def by_hand(exemplars: Sequence[Example], queries: Sequence[Example]) -> float:

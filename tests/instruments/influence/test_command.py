@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,6 @@ import pytest
 from helpers.places import any_name
 
 Call = Callable[..., Any]
-CASE_KEYS = {"id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"}
-PIECE_KEYS = {"name", "text", "start", "end", "nats", "per_token_nats"}
 
 
 def case_of(ended: Any) -> dict[str, Any]:
@@ -27,39 +27,20 @@ def case_of(ended: Any) -> dict[str, Any]:
 def test_json_is_one_object_and_nothing_else(measure: Call) -> None:
     ended = measure("--json")
     case = case_of(ended)
-    assert set(case) >= CASE_KEYS
     assert (case["id"], case["model"], case["unit"]) == ("note", "toy", "sentence")
-    assert {"text", "tokens"} <= set(case["response"])
     texts = ["Anna Ek lives in Graz.", "Her phone is 555-010-7788.", "Bo asked twice.", "Call 555-010-7788 after four."]
     assert [piece["text"] for piece in case["pieces"]] == texts
-    n_tokens = len(case["response"]["tokens"])
     for piece in case["pieces"]:
-        assert set(piece) >= PIECE_KEYS
         assert case["context"][piece["start"] : piece["end"]] == piece["text"]
-        assert len(piece["per_token_nats"]) == n_tokens
+        assert len(piece["per_token_nats"]) == len(case["response"]["tokens"])
         assert piece["nats"] == pytest.approx(sum(piece["per_token_nats"]))
-        assert all(nats >= 0 for nats in piece["per_token_nats"])
     assert case["response"]["text"].strip() == "Anna"
     assert "".join(case["response"]["tokens"]) == case["response"]["text"]
     assert case["whole_nats"] > 0
-    assert case["noise_floor_nats"] == 0
-    assert case["warnings"] == [warning for warning in case["warnings"] if "--group" in warning]
-    assert len(case["warnings"]) == 1
+    (warning,) = case["warnings"]
+    assert "--group" in warning
     assert ended.err.startswith("run: runs/influence-")
     assert ended.err.count("\n") == 1
-
-
-def test_bad_cases_are_left_out_and_counted(cli: Call, tmp_path: Path) -> None:
-    data = tmp_path / "cases.jsonl"
-    lines = ['{"context": "Anna sang.", "query": "Who?", "response": "A"}', "{", '{"context": " ", "query": "Who?"}']
-    data.write_text("\n".join(lines))
-    assert cli("influence", "--model", "toy", "--data", data, "--json").code == 2
-    ended = cli("influence", "--model", "toy", "--data", data, "--json", "--skip-bad")
-    assert case_of(ended)["id"] == "1"
-    assert "left out 2 bad cases; the first: " in ended.err
-    assert "line 2 is not JSON" in ended.err
-    spec = json.loads(next(Path("runs").glob("*/spec.json")).read_text())
-    assert len(spec["problems"]) == 2
 
 
 def test_several_context_files_are_documents(measure: Call, tmp_path: Path) -> None:
@@ -150,9 +131,7 @@ def test_the_page_and_the_page_again_without_the_model(
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["again.html", "page.html", "report.html", "runs"]
 
 
-def test_reporting_does_not_load_torch(command: Call, measure: Call) -> None:
-    import sys
-
+def test_reporting_does_not_load_torch(measure: Call) -> None:
     assert measure().code == 0
     (run,) = Path("runs").iterdir()
     code = (
@@ -168,21 +147,15 @@ def test_reporting_does_not_load_torch(command: Call, measure: Call) -> None:
     ("reader", "options"),
     [
         ("head -1", ("--json",)),
-        pytest.param("true", (), marks=pytest.mark.long),
-        pytest.param("head -1", (), marks=pytest.mark.long),
-        pytest.param("true", ("--json",), marks=pytest.mark.long),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in (("true", ()), ("head -1", ()), ("true", ("--json",)))),
     ],
 )
 def test_a_reader_that_leaves_early(command: Call, tmp_path: Path, options: tuple[str, ...], reader: str) -> None:
-    import shlex
-    import sys
-
     data = tmp_path / "cases.jsonl"
     lines = [{"context": f"Anna sang {i} songs. " * 20, "query": "Who?", "response": "Anna"} for i in range(8)]
     data.write_text("\n".join(map(json.dumps, lines)))
-    words = ["-m", "leakmeter.cli", "influence", "--model", "toy", "--data", str(data), "--unit", "whole", *options]
-    words[:2] = ["-c", "from leakmeter.cli import main; main()"]
-    line = f"{shlex.join([sys.executable, *words])} | {reader}"
+    words = ["influence", "--model", "toy", "--data", str(data), "--unit", "whole", *options]
+    line = shlex.join([sys.executable, "-c", "from leakmeter.cli import main; main()", *words]) + f" | {reader}"
     ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "Traceback" not in ended.stderr
     assert "Error" not in ended.stderr
@@ -257,3 +230,78 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
     assert "unmarked_query_tokens" not in case_of(run("influence", "tool", "--json"))
     bare = run("influence", "bare", "--json")
     assert (bare.code, "there is nothing that could be removed" in bare.err) == (2, True)
+
+
+def test_entities_and_their_surrogates(measure: Call) -> None:
+    case = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
+    (phone,) = case["pieces"]
+    assert (phone["name"], phone["n_mentions"], phone["repeated"], phone["rank"]) == ("phone1", 2, "verbatim", 1)
+    assert phone["swapped_nats"] > 0
+    assert phone["surrogate"] != "555-010-7788"
+    again = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
+    assert again == case
+    other = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788", swap_seed=4))
+    assert other["pieces"][0]["surrogate"] != phone["surrogate"]
+
+
+def test_terminal_and_page_show_both_numbers(measure: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    shown = measure("--swap", unit="entity", html="report.html").out
+    for said in ("Without it", "surrogate", "phone1", "2 mentions, not", "repeated", "surrogate:"):
+        assert said in shown
+    page = Path("report.html").read_text(encoding="utf-8")
+    for said in ("With a surrogate", "2 mentions, not repeated", "surrogate: "):
+        assert said in page
+    assert "With a surrogate" not in measure(unit="entity", html="plain.html").out
+    assert "With a surrogate" not in Path("plain.html").read_text(encoding="utf-8")
+
+
+def test_what_is_found_is_escaped(measure: Call, tmp_path: Path) -> None:
+    note = tmp_path / "hostile.txt"
+    note.write_text("Key <img src=x onerror=alert(1)> [bold]x[/]\x1b[31m. Key <img src=y>.", encoding="utf-8")
+    patterns = tmp_path / "patterns.txt"
+    patterns.write_text("tag = <img[^>]*>\nmark = \\[bold\\]x\\[/\\]\x1b\\[31m\n", encoding="utf-8")
+    given = {"context_file": note, "entity_patterns": patterns, "unit": "entity", "html": "h.html"}
+    shown = measure("--swap", **given).out
+    assert "\x1b" not in shown
+    assert "[bold]x[/]" in shown
+    page = Path("h.html").read_text(encoding="utf-8")
+    assert "<img" not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert "\x1b" not in page
+
+
+def test_a_run_is_known_by_its_patterns(measure: Call, tmp_path: Path) -> None:
+    patterns = tmp_path / "patterns.txt"
+    patterns.write_text("# comment\nplace = Graz\n", encoding="utf-8")
+    case = case_of(measure("--json", unit="entity", entity_patterns=patterns))
+    assert [piece["name"] for piece in case["pieces"]] == ["place1", "phone1"]
+    (spec,) = (json.loads(path.read_text()) for path in Path("runs").glob("*/spec.json"))
+    assert spec["prompts"]["entity_patterns"] == "place = Graz"
+
+
+def test_many_cases_of_which_some_hold_nothing(cli: Call, tmp_path: Path) -> None:
+    data = tmp_path / "cases.jsonl"
+    texts = ["It rained.", *(f"Mail a{i}@x.example." for i in range(4))]
+    data.write_text("\n".join(json.dumps({"context": text, "query": "Who?", "response": "A"}) for text in texts))
+    ended = cli("influence", "--model", "toy", "--data", data, "--unit", "entity")
+    assert ended.code == 0, ended.err
+    assert "none above the placebo" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"region": "XX", "unit": "entity"}, "no region named 'XX'"),
+        ({"entity_patterns": "nowhere.txt", "unit": "entity"}, "entity patterns 'nowhere.txt' cannot be read"),
+        ({"entity_patterns": "x = (", "unit": "entity"}, "entity patterns, line 1"),
+        ({"entity_patterns": "x = y"}, "entity-patterns is for personal data; give unit 'entity' with it"),
+        ({"ner": "nowhere", "unit": "entity"}, "recogniser 'nowhere'"),
+    ],
+)
+def test_personal_data_that_cannot_be_used_is_one_line(measure: Call, options: dict[str, Any], message: str) -> None:
+    ended = measure(**options)
+    assert ended.code == 2
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+    assert not Path("runs").exists()

@@ -73,19 +73,6 @@ def test_each_entry_is_its_definition_written_out(weight: float, temperature: fl
         np.testing.assert_allclose(found[f"{kind}partition"], expected, rtol=0, atol=1e-12)
 
 
-@temperatures
-def test_without_a_weight_or_a_temperature_of_its_own_nothing_stands_beside_pmi(temperature: float) -> None:
-    rows, tokens = logits(), targets()
-    ordinary = entries(TargetWithPmi(1.0, temperature).reduce(rows, tokens))
-    np.testing.assert_allclose(ordinary["tempered_partition"], 0.0, atol=1e-12)
-    if temperature == 1.0:
-        np.testing.assert_allclose(ordinary["partition"], 0.0, atol=1e-12)
-    else:
-        assert np.abs(np.diff(ordinary["partition"][1:], axis=0)).max() > 0.01
-    amplified = entries(TargetWithPmi(1.5, temperature).reduce(rows, tokens))
-    assert np.abs(np.diff(amplified["tempered_partition"][1:], axis=0)).max() > 0.01
-
-
 @weights
 @libraries
 def test_tokens_that_a_branch_rules_out_have_no_part_in_it(weight: float, library: Any) -> None:

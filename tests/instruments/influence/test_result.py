@@ -98,17 +98,12 @@ def measurement(statistic: str, values: list[float], piece: str = "", sample: in
 
 
 READINGS = [
-    measurement("token", [7, 8, 9]),
-    measurement("log_prob", [-1.0, -0.5, -2.0]),
-    measurement("whole", [0.5, -0.25, 2.0]),
-    measurement("without_this", [0.25, -0.75, 1.0], "s1"),
-    measurement("without_this", [0.0, 0.0, -0.03125], "s2"),
-    measurement("only_this", [1.0, 1.0, -2.0], "s1"),
-    measurement("only_this", [0.0, 0.03125, 0.03125], "s2"),
-    measurement("placebo", [0.125, -0.125, 0.0], "0"),
-    measurement("placebo", [0.5, 0.0, 0.25], "1"),
-    measurement("noise", [0.015625, 0.0, 0.015625]),
-]
+    measurement("token", [7, 8, 9]), measurement("log_prob", [-1.0, -0.5, -2.0]),
+    measurement("whole", [0.5, -0.25, 2.0]), measurement("without_this", [0.25, -0.75, 1.0], "s1"),
+    measurement("without_this", [0.0, 0.0, -0.03125], "s2"), measurement("only_this", [1.0, 1.0, -2.0], "s1"),
+    measurement("only_this", [0.0, 0.03125, 0.03125], "s2"), measurement("placebo", [0.125, -0.125, 0.0], "0"),
+    measurement("placebo", [0.5, 0.0, 0.25], "1"), measurement("noise", [0.015625, 0.0, 0.015625]),
+]  # fmt: skip
 
 
 def result_of(texts: dict[str, Any], measurements: list[Measurement]) -> InfluenceResult:

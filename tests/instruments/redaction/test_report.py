@@ -136,22 +136,6 @@ def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None
     assert "reveals nothing measurable" in posterior(planned(left_nats=0.005))
 
 
-def test_the_terminal_shows_the_text_the_answers_and_the_steps() -> None:
-    out = printed(report([planned()]), width=120)
-    rows = [line.split() for line in out.splitlines() if re.match(r"[0-4] ", line)][:5]
-    assert [row[0] for row in rows] == list("01234")
-    assert "21.50" in rows[0]
-    assert rows[1][1:3] == ["cut", "s1"]
-    assert "+0.50" in rows[1]
-    assert rows[4][1:4] == ["put", "back", "s3"]
-    assert "what is left of the context did" not in printed(report([untouched()]))
-    # Of a long context the terminal shows beginning and end.
-    context = "x" * 20_000 + CONTEXT
-    out = printed(report([planned(context=context, documents=[], redacted=[piece("s1", 20_000, 20_023)])]), width=100)
-    assert "14,042 characters more" in flat(out)
-    assert "[…] It rained." in flat(out)
-
-
 def test_steps_within_the_limit_stand_out_and_nothing_below_the_noise_has_a_colour() -> None:
     page = html.page(report([planned(noise_floor_nats=0.6, placebo_nats=None)]))
     steps = page[page.index(">Steps, until") :]
@@ -207,3 +191,11 @@ def test_nothing_of_a_case_becomes_markup_or_is_obeyed() -> None:
         assert "{{7*7}}" in page
         page.encode()
     assert "[bold red]" in printed(report([case]))
+
+
+def test_of_a_long_context_the_terminal_shows_beginning_and_end() -> None:
+    assert "what is left of the context did" not in printed(report([untouched()]))
+    context = "x" * 20_000 + CONTEXT
+    out = printed(report([planned(context=context, documents=[], redacted=[piece("s1", 20_000, 20_023)])]), width=100)
+    assert "14,042 characters more" in flat(out)
+    assert "[…] It rained." in flat(out)
