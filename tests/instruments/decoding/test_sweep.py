@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,8 @@ def test_an_unsettled_knee_is_said_to_be_one() -> None:
     share = choice.shares.of_setting[choice.ship or 0]
     words = said(choice, leaks, uses)
     assert choice.is_settled == (share >= 0.5)
+    fewer = replace(choice.shares, of_setting=(0.49,) * 5)
+    assert not replace(choice, shares=fewer).is_settled
     assert ("which does not settle it" in words) == (share < 0.5)
     assert ("Use: ship" in words) == (share >= 0.5)
     # Whoever else is the knee in some resample is named.

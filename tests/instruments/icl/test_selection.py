@@ -355,6 +355,8 @@ def test_the_interval_of_a_difference_between_shares() -> None:
     # By hand: p₊ = p₋ = 1/12, half = 1.959964 √((2/12) / 12).
     assert difference_of_shares(0, 0, 10) == pytest.approx((-0.2309840, 0.2309840), abs=1e-6)
     low, high = difference_of_shares(9, 2, 40)
+    half = 1.959964 * math.sqrt((10 / 42 + 3 / 42 - (7 / 42) ** 2) / 42)
+    assert (low, high) == pytest.approx((7 / 42 - half, 7 / 42 + half), abs=1e-6)
     assert difference_of_shares(2, 9, 40) == pytest.approx((-high, -low))
     assert difference_of_shares(1, 0, 1)[1] <= 1.0
 

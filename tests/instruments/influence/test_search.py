@@ -227,6 +227,7 @@ def test_reach_is_the_largest_ratio_and_more_than_the_screen_says() -> None:
     # All screened values have the median 2, which damps ratios of small ones.
     assert reach([4.0, 2.0], [2.0, 2.0], [2.0]) == pytest.approx(1.5 * 4 - 2)
     assert reach([10.0, 2.0], [2.0, 2.0], [2.0]) == pytest.approx(3 * 4 - 2)
+    assert reach([4.0, 2.0], [1.0, 3.0], [2.0]) == pytest.approx(2 * 4 - 2)
     assert reach([0.0], [0.0], [0.0]) == 0
     assert reach([float("inf")], [1.0], [1.0]) == float("inf")
 
