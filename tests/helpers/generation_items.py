@@ -14,7 +14,7 @@ from helpers.naive import log_softmax
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem, Span
-from leakmeter.core.prompt import IntArray, Piece, Prompt
+from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.privacy.clipped_logits import Aggregation, average, clipped
 from leakmeter.privacy.mechanism import ClippedLogitAggregation
@@ -44,20 +44,6 @@ def batch(
         response=None if response is None else tuple(response),
         stop_ids=frozenset(stop_ids),
     )
-
-
-class Stubborn(Toy):
-    """Exemplars take turns in which of two tokens they want, and want nothing else at all.
-
-    The exemplar is told by the token behind the frame, the turn by how much has been written.
-    """
-
-    def logits(self, ids: IntArray, positions: IntArray) -> npt.NDArray[np.float64]:
-        wanted = np.full(self.n_vocab, -40.0)
-        wanted[3 + (int(ids[2]) + len(ids)) % 2] = 40.0
-        return wanted
-
-    n_vocab = 6
 
 
 @dataclass(frozen=True)

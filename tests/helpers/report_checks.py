@@ -7,6 +7,12 @@ import hashlib
 import re
 from html.parser import HTMLParser
 
+from rich.cells import cell_len
+
+from helpers.report_snapshots import printed
+from leakmeter.report import blocks as b
+from leakmeter.report import html, markdown
+
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 )
@@ -84,3 +90,17 @@ def assert_markdown_harmless(text: str) -> None:
     assert "://" not in text
     assert "www." not in text
     assert "`" not in text
+
+
+def assert_report_harmless(report: b.Report, *, widths: tuple[int, ...] = (60, 80)) -> str:
+    """The report's page, which runs nothing; no text of it is obeyed by a browser, in Markdown or by a terminal."""
+    page = html.page(report)
+    assert_harmless(page)
+    assert "<script" not in page
+    assert "script-src &#39;none&#39;" in page
+    assert_markdown_harmless(markdown.text(report))
+    for width in widths:
+        out = printed(report, width=width)
+        assert not CONTROLS.search(out)
+        assert all(cell_len(line) <= width for line in out.split("\n"))
+    return page

@@ -1,4 +1,4 @@
-"""Pages of every instrument by axe-core's rules for WCAG 2.2 AA: light and dark, on a desk and on a phone."""
+"""Pages of every instrument in a browser: by axe-core's rules for WCAG 2.2 AA, and asking the network for nothing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def browser() -> Iterator[Browser]:
 def assert_accessible(browser: Browser, page: str, path: Path) -> None:
     assert AXE is not None
     path.write_text(page, encoding="utf-8", errors="replace")
+    n_requests = len(browser.requests)
     browser.open(path.as_uri())
+    assert [url for url in browser.requests[n_requests:] if not url.startswith("data:")] == [path.as_uri()]
     browser.run("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     browser.run(f"{AXE.read_text(encoding='utf-8')}; true")
     for dark in (False, True):
@@ -53,6 +55,7 @@ def assert_accessible(browser: Browser, page: str, path: Path) -> None:
             assert violations(browser, dark=dark, width=width) == []
             # Nothing is wider than the screen: what is, moves in a box of its own.
             assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+    assert browser.complaints == []
 
 
 @pytest.mark.parametrize("n", [1, 3])

@@ -6,7 +6,6 @@ import math
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -18,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.examples import examples, few
-from helpers.fisher_cases import asked, several
+from helpers.fisher_cases import several
 from helpers.report_browser import CHROMIUM, Browser
-from helpers.report_cases import HOSTILE, clinic, hostile, sampled, small
+from helpers.report_cases import HOSTILE, clinic, hostile, small
 from helpers.report_checks import CONTROLS, FIRST, PNG, assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import printed
 from leakmeter.errors import UsageError
@@ -44,18 +43,11 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     """A report with each block, and a user's text in every slot that takes one."""
     told, more = b.Untrusted(text), b.Untrusted(other, 40)
     columns = (
-        b.Column(("Name ", more)),
-        b.Column("Remark"),
-        b.Column("Loss", "nats", "nats", bar=True, role="nats"),
-        b.Column("Signed", "signed_nats", role="signed"),
-        b.Column("Sure", "posterior", role="whole"),
-        b.Column("Part", "share", bar=True),
-        b.Column("Ends", "interval"),
-        b.Column("Cases", "count"),
-        b.Column("p", "p_value", shade=False),
-        b.Column("ρ", "number", on="wide"),
-        b.Column("Hidden", on="pages"),
-    )
+        b.Column(("Name ", more)), b.Column("Remark"), b.Column("Loss", "nats", "nats", bar=True, role="nats"),
+        b.Column("Signed", "signed_nats", role="signed"), b.Column("Sure", "posterior", role="whole"),
+        b.Column("Part", "share", bar=True), b.Column("Ends", "interval"), b.Column("Cases", "count"),
+        b.Column("p", "p_value", shade=False), b.Column("ρ", "number", on="wide"), b.Column("Hidden", on="pages"),
+    )  # fmt: skip
     rows = [
         b.Row(
             (
@@ -121,25 +113,19 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Embedded(told, inner, anchor="inner"),
     ]
     return b.Report(
-        told,
-        "made up",
-        blocks,
-        lead="What was done.",
-        caveat="A caveat.",
+        told, "made up", blocks, lead="What was done.", caveat="A caveat.",
         sections=[b.Section(told, (b.Headline(more), attribution), (told, 4.0), weight=1.0)],
         index=(b.Column("Response"), b.Column("Loss", "nats", shade=True)),
-        notes=(b.Facts((("Loss", "what it means"),)),),
-        guide_to="piece",
+        notes=(b.Facts((("Loss", "what it means"),)),), guide_to="piece",
         aside=(b.Text("How to read it."), b.Text(told)),
-        provenance=b.Provenance(model=told, run_id=more, version="1", facts=((told, more),)),
-        command=b.Command(told),
-    )
+        provenance=b.Provenance(model=told, run_id=more, version="1", facts=((told, more),)), command=b.Command(told),
+    )  # fmt: skip
 
 
 texts = st.sampled_from(ATTACKS) | st.text(st.characters(), max_size=40)
 
 
-@pytest.mark.parametrize("text", few(ATTACKS, 3))
+@pytest.mark.parametrize("text", few(ATTACKS, 2))
 def test_hostile_texts_stay_texts_in_every_renderer(text: str) -> None:
     report = every_block(text, text)
     assert_harmless(html.page(report))
@@ -169,7 +155,9 @@ def test_any_texts_stay_texts(text: str, other: str) -> None:
 @settings(max_examples=examples(5), deadline=None)
 @given(texts)
 def test_any_texts_stay_texts_in_charts(text: str) -> None:
-    (chart,) = b.charts_of(every_block(text, text))
+    told = b.Untrusted(text)
+    series = b.Series("bar", (1.0,), name=told, said=(told,))
+    chart = b.Chart("x", "X", (b.Panel(b.Axis(("of ", told), names=(told,)), b.Axis("y"), (series,), title=told),))
     root = ElementTree.fromstring(charts.inline_svg(chart))
     assert {"script", "image", "a"}.isdisjoint({one.tag.rpartition("}")[2] for one in root.iter()})
 
@@ -205,18 +193,10 @@ def test_the_type_checker_rejects_a_users_text_as_our_words(tmp_path: Path) -> N
 def test_every_block_is_said_by_every_renderer() -> None:
     report = every_block()
     page, note, out = html.page(report), flat(markdown.text(report)), flat(printed(report, width=160))
-    for said in (
-        "Found:",
-        "A note",
-        "a value",
-        "A reading.",
-        "Facts",
-        "A caveat.",
-        "Loss, nats",
-        "4.00",
-        "Sure",
-        "1,200",
-    ):
+    everywhere = (
+        "Found:", "A note", "a value", "A reading.", "Facts", "A caveat.", "Loss, nats", "4.00", "Sure", "1,200",
+    )  # fmt: skip
+    for said in everywhere:
         assert all(said in one for one in (page, note, out)), said
     for said in ("[3.00, 5.00]", "< noise", "own"):
         assert said.replace("<", "&lt;") in page
@@ -225,7 +205,13 @@ def test_every_block_is_said_by_every_renderer() -> None:
     assert "Hidden" in page
     assert "Hidden" not in note + out
     assert 'class="chart narrow i5"' in page
-    assert set(charts.files(b.charts_of(report)[0])) == {"png", "svg"}
+    # The same report gives the same bytes.
+    assert (html.page(every_block()), flat(markdown.text(every_block()))) == (page, note)
+    (chart,), (again,) = b.charts_of(report), b.charts_of(every_block())
+    files = charts.files(chart)
+    assert set(files) == {"png", "svg"}
+    assert charts.files(again) == files
+    assert vars(charts.figure(chart))["_repr_png_"]() == files["png"]
 
 
 def test_no_block_is_forgotten_by_the_report_that_has_each() -> None:
@@ -273,35 +259,23 @@ def test_of_a_long_text_the_strongest_parts_are_shown() -> None:
 
 def test_intervals_are_drawn_from_low_to_high() -> None:
     series = b.Series("bar", (1.0, 2.0), low=(0.5, 1.75), high=(3.0, 2.0))
-    drawn = charts.figure(b.Chart("x", "X", (b.Panel(b.Axis("x"), b.Axis("y"), (series,)),)))
-    (arms,) = drawn.axes[0].collections
-    assert [segment[:, 1].tolist() for segment in arms.get_segments()] == [[0.5, 3.0], [1.75, 2.0]]
-    rows = replace(series, draws="rows")
-    drawn = charts.figure(b.Chart("x", "X", (b.Panel(b.Axis("x"), b.Axis("y"), (rows,)),)))
-    (arms,) = drawn.axes[0].collections
-    assert [segment[:, 0].tolist() for segment in arms.get_segments()] == [[0.5, 3.0], [1.75, 2.0]]
+    for one, across in ((series, 1), (replace(series, draws="rows"), 0)):
+        drawn = charts.figure(b.Chart("x", "X", (b.Panel(b.Axis("x"), b.Axis("y"), (one,)),)))
+        (arms,) = drawn.axes[0].collections
+        assert [segment[:, across].tolist() for segment in arms.get_segments()] == [[0.5, 3.0], [1.75, 2.0]]
 
 
-def test_the_same_report_gives_the_same_bytes() -> None:
-    assert html.page(every_block()) == html.page(every_block())
-    assert markdown.text(every_block()) == markdown.text(every_block())
-    (chart,), (again,) = b.charts_of(every_block()), b.charts_of(every_block())
-    assert charts.files(chart) == charts.files(again)
-
-
-def test_a_page_without_anything_to_choose_has_no_script() -> None:
-    page = html.page(FisherResult.report(several(3)))
-    assert "<script" not in page
-    assert "script-src 'none'" in page.replace("&#39;", "'")
-
-
-def test_a_static_page_has_no_script_whatever_it_shows() -> None:
-    report = replace(every_block(), sections=every_block().sections * 3)
+@pytest.mark.parametrize("scripted", [True, False])
+def test_a_page_without_anything_to_choose_and_a_static_one_have_no_script(scripted: bool) -> None:
+    report = every_block(HOSTILE)
     blocks = [one for one in report.blocks if not isinstance(one, b.Embedded)]
-    sections = [replace(one, blocks=(b.Text("Within."),)) for one in report.sections]
-    page = html.page(replace(report, blocks=blocks, sections=sections, scripted=False))
-    assert "<script" not in page
-    assert "script-src 'none'" in page.replace("&#39;", "'")
+    if not scripted:
+        blocks += [replace(one, filterable=True, sortable=True) for one in blocks if isinstance(one, b.Table)]
+    sections = [replace(one, blocks=(b.Text("Within."),)) for one in report.sections * 3]
+    page = html.page(replace(report, blocks=blocks, sections=sections, scripted=scripted))
+    assert_harmless(page)
+    assert_without_script(page)
+    assert_without_script(html.page(FisherResult.report(several(3))))
     assert page.count('<details class="line"') == 3
 
 
@@ -315,20 +289,13 @@ def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> 
         b.Command(b.Untrusted("leakmeter again")),
     ]
     sections = [
-        b.Section(name, [b.Headline(f"In {name}.")], weight=weight)
-        for name, weight in (("mild case", 1), ("worst case", 2))
+        b.Section(f"{name} case", [b.Headline(f"In {name}.")], weight=i) for i, name in enumerate(("mild", "worst"))
     ]
     report = b.Report("T", "m", blocks, sections=sections, caveat="No guarantee of placebos.")
     order = (
-        "Found above",
-        "Behind the finding",
-        "cut it",
-        "It narrows",
-        "worst case",
-        "mild case",
-        "the row",
+        "Found above", "Behind the finding", "cut it", "It narrows", "worst case", "mild case", "the row",
         "leakmeter again",
-    )
+    )  # fmt: skip
     for said in (html.page(report).split("</style>")[1], markdown.text(report), printed(report)):
         places = [said.index(one) for one in order]
         assert places == sorted(places)
@@ -337,9 +304,7 @@ def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> 
         assert said.count("how far the response moves when the piece is all") == 1
     assert "ship it" in html.page(report)
     assert "ship it" not in printed(report)
-
-
-def test_what_users_write_explains_nothing() -> None:
+    # What users write explains nothing.
     report = b.Report("T", "m", [b.Headline((b.Untrusted("the placebo of λ decoys"), " is here."))])
     assert all("irrelevant text" not in said for said in (html.page(report), markdown.text(report), printed(report)))
 
@@ -354,19 +319,13 @@ def test_what_is_struck_out_is_a_mark_where_there_is_no_page() -> None:
 
 
 def test_charts_of_pages_are_no_figure_files() -> None:
-    (chart,) = b.charts_of(every_block())
-    report = b.Report("T", "m", [replace(chart, on="pages"), replace(chart, name="own", on="files")])
+    line = b.Series("line", (1.0, 3.0), (2.0, 20.0))
+    chart = b.Chart("x", "X", (b.Panel(b.Axis("x", scale="log", ticks=(2.0, 14.0)), b.Axis("y"), (line,)),), on="pages")
+    report = b.Report("T", "m", [chart, replace(chart, name="own", on="files")])
     assert [one.name for one in b.charts_of(report)] == ["own"]
     assert html.page(report).count("<figure") == 1
+    assert ">14<" in html.page(report)
     assert "Chart:" not in printed(report) + markdown.text(report)
-
-
-def test_a_figure_has_its_title_above_its_legend() -> None:
-    (chart,) = b.charts_of(every_block())
-    drawn = charts.figure(chart)
-    drawn.draw_without_rendering()
-    legend, title = (one.get_tightbbox() for one in (drawn.legends[0], drawn._suptitle))  # type: ignore[attr-defined]
-    assert legend.y1 <= title.y0
 
 
 def test_a_page_ranks_sections_and_keeps_the_heaviest() -> None:
@@ -382,46 +341,23 @@ def test_a_page_ranks_sections_and_keeps_the_heaviest() -> None:
     assert "left out" not in html.page(report)
 
 
-def test_sections_are_lines_that_open_without_a_script() -> None:
-    report = replace(every_block(HOSTILE), sections=every_block(HOSTILE).sections * 3)
-    report = replace(report, sections=[replace(one, blocks=(b.Text("Within."),)) for one in report.sections])
-    blocks = [one for one in report.blocks if not isinstance(one, b.Embedded)]
-    page = html.page(replace(report, blocks=blocks))
-    assert_harmless(page)
-    assert page.count('<details class="line"') == 3
-    assert "<script" not in page
-
-
 def test_rows_that_a_reader_opens_come_after_the_others_and_need_no_script() -> None:
     rows = [b.Row((f"row {i}", 0.000123)) for i in range(8)]
     columns = (b.Column("Name"), b.Column("Part", "share", bar=True, digits=3))
     table = b.Table(columns, rows, "Rows", rest=("row", "rows"), first=5, open_on_pages=3)
-    report = b.Report(
-        "T",
-        "m",
-        (b.Headline("Kept.", "good"), table),
-        sections=[b.Section("a", ()), b.Section("b", ())],
-        scripted=False,
-    )
+    report = b.Report("T", "m", (b.Headline("Kept.", "good"), table), scripted=False)
     page = html.page(report)
     shown, opened = page.split('<details class="more">')
     assert "<summary>5 more rows</summary>" in opened
     assert ("row 2" in shown, "row 3" in shown, "row 3" in opened, "row 7" in opened) == (True, False, True, True)
     assert page.count("0.0123\u00a0%") == 8
     assert '<h2 class="finding good">' in page
-    assert "<script" not in page
     assert "data-sort" not in page.split("</style>")[1]
     assert "3 more rows\n" in re.sub(" +\n", "\n", printed(report))
-
-
-def test_a_chart_for_pages_is_no_figure_file() -> None:
-    panel = b.Panel(
-        b.Axis("x", scale="log", ticks=(2.0, 14.0)), b.Axis("y"), (b.Series("line", (1.0, 3.0), (2.0, 20.0)),)
-    )
-    report = b.Report("T", "m", (b.Chart("x", "X", (panel,), on="pages"),))
-    assert b.charts_of(report) == []
-    assert ">14<" in html.page(report)
-    assert "Chart" not in printed(report) + markdown.text(report)
+    report = b.Report("T", "m", (replace(table, first=2, first_on_pages=6),))
+    assert "2 further rows are left out of this page; the run holds all." in html.page(report)
+    assert "6 more rows" in printed(report)
+    assert "6 more rows" in markdown.text(report)
 
 
 def test_the_title_of_a_figure_does_not_stand_on_its_legend() -> None:
@@ -448,15 +384,6 @@ def test_one_way_to_write_each_kind_of_number(value: float, kind: b.Kind, said: 
     assert flat(b.number_text(value, kind)) == said
 
 
-def test_a_table_on_a_page_says_what_it_leaves_out() -> None:
-    rows = [b.Row((str(i),)) for i in range(30)]
-    table = b.Table((b.Column("Name"),), rows, rest=("row", "rows"), first=5, first_on_pages=10)
-    report = b.Report("T", "m", (table,))
-    assert "20 further rows are left out of this page; the run holds all." in html.page(report)
-    assert "25 more rows" in printed(report)
-    assert "25 more rows" in markdown.text(report)
-
-
 def test_markdown_that_is_too_long_says_so() -> None:
     blocks = [b.Text("A sentence of some length.")] * 100
     text = markdown.text(b.Report("T", "m", blocks), room=1000)
@@ -464,34 +391,21 @@ def test_markdown_that_is_too_long_says_so() -> None:
     assert text.endswith("More did not fit here: the page of the run has all.\n")
 
 
-@pytest.mark.long
-def test_a_large_report_is_made_in_seconds() -> None:
-    cases = [small(number) for number in range(1000)]
-    began = time.process_time()
-    page = html.page(InfluenceResult.report(cases))
-    assert time.process_time() - began < 20.0
-    assert len(page.encode()) < 2_000_000
-
-
 def test_every_series_is_drawn() -> None:
     axes = b.Axis("x"), b.Axis("y", "nats")
+    many = [0.1 * i for i in range(40)]
     panels = [
         b.Panel(*axes, (b.Series("scatter", (1.0, 2.0)),)),
         b.Panel(b.Axis("x", scale="log"), b.Axis("y", scale="log"), (b.Series("line", (1.0, 10.0), (1.0, 100.0)),)),
         b.Panel(b.Axis("x", whole=True), b.Axis("y", scale="sqrt"), (b.Series("steps", (100.0, 3.0, 0.5)),)),
-        b.Panel(
-            b.Axis("score"), b.Axis("density"), (b.Series("density", (1.0, 2.0, 4.0)), b.Series("density", (1.0,)))
-        ),
-        b.Panel(
-            b.Axis("x"), b.Axis("", names=("a", "b")), (b.Series("rows", (1.0, 2.0), low=(0.5, 1), high=(2.0, 3)),)
-        ),
-        b.Panel(*axes, (b.Series("line", [0.1 * i for i in range(40)], low=[0.0] * 40, high=[9.0] * 40, faded=True),)),
+        b.Panel(b.Axis("score"), b.Axis("density"), [b.Series("density", ys) for ys in ((1.0, 2.0, 4.0), (1.0,))]),
+        b.Panel(b.Axis("x"), b.Axis("", names=("a", "b")), (b.Series("rows", (1.0, 2), low=(0.5, 1), high=(2.0, 3)),)),
+        b.Panel(*axes, (b.Series("line", many, low=[0.0] * 40, high=[9.0] * 40, faded=True),)),
         b.Panel(b.Axis("token", names=("a", "b")), b.Axis("", names=("p",)), grid=b.Grid(((0.1, 9.0),))),
     ]
     files = charts.files(b.Chart("all", "All", panels, columns=3))
     assert files["png"].startswith(b"\x89PNG")
-    svg = files["svg"].decode()
-    assert "<text" in svg  # real text, which can be found and read aloud
+    assert "<text" in files["svg"].decode()  # real text, which can be found and read aloud
     with pytest.raises(KeyError):
         charts.files(b.Chart("x", "X", (b.Panel(*axes, (b.Series("pie", (1.0,)),)),)))  # type: ignore[arg-type]
 
@@ -520,14 +434,6 @@ def test_reports_of_nothing_are_errors() -> None:
         InfluenceResult.report([])
     with pytest.raises(UsageError, match="at least one"):
         FisherResult.report([])
-
-
-def test_one_query_and_samples_are_told() -> None:
-    one = printed(FisherResult.report([asked()]))
-    assert re.search(r"identity +50\.00 \[25\.0, 100\] +12\.50 37\.50", one)
-    assert "Query q1 meows." in one
-    page = html.page(InfluenceResult.report([sampled()]))
-    assert "Sampled again" in page
 
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium here: the page was not opened in a browser")
@@ -620,3 +526,8 @@ def test_the_policy_forbids_nothing_that_a_page_needs(tmp_path: Path) -> None:
         assert all(request.startswith("data:") for request in browser.requests[1:])
         assert browser.run("document.querySelector('.figure img').naturalWidth") == 1
         assert browser.complaints == []
+
+
+def assert_without_script(page: str) -> None:
+    assert "<script" not in page
+    assert "script-src 'none'" in page.replace("&#39;", "'")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import html
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +12,11 @@ import pytest
 
 from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
-from helpers.report_checks import assert_harmless, assert_markdown_harmless
+from helpers.report_checks import assert_report_harmless
 from helpers.report_snapshots import assert_as_reviewed
 from leakmeter.errors import UsageError
 from leakmeter.report import html as pages
-from leakmeter.report import markdown, scale
+from leakmeter.report import scale
 from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
 from leakmeter.text.overlap import copied, words_of
 
@@ -50,47 +50,16 @@ def body(text: str) -> str:
 
 
 def test_words_are_found_alone_and_in_a_row() -> None:
+    """Each run is the longest that goes through its word."""
     assert copied("the code is 7731 by day", CONTEXT) == [1, 3, 3, 3, 1, 0]
-    assert copied("by the by the door.", CONTEXT) == [2, 2, 3, 3, 3]
-    assert copied("", CONTEXT) == []
-    assert copied("a b", "") == [0, 0]
-    assert copied("a a a", "a a") == [2, 2, 2]
     assert words_of(" a  bc\n") == [(1, 2), (4, 6)]
-
-
-def test_each_run_is_the_longest_that_goes_through_its_word() -> None:
-    import random
-
     rng = random.Random(3)
     for _ in range(200):
         ours, others = (rng.choices("abc", k=rng.randrange(12)) for _ in range(2))
-        expected = [
-            max(
-                (
-                    b - a
-                    for a in range(i + 1)
-                    for b in range(i + 1, len(ours) + 1)
-                    if any(others[j : j + b - a] == ours[a:b] for j in range(len(others)))
-                ),
-                default=0,
-            )
-            for i in range(len(ours))
-        ]
-        assert copied(" ".join(ours), " ".join(others)) == expected
-
-
-def test_all_that_is_asked_of_a_response_is_there() -> None:
-    text = body(page(record()))
-    assert re.search(r'<dt>Nats<dd><b class="h\d+">25\.85</b><dt>… a token<dd>1\.85<dt>', text)
-    assert "<dt>ROUGE-L F1<dd>23.4" in text
-    assert "<dt>Repeat prompt<dd>¶ as stated<" in text
-    assert "<dt>ROUGE prompt<dd>no" in text
-    assert "<dt>Words there<dd>6 of 10" in text
-    assert "<dt>… in passages<dd>5 of 10" in text
-    both = {**VERDICTS, "repeat_published": True}
-    assert "¶ both<" in page(record("1", column("a", "", CONTEXT, generation(verdicts=both))))
-    for said in ("What is the code?", "It is 7731.", CONTEXT, "A study", "seed: 0", "Private"):
-        assert said in html.unescape(text)
+        runs = [(a, b) for a in range(len(ours)) for b in range(a + 1, len(ours) + 1)]
+        shared = [(a, b) for a, b in runs if any(others[j : j + b - a] == ours[a:b] for j in range(len(others)))]
+        longest = [max((b - a for a, b in shared if a <= i < b), default=0) for i in range(len(ours))]
+        assert copied(" ".join(ours), " ".join(others)) == longest
 
 
 def test_passages_are_underlined_token_by_token() -> None:
@@ -133,26 +102,13 @@ def test_equal_nats_have_equal_colours_in_every_response() -> None:
 def test_texts_stay_text() -> None:
     tokens = ["fine", HOSTILE, "\n\n", "\x1b[2J", " end", "\ud800"]
     bad = Generation(tokens, [1.0, float("inf"), 0.0, float("nan"), 2.0, 1.0], HOSTILE, 0.0, {HOSTILE: True})
-    made = generations_report(
-        [Generations(HOSTILE, HOSTILE, HOSTILE, HOSTILE, [Column(HOSTILE, HOSTILE, HOSTILE, 3, [bad, bad])])],
-        title=HOSTILE,
-        about=[HOSTILE],
-        n_records=1,
-    )
-    shown = pages.page(made)
-    assert_harmless(shown)
-    assert_markdown_harmless(markdown.text(made))
+    columns = [Column(HOSTILE, HOSTILE, HOSTILE, 3, [bad, bad])]
+    records = [Generations(HOSTILE, HOSTILE, HOSTILE, HOSTILE, columns)]
+    shown = assert_report_harmless(generations_report(records, title=HOSTILE, about=[HOSTILE], n_records=1), widths=())
     assert "<img" not in shown
-    assert "<script" not in shown
-    assert "style=" not in shown
     assert shown.count("</style>") == 1
     assert "{{7*7}}" in shown
-    assert not re.search(r"[\x00\x08\x1b\x7f\u202e\ud800]", shown)
     shown.encode()
-    policy = html.unescape(shown.split('Policy" content="')[1].split('"')[0])
-    assert "default-src 'none'" in policy
-    assert "script-src 'none'" in policy
-    assert "unsafe" not in policy
 
 
 @pytest.mark.long
@@ -165,35 +121,26 @@ def test_a_page_stays_small_and_says_what_it_leaves_out() -> None:
     assert 5 < n < 20
     assert f"{200 - n} further records are left out of this page; the cell files beside it hold all." in text
     assert re.findall(r"<strong><bdi>(\d+)</bdi>", text) == [str(i) for i in range(n)]
-    assert page(*many, n_records=200, room=300_000) == text
     assert "left out" not in body(page(record()))
     assert "1 further record is left out" in page(record(), n_records=2)
-    # One record is shown whatever its size.
-    huge = generation(["word "] * 6000, [1.0] * 6000, text="word " * 6000)
-    assert page(record("1", column("a", "", "word", huge)), record(), room=300_000).count('class="line"') == 1
 
 
 def test_cells_are_side_by_side_in_their_lines() -> None:
     columns = [column(f"λ = {weight}", f"model {model}") for model in "ab" for weight in (0, 1)]
     other = replace(record("8", *columns[:2]), query="")
     text = body(page(record("7", *columns), other))
-    heads = text[text.index('<p class="columns"') :].split("</p>")[0]
-    assert re.findall(r'<span class="n"><bdi>([^<]*)', heads) == [
-        f"model {model}: λ = {weight}" for model in "ab" for weight in (0, 1)
-    ]
     assert re.findall(r"<h3><bdi>(model [^<]*)", text) == ["model a", "model b", "model a"]
     assert text.count('<div class="cards">') == 3
     rows = [row.split("</summary>")[0] for row in text.split('<details class="line"')[1:]]
     assert [row.count("</b> <small>¶</small>") for row in rows] == [4, 2]
     assert [row.count("<span") for row in rows] == [5, 5]
-
-
-def test_a_context_that_a_cell_cut_is_told() -> None:
     short = column("128 tokens", "", "The vault code is")
     text = page(record("1", short, column("all")))
     assert text.count("given the context’s first 4 words") == 1
     assert CONTEXT in text
     assert "5 tokens at its end were cut off" in page(record("1", replace(column(), n_cut_tokens=5)))
+    with pytest.raises(UsageError, match="at least one"):
+        page()
 
 
 def test_what_generations_say_is_as_reviewed() -> None:
@@ -201,11 +148,6 @@ def test_what_generations_say_is_as_reviewed() -> None:
     records = [record("7", *columns), replace(record("8", *columns[:2]), dataset="cnn_dm")]
     made = generations_report(records, title="A study", about=["seed: 0"], n_records=9)
     assert_as_reviewed(SNAPSHOTS / "generations.txt", made)
-
-
-def test_a_page_needs_a_record() -> None:
-    with pytest.raises(UsageError, match="at least one"):
-        page()
 
 
 @pytest.mark.long
@@ -217,15 +159,11 @@ def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
     path.write_text(page(many, hostile), encoding="utf-8")
     with Browser() as browser:
         browser.open(path.as_uri())
-        assert browser.complaints == []
-        assert browser.requests == [path.as_uri()]
+        assert (browser.complaints, browser.requests) == ([], [path.as_uri()])
         assert browser.run("document.images.length") == 0
         assert browser.run("document.documentElement.scrollWidth <= innerWidth")
         # Side by side: the first cells have one top.
         tops = "[...document.querySelectorAll('#c1 .cards > section')].map(s => s.getBoundingClientRect().top)"
         assert len(set(browser.run(tops)[:2])) == 1
-        shade = "getComputedStyle(document.querySelector('#c1 .tokens b.h{}')).backgroundColor"
-        assert browser.run(shade.format(scale.heat(12.0, 0.0))) != browser.run(shade.format(scale.heat(1.0, 0.0)))
         line = "getComputedStyle(document.querySelector('#c1 .tokens b.solid')).textDecorationLine"
         assert browser.run(line) == "underline"
-        assert not browser.run("document.querySelector('#c1 details').open")

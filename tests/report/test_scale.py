@@ -1,11 +1,13 @@
-"""The scale of nats: colours, digits, and posteriors in words."""
+"""The scale of nats: colours, digits, posteriors and times in words."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
 import pytest
 
-from leakmeter.report import scale
+from leakmeter.report import scale, words
 from leakmeter.stats.stats import posterior_from_even_odds
 
 
@@ -66,28 +68,33 @@ def in_hex(rgb: Sequence[float]) -> str:
 @pytest.mark.parametrize(
     ("nats", "text", "cell"),
     [
-        (0.0, "0", "0"),
-        (41.26, "41.3", "41.26"),
-        (3.071, "3.07", "3.07"),
-        (0.0123, "0.012", "0.01"),
-        (0.000213, "2e-4", "2e-4"),
-        (-1.5, "−1.50", "−1.50"),
-        (123.4, "123", "123.40"),
-        (None, "–", "–"),
-        (math.nan, "–", "–"),
-        (math.inf, "∞", "∞"),
+        (0.0, "0", "0"), (41.26, "41.3", "41.26"), (3.071, "3.07", "3.07"), (0.0123, "0.012", "0.01"),
+        (0.000213, "2e-4", "2e-4"), (-1.5, "−1.50", "−1.50"), (123.4, "123", "123.40"), (None, "–", "–"),
+        (math.nan, "–", "–"), (math.inf, "∞", "∞"),
     ],
-)
+)  # fmt: skip
 def test_digits(nats: float | None, text: str, cell: str) -> None:
     assert (scale.nats_text(nats), scale.nats_cell(nats)) == (text, cell)
 
 
-@pytest.mark.parametrize(("nats", "said"), [(0, "50"), (0.1, "52"), (1, "73"), (3, "95"), (5, "99.3"), (41, "> 99.99")])
-def test_a_posterior_is_never_rounded_up_to_certainty(nats: float, said: str) -> None:
-    assert scale.percent(posterior_from_even_odds(nats)).replace("\u00a0", " ") == f"{said} %"
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.04, "under 1 s"), (1.2, "about 1 s"), (11.7, "about 12 s"), (99.4, "about 99 s"), (150, "about 2.5 min"),
+        (1500, "about 25 min"), (9000, "about 2.5 h"), (90_000, "about 25 h"),
+    ],
+)  # fmt: skip
+def test_a_predicted_time_has_two_digits_at_most(seconds: float, said: str) -> None:
+    assert words.about_seconds(seconds) == said
 
 
-@pytest.mark.parametrize(("nats", "said"), [(-0.1, "48"), (-3, "5"), (-5, "0.7"), (-8, "0.03"), (-41, "< 0.01")])
-def test_a_posterior_is_never_rounded_down_to_impossibility(nats: float, said: str) -> None:
+@pytest.mark.parametrize(
+    ("nats", "said"),
+    [
+        (0, "50"), (0.1, "52"), (1, "73"), (3, "95"), (5, "99.3"), (41, "> 99.99"),
+        (-0.1, "48"), (-3, "5"), (-5, "0.7"), (-8, "0.03"), (-41, "< 0.01"),
+    ],
+)  # fmt: skip
+def test_a_posterior_is_never_rounded_to_certainty_or_impossibility(nats: float, said: str) -> None:
     assert scale.percent(posterior_from_even_odds(nats)).replace("\u00a0", " ") == f"{said} %"
     assert scale.percent(None) == "–"

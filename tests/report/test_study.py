@@ -1,17 +1,23 @@
-"""A study's directory as a report: what `tables.to_markdown` wrote is read back cell by cell."""
+"""A study's rows as Markdown, CSV and figure, and its directory as a report."""
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from helpers.report_cases import HOSTILE
-from helpers.report_checks import PNG, assert_harmless, assert_markdown_harmless
-from helpers.report_snapshots import printed
+from helpers.report_checks import PNG, assert_report_harmless
 from leakmeter.report import blocks as b
-from leakmeter.report import html, markdown
+from leakmeter.report import charts, html
+from leakmeter.studies.figure import figure_of
 from leakmeter.studies.study_report import read_markdown, study_report
-from leakmeter.studies.tables import to_markdown
+from leakmeter.studies.tables import to_csv, to_markdown
 
 ROWS = [{"model": "a|b", "nats": 2.0, "nats_low": 1.5, "nats_high": 2.5}, {"model": "c", "nats": None}]
 COMMAND = "leakmeter study run mine.toml --data 'a|b.json'"
@@ -65,30 +71,69 @@ def test_a_page_begins_with_what_was_found() -> None:
     assert page.index("<table") < page.index("seed 0") < page.index("leakmeter study run")
 
 
-def test_every_row_is_shown() -> None:
-    page = page_of(to_markdown("T", [], [{"model": f"m{i}"} for i in range(1500)]))
-    assert "m1499" in page
-    assert "left out" not in page
+def test_texts_stay_texts() -> None:
+    told = HOSTILE.replace("\ud800", "")
+    text = to_markdown(told, [told, f"command: {told}"], [{"model": told, told: 1.0}])
+    page = assert_report_harmless(study_report(text, {told: PNG}, directory=told), widths=())
+    assert page.count("<img") == 1
+    assert "<h1>A study</h1>" in page_of("")
 
 
-def test_figures_that_do_not_fit_are_left_out() -> None:
+def test_figures_that_do_not_fit_are_left_out_and_every_row_is_shown() -> None:
     page = page_of("# T\n", {"a": PNG, "b": bytes(html.PAGE_BYTES), "c": PNG})
     assert page.count("<img") == 1
     assert "2 further figures do not fit" in page
     assert len(page.encode()) < html.PAGE_BYTES
+    page = page_of(to_markdown("T", [], [{"model": f"m{i}"} for i in range(1100)]))
+    assert "m1099" in page
+    assert "left out" not in page
 
 
-def test_texts_stay_texts() -> None:
-    told = HOSTILE.replace("\ud800", "")
-    text = to_markdown(told, [told, f"command: {told}"], [{"model": told, told: 1.0}])
-    made = study_report(text, {told: PNG}, directory=told)
-    page = html.page(made)
-    assert_harmless(page)
-    assert page.count("<img") == 1
-    assert "<script" not in page
-    assert "\x1b" not in printed(made)
-    assert_markdown_harmless(markdown.text(made))
+NAN = float("nan")
+SWEPT: list[dict[str, Any]] = [
+    {"model": "a|b", "cid_lambda": 0.5, "n": 3, "nats": 1 / 3, "nats_low": 0.1, "nats_high": 0.5, "nats_q25": 0.2},
+    {"model": "a|b", "cid_lambda": 1.0, "n": 1, "nats": 2.0, "nats_low": NAN, "nats_high": NAN, "nats_q25": 2.0},
+]
 
 
-def test_nothing_in_it() -> None:
-    assert "<h1>A study</h1>" in page_of("")
+def test_csv_keeps_every_digit_and_empties_what_is_not_there() -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv([*SWEPT, {"cid_lambda": 2.0, "factkb": None}]))))
+    assert float(rows[0]["nats"]) == 1 / 3
+    assert rows[1]["nats_low"] == rows[2]["nats"] == rows[2]["factkb"] == ""
+
+
+def test_markdown_shows_intervals_and_escapes() -> None:
+    counts = {"repeat_published": 3, "repeat_published_share_low": 0.1, "repeat_published_share_high": 0.2}
+    quality = {"rouge_l_f1": 0.123456, "rouge_l_f1_low": 0.1, "rouge_l_f1_high": 0.2}
+    text = to_markdown("A | B", ["one\nline"], [{**SWEPT[0], **counts, **quality}, SWEPT[1]])
+    heading, rule, first, second = text.splitlines()[-4:]
+    cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", first)[1:-1]]
+    assert cells == ["a\\|b", "0.5", "3", "0.33 [0.10, 0.50]", "3 (10.0 to 20.0 %)", "12.35 [10.00, 20.00]"]
+    assert re.split(r"(?<!\\)\|", heading)[4].strip() == "τ̂, nats"
+    assert "nats q25" not in heading
+    assert rule.count("---") == len(cells)
+    assert second.endswith("| 2.00 | – | – |")
+    assert "- one line" in text
+
+
+@pytest.mark.parametrize("x", ["cid_lambda", "model"])
+def test_a_figure_is_the_same_bytes_again(tmp_path: Path, x: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    other = "model" if x == "cid_lambda" else "cid_lambda"
+
+    def files(name: str) -> list[bytes]:
+        (tmp_path / name).mkdir()
+        stem = tmp_path / name / "figure"
+        chart = figure_of(SWEPT, x=x, lines=[other], ys=["nats", "factkb"], title="τ̂", footer="n")
+        paths = charts.write(chart, stem)
+        assert [path.name for path in paths] == ["figure.png", "figure.svg"]
+        return [path.read_bytes() for path in paths]
+
+    assert files("one") == files("two")
+
+
+def test_many_points_have_a_band(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    rows = [{"position": i, "nats": 1.0, "nats_low": 1.0 + 1e-17, "nats_high": NAN if i else 1.0} for i in range(50)]
+    for some in (rows, rows[:5]):
+        charts.write(figure_of(some, x="position", lines=[], ys=["nats"], title="t", footer=""), tmp_path / "figure")

@@ -1,29 +1,30 @@
-"""Statistics of many cases against computations by hand."""
+"""Statistics of many cases against computations by hand, and a study's cells as records of its page of generations."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
-from leakmeter.core.drive import drive
 from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.data.named.base import Record
 from leakmeter.errors import UsageError
-from leakmeter.instruments.decoding.measure import Decode
-from leakmeter.instruments.influence.measure import Influence
+from leakmeter.report import blocks as b
 from leakmeter.stats.stats import bootstrap_interval_of_mean
+from leakmeter.studies import contexts
+from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.expected import (
     by_position,
     early_and_late,
     estimate,
     nats_by_piece,
-    whole_by_token,
     whole_context_nats,
 )
-from leakmeter.text.build import PromptSettings, prepare
+from leakmeter.studies.generations_report import Generations
+from leakmeter.studies.grid import Study, load_study
 
 
 def measurement(statistic: str, values: list[float], piece: str = "", sample: int = 0) -> Measurement:
@@ -80,17 +81,77 @@ def test_halves_by_hand() -> None:
     assert early_and_late([[1.0]], seed=0) == {}
 
 
-def test_the_loss_that_comes_with_generation_is_the_influence_of_the_whole_context() -> None:
-    """Decode's reading and a second scoring of the same response give one τ."""
-    toy = Toy()
-    documents = (Document("note", "Anna Ek sang in Graz. Bo ate."),)
-    decode = Decode(temperature=0.8, cid_lambda=1.5, max_new_tokens=9, seed=4)
-    drawn = prepare(Case("one", documents, "Who?"), toy.tokenizer, PromptSettings(), window=None, n_reserved=9).item
-    (measurements,), _ = drive(toy, [decode.trial(drawn)])
-    (token,) = [r.values.astype(int).tolist() for r in measurements if r.statistic == "token"]
-    from dataclasses import replace
+CONTEXT = "Anna called at nine and asked for the report."
 
-    given = replace(drawn, response=tuple(token))
-    (again,), _ = drive(toy, [Influence(temperature=0.8, cid_lambda=1.5).trial(given)])
-    assert whole_context_nats(measurements) == pytest.approx(whole_context_nats(again), abs=1e-12)
-    assert whole_by_token(measurements)[0] == pytest.approx(whole_by_token(again)[0], abs=1e-12)
+
+def finished(study: Study, n: int) -> list[FinishedCell]:
+    """Cells as if they had been measured: two responses a record, each token's loss its place times λ."""
+    said = [
+        {"text": "Anna called at nine.", "tokens": ["Anna called", " at nine."]},
+        {"text": "Bo", "tokens": ["Bo", "<end>"]},
+    ]
+    cells = []
+    for cell in study.cells:
+        weight = cell.factors["cid_lambda"]
+        records, measured = [], []
+        for number in range(n):
+            case = Case(f"{cell.dataset} {number}", (Document("a", CONTEXT),), f"Who called? {number}")
+            records.append(Record(case, "Anna called at nine."))
+            texts: dict[str, Any] = {"query": case.query, "context": CONTEXT, "truncated_tokens": 0, "responses": said}
+            losses = [Measurement(case.id, i, "", "loss", NATS, np.array([0.0, weight * (i + 1)])) for i in range(2)]
+            measured.append((texts, losses))
+        model = {"name": cell.model, "weights_sha256": None, "dtype": "float64", "device": "cpu"}
+        cells.append(FinishedCell(cell, model, "decode-x", records, measured))
+    return cells
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the page was asked to show."""
+    kept: list[Any] = []
+
+    def keep(records: list[Generations], **more: Any) -> b.Report:
+        kept.extend([records, more])
+        return b.Report("a title", "decode")
+
+    monkeypatch.setattr(contexts, "generations_report", keep)
+    return kept
+
+
+def test_the_axis_stands_side_by_side_and_data_sets_take_turns(shown: list[Any]) -> None:
+    changes = {"model": ["toy", "other"], "cid_lambda": ["0.5", "1"]}
+    study = load_study("tables_2_3", changes=changes)
+    assert "<h1>a title</h1>" in contexts.generations_page(study, finished(study, 3), ["seed: 0"])
+    records, more = shown
+    assert [one.id for one in records[:4]] == ["pubmedqa 0", "cnn_dm 0", "pubmedqa 1", "cnn_dm 1"]
+    assert more == {"title": study.title, "about": ["seed: 0"], "n_records": 6}
+    columns = [(one.line, one.name) for one in records[0].columns]
+    assert columns == [(f"model {m}", f"λ = {w}") for m in ("toy", "other") for w in ("0.5", "1")] or columns == [
+        (f"model {m}", f"λ = {w}") for w in ("0.5", "1") for m in ("toy", "other")
+    ]
+    for one in records:
+        assert one.reference == "Anna called at nine."
+        assert one.query == f"Who called? {one.id[-1]}"
+        for column in one.columns:
+            weight = float(column.name.removeprefix("λ = "))
+            quoted, other = column.generations
+            assert (quoted.nats, other.nats) == ([0.0, weight], [0.0, 2 * weight])
+            assert (quoted.rouge_l_f1, other.rouge_l_f1) == (1.0, 0.0)
+            assert quoted.verdicts["repeat_stated"]
+            assert not any(other.verdicts.values())
+
+
+def test_only_so_many_records_are_put_together(shown: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contexts, "MOST_RECORDS", 2)
+    study = load_study("figure_8", changes={"model": ["toy"], "cid_lambda": ["1"]})
+    contexts.generations_page(study, finished(study, 5), [])
+    assert [one.id for one in shown[0]] == ["pubmedqa 0", "pubmedqa 1"]
+    assert shown[1]["n_records"] == 5
+    assert [(one.line, one.name) for one in shown[0][0].columns] == [("", "λ = 1")]
+
+
+def test_without_an_axis_all_cells_stand_side_by_side(shown: list[Any]) -> None:
+    study = load_study("figure_2c", changes={"model": ["toy"], "cid_lambda": ["0.5", "2"]})
+    assert study.x is None
+    contexts.generations_page(study, finished(study, 1), [])
+    assert [(one.line, one.name) for one in shown[0][0].columns] == [("", "λ = 0.5"), ("", "λ = 2")]

@@ -11,16 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import leakmeter
-from helpers.examples import few
 from leakmeter.backends.toy import Toy
-from leakmeter.core.case import Case, Document
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.stats.exact_draw import StreamBits
-from leakmeter.text.build import PromptSettings, prepare
 
 Call = Callable[..., Any]
 SECRETS = {
@@ -55,48 +51,6 @@ def keys(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from keys(inner)
-
-
-def test_receipts_add_up(decode: Call) -> None:
-    case = object_of(decode("--json", epsilon=0.5, lambda_max=1.5, temperature=0.8))
-    private, public = case["ledger"], case["public"]
-    per_token = private["per_token"]
-    n = len(case["response"]["tokens"])
-    assert {len(numbers) for numbers in per_token.values()} == {n}
-    assert private["whole_nats"] == pytest.approx(sum(per_token["loss_nats"]))
-    assert private["spent_nats"] == pytest.approx(sum(per_token["spent_nats"]))
-    np.testing.assert_allclose(per_token["spent_nats"], 2 * np.asarray(per_token["max_loss_nats"]))
-    assert max(per_token["spent_nats"]) <= 0.5
-    assert max(per_token["weight"]) <= 1.5
-    assert public["bound_nats"] == [0.5] * n
-    assert case["guarantee"]["response"]["basic_nats"] == 0.5 * n
-    assert case["guarantee"]["session"] == {"n_responses": 1, **case["guarantee"]["response"]}
-    assert case["cid_lambda"] is None
-
-
-@pytest.mark.parametrize("weight", few([1.5, 0.5, 1.0]))
-def test_scoring_the_same_text_gives_the_same_loss(cli: Call, note: Path, weight: float) -> None:
-    """`leakmeter influence --response` tokenises the text anew: it has to read back into the tokens drawn."""
-    # Draws depend on the case's name, which is "case" in Python.
-    path = note.rename(note.with_name("case.txt"))
-    words = ("--context-file", path, "--query", "Who?", "--model", "toy", "--json", "--template", "{context}{query} ")
-    toy = leakmeter.engine.loading.load_backend("toy")
-    texts = (
-        (seed, leakmeter.decode(toy, context=path.read_text(), query="Who?", template="{context}{query} ",
-                                cid_lambda=weight, seed=seed, max_new_tokens=2))
-        for seed in range(200)
-    )  # fmt: skip
-    seed = next(
-        seed
-        for seed, drawn in texts
-        if drawn.response.text.isalnum() and len(drawn.response.tokens) == len(drawn.response.text)
-    )
-    drawn = object_of(cli("decode", *words, "--lambda", weight, "--seed", seed, "--max-new-tokens", 2))
-    text = drawn["response"]["text"]
-    scored = object_of(cli("influence", *words, "--cid-lambda", weight, "--response", text))
-    assert scored["response"]["tokens"] == drawn["response"]["tokens"]
-    assert scored["whole_nats"] == pytest.approx(drawn["ledger"]["whole_nats"], abs=1e-12)
-    np.testing.assert_allclose(scored["whole_per_token_nats"], drawn["ledger"]["per_token"]["loss_nats"], atol=1e-12)
 
 
 def test_a_public_receipt_holds_nothing_private(decode: Call, tmp_path: Path) -> None:
@@ -205,20 +159,6 @@ def test_public_receipts_of_two_contexts_with_the_same_tokens_are_the_same(monke
     assert len(set(shown)) == 1
 
 
-def test_bare_log_probs_are_those_of_a_prompt_without_context() -> None:
-    """Recomputed by someone who has the query, the tokens and another context."""
-    result = leakmeter.decode("toy", context="Anna sang.", query="Who?", epsilon=2.0, max_new_tokens=5)
-    toy = Toy()
-    case = Case("other", (Document("x", "Bo ate."), Document("y", "Bo slept.")), "Who?")
-    blank = prepare(case, toy.tokenizer, PromptSettings(), window=None, n_reserved=5).item.blank
-    ids, public = blank.ids.tolist(), result.published()
-    for token, bare in zip(public.token_ids, public.bare_log_prob_nats, strict=True):
-        logits = toy.logits(np.asarray(ids), np.arange(len(ids)))
-        top = logits.max()
-        assert bare == pytest.approx(logits[token] - top - np.log(np.exp(logits - top).sum()), abs=6e-4)
-        ids.append(token)
-
-
 def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(decode: Call) -> None:
     for _ in range(2):
         case = object_of(decode("--json", epsilon=0.5))
@@ -244,43 +184,21 @@ def test_a_promise_is_drawn_by_the_operating_system_and_a_seed_gets_a_warning(de
 
 def test_the_session_is_all_responses_of_the_run(cli: Call, tmp_path: Path) -> None:
     data = tmp_path / "cases.jsonl"
-    lines = [{"id": f"c{i}", "context": f"Anna sang {i} songs.", "query": "Who?"} for i in range(5)]
+    lines = [{"id": f"c{i}", "context": f"Anna sang {i} songs.", "query": "Who?"} for i in range(3)]
     data.write_text("\n".join(map(json.dumps, lines)))
     words = ("decode", "--model", "toy", "--data", data, "--epsilon", 0.25, "--samples", 2, "--max-new-tokens", 4)
     cases = [json.loads(line) for line in cli(*words, "--json").out.splitlines()]
     n = sum(len(one["response"]["tokens"]) for case in cases for one in case["samples"])
     for case in cases:
         session = case["guarantee"]["session"]
-        assert (session["n_responses"], session["n_tokens"], session["n_tokens_max"]) == (10, n, 40)
+        assert (session["n_responses"], session["n_tokens"], session["n_tokens_max"]) == (6, n, 24)
         assert session["basic_nats"] == pytest.approx(0.25 * n)
         assert len(case["samples"]) == 2
         assert case["samples"][0]["ledger"] == case["ledger"]
-    table = cli(*words)
-    rows = table.out[table.out.index("\nCase ") + 1 :].splitlines()[1:6]
-    assert sorted(line.split()[0] for line in rows) == [f"c{i}" for i in range(5)]
-    assert "! Private: " in table.out
     public = cli(*words, "--public").out
-    table = public[public.index("\nResponse ") + 1 :].splitlines()[1:6]
-    assert [line.split()[0] for line in table] == ["1", "2", "3", "4", "5"]
+    table = public[public.index("\nResponse ") + 1 :].splitlines()[1:4]
+    assert [line.split()[0] for line in table] == ["1", "2", "3"]
     assert "c0" not in public
-
-
-def test_lambda_has_two_names(decode: Call) -> None:
-    one, other = (object_of(decode("--json", **{name: 1.5})) for name in ("lambda", "cid_lambda"))
-    assert one == other
-    assert one["cid_lambda"] == 1.5
-    assert set(one["ledger"]["per_token"]["weight"]) == {1.5}
-
-
-def test_a_response_in_the_data_is_scored(cli: Call, tmp_path: Path) -> None:
-    data = tmp_path / "cases.jsonl"
-    data.write_text(json.dumps({"context": "Anna sang.", "query": "Who?", "response": "Anna"}))
-    case = object_of(cli("decode", "--model", "toy", "--data", data, "--json"))
-    assert case["response"]["text"].strip() == "Anna"
-    assert not case["response"]["sampled"]
-    scored = object_of(cli("influence", "--model", "toy", "--data", data, "--json"))
-    assert case["ledger"]["whole_nats"] == pytest.approx(scored["whole_nats"], abs=1e-12)
-    np.testing.assert_allclose(case["ledger"]["per_token"]["loss_nats"], scored["whole_per_token_nats"], atol=1e-12)
 
 
 def test_terminal_and_page_and_report(cli: Call, decode: Call, tmp_path: Path) -> None:
@@ -312,45 +230,20 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
     ended = cli("report", run, "--public")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert "--public is for `leakmeter decode --epsilon` and `leakmeter audit run`" in ended.err
-    spec = json.loads((run / "spec.json").read_text(encoding="utf-8"))
-    (run / "spec.json").write_text(json.dumps(spec | {"measure": "nosuch"}), encoding="utf-8")
-    ended = cli("report", run)
-    assert ended.code == 2
-    assert "is damaged: spec.json, id" in ended.err
-    del spec["measure"]
-    (run / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
-    with pytest.raises(StoreError, match=r"is damaged: spec\.json"):
-        list(leakmeter.load_run(run))
-
-
-def test_a_dry_run_tells_and_leaves_nothing(decode: Call) -> None:
-    ended = decode("--dry-run", "--json", epsilon=0.5)
-    assert json.loads(ended.out)["at_most"]
-    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"epsilon": "0"}, "epsilon is 0.0; it has to be above 0"),
-        ({"epsilon": "-1"}, "epsilon is -1.0"),
         ({"epsilon": "nan"}, "epsilon is nan"),
         ({"epsilon": "600"}, "epsilon is 600.0 for a token; it has to be above 0 and at most 500"),
         ({"epsilon": "1", "lambda-max": "-1"}, "lambda-max is -1.0; it has to be 0 or more"),
-        ({"lambda-max": "2"}, "lambda-max is for a bound; give epsilon too"),
         ({"epsilon": "1", "lambda": "2"}, "give lambda-max instead of cid-lambda"),
-        ({"lambda": "-1"}, "cid-lambda is -1.0; it has to be 0 or more"),
-        ({"temperature": "0"}, "temperature is 0.0; it has to be above 0"),
-        ({"min-new-tokens": "7"}, "max-new-tokens is 6; it has to be 7 or more"),
-        ({"epsilon": "1", "delta": "0"}, "delta is 0.0; it has to be above 0 and below 1"),
-        ({"epsilon": "1", "delta": "1"}, "delta is 1.0"),
-        ({"epsilon": "1", "dtype": "bfloat16"}, "dtype is 'bfloat16'; epsilon is certified from logits"),
+        ({"epsilon": "1", "delta": "1"}, "delta is 1.0; it has to be above 0 and below 1"),
         ({"epsilon": "1", "dtype": "float16", "model": "smollm2-135m"}, "would void it; give float32"),
-        ({"seed": "-1"}, "seed is -1"),
         ({"epsilon": "1", "nonce": "-1"}, "nonce is -1; it has to be 0 or more"),
         ({"nonce": "5"}, "a nonce is for a bound, in the place of a seed"),
         ({"epsilon": "1", "nonce": "5", "seed": "5"}, "a nonce is for a bound, in the place of a seed"),
-        ({"samples": "0"}, "samples is 0"),
         ({"query": ""}, "empty query"),
         ({"context-file": "missing.txt"}, "cannot be read"),
         ({"top-k": "5"}, "top-k"),
@@ -360,23 +253,16 @@ def test_a_dry_run_tells_and_leaves_nothing(decode: Call) -> None:
 )
 def test_what_has_no_meaning_is_refused_in_one_line(decode: Call, options: dict[str, str], said: str) -> None:
     ended = decode(**options)
-    assert ended.code == 2
-    assert ended.out == ""
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert ended.err.startswith("leakmeter: ")
-    assert ended.err.count("\n") == 1
     assert said in ended.err
     assert not Path("runs").exists()
 
 
-def test_public_needs_a_promise(decode: Call) -> None:
+def test_public_needs_a_promise_and_no_response_is_given_under_one(decode: Call, cli: Call, tmp_path: Path) -> None:
     ended = decode("--public")
     assert ended.code == 2
     assert ended.err == "leakmeter: --public is for a response with a guarantee; give --epsilon\n"
-    with pytest.raises(UsageError, match="decode with epsilon"):
-        leakmeter.decode("toy", context="Anna sang.", query="Who?", max_new_tokens=2).published()
-
-
-def test_a_response_cannot_be_given_under_a_bound(cli: Call, tmp_path: Path) -> None:
     data = tmp_path / "cases.jsonl"
     data.write_text(json.dumps({"id": "x", "context": "Anna sang.", "query": "Who?", "response": "Anna"}))
     ended = cli("decode", "--model", "toy", "--data", data, "--epsilon", 1)
@@ -385,22 +271,16 @@ def test_a_response_cannot_be_given_under_a_bound(cli: Call, tmp_path: Path) -> 
 
 
 def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
-    def ask(**more: Any) -> leakmeter.DecodeResult:
-        return leakmeter.decode("toy", context="Anna sang.", query="Who?", max_new_tokens=4, **more)
+    def ask(model: Any = "toy", **more: Any) -> leakmeter.DecodeResult:
+        return leakmeter.decode(model, context="Anna sang.", query="Who?", max_new_tokens=4, **more)
 
     result = ask(epsilon=0.5, samples=2, delta=1e-6)
-    assert result.ledger.whole_nats == pytest.approx(sum(result.ledger.per_token.loss_nats))
     assert len(result.to_frame()) == len(result.response.tokens)
     assert result.guarantee is not None
     assert result.guarantee.response.delta == 1e-6
     assert capsys.readouterr().err == ""
     assert ask(epsilon=0.5, seed=1).ledger.seed == 1
     assert capsys.readouterr().err == "a seeded run carries no guarantee unless the seed stays secret\n"
-    assert ask().ledger.seed == 0
-    with pytest.raises(UsageError, match="delta is 2"):
-        ask(epsilon=0.5, delta=2)
-    with pytest.raises(UsageError, match="dtype is 'float16'"):
-        ask(epsilon=0.5, dtype="float16")
 
     class Coarse(Toy):
         def __init__(self) -> None:
@@ -408,5 +288,5 @@ def test_in_python(capsys: pytest.CaptureFixture[str]) -> None:
             self.dtype = "bfloat16"
 
     with pytest.raises(UsageError, match="dtype is 'bfloat16'; epsilon is certified from logits"):
-        leakmeter.decode(Coarse(), context="Anna sang.", query="Who?", epsilon=0.5)
-    assert leakmeter.decode(Coarse(), context="Anna sang.", query="Who?", max_new_tokens=2).ledger.whole_nats > 0
+        ask(Coarse(), epsilon=0.5)
+    assert ask(Coarse()).ledger.whole_nats > 0

@@ -1,14 +1,13 @@
-"""`leakmeter frontier` with the toy model: numbers of its runs, the same bytes again, nothing lost or done twice."""
+"""Sweeps of the toy model, by command and from Python: numbers of runs, the same bytes again, nothing done twice."""
 
 from __future__ import annotations
 
 import csv
 import json
+import os
 import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import leakmeter
+from helpers.places import TESTS
+from helpers.toy_chat import ToyChat
+from leakmeter.errors import DataError
 from leakmeter.privacy.draws import SEED_WARNING
 from leakmeter.stats.stats import bootstrap_interval_of_mean, bootstrap_interval_of_mean_difference, mean
 from leakmeter.storage.parts import cases_of_run
 from leakmeter.storage.rundir import RunDirectory
+from leakmeter.studies import quality
 from leakmeter.text.overlap import rouge_l
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -126,13 +130,6 @@ def test_every_setting_draws_with_the_same_numbers(cli: Call, cases: Path) -> No
     assert [item["generations"] for item in one] == [item["generations"] for item in two]
 
 
-def test_lambda_nought_tells_nothing(cli: Call, cases: Path) -> None:
-    ended = cli(*words_of(cases, "lambda", "--json"))
-    told = json.loads(ended.out)
-    assert told["settings"][0]["nats"] == pytest.approx(0.0, abs=1e-14)
-    assert told["settings"][2]["nats"] > told["settings"][1]["nats"] > 0.0
-
-
 @pytest.mark.long
 def test_the_same_command_gives_the_same_bytes(cli: Call, cases: Path) -> None:
     for out in ("one", "two"):
@@ -181,55 +178,16 @@ def test_a_finished_sweep_loads_no_model_and_a_longer_one_only_measures_what_is_
 
 
 @pytest.mark.long
-def test_other_references_are_measured_by_the_same_runs(cli: Call, cases: Path) -> None:
-    assert cli(*words_of(cases, "lambda")).code == 0
-    before = rows_of(frontier_in(Path("runs")) / "table.csv")
-    assert cli(*words_of(write_cases(cases, reference="a b c"), "lambda")).code == 0
-    after = rows_of(frontier_in(Path("runs")) / "table.csv")
-    assert [row["nats"] for row in after] == [row["nats"] for row in before]
-    items = rows_of(frontier_in(Path("runs")) / "lambda-1.5.csv")
-    assert items[-1]["references"] == "a b c"
-    scores = [rouge_l(item["generations"], item["references"]).f1 for item in items]
-    assert float(after[-1]["rouge_l_f1"]) == pytest.approx(mean(scores), abs=1e-14)
-    assert len(list(Path("runs").glob("decode-*"))) == 3
-
-
-@pytest.mark.long
 def test_a_sweep_killed_again_and_again_ends_like_one_left_alone(cases: Path, tmp_path: Path) -> None:
     # With a seed: of what the operating system draws, two sweeps have nothing in common.
-    words = [str(word) for word in words_of(cases, "epsilon", "--seed", 5)]
-
-    def command(out: Path) -> list[str]:
-        return [sys.executable, "-c", "from leakmeter.cli import main; main()", *words, "--out", str(out)]
-
-    out = tmp_path / "killed"
-    rng = random.Random(3)
-    seen: dict[Path, tuple[int, int]] = {}
-    n_kills = 0
-    while True:
-        process = subprocess.Popen(command(out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        target = len(seen) + rng.randint(1, 5)
-        deadline = time.monotonic() + 300
-        while process.poll() is None and time.monotonic() < deadline:
-            if len(list(out.glob("*/measurements-*.parquet"))) >= target:
-                break
-            time.sleep(0.002)
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        _, err = process.communicate()
-        now = {p: (p.stat().st_mtime_ns, p.stat().st_ino) for p in out.glob("*/measurements-*.parquet")}
-        # No finished part is measured again.
-        assert {p: now[p] for p in seen} == seen
-        seen = now
-        if process.returncode == 0:
-            break
-        assert process.returncode == -signal.SIGKILL, err
-        n_kills += 1
-        assert n_kills < 40
-    assert n_kills >= 2
-    assert len(seen) == N_CASES * 3
-    subprocess.run(command(tmp_path / "calm"), check=True, capture_output=True)
-    assert contents(tmp_path / "calm") == contents(out)
+    words = map(str, words_of(cases, "epsilon", "--seed", 5))
+    command = [sys.executable, str(TESTS / "helpers" / "nursery.py"), str(tmp_path), "5", "3", *words]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert (told["wrong"], told["killed"]) == (None, 5)
+    for number in range(told["studies"]):
+        out = tmp_path / str(number)
+        assert len(list(out.glob("*/measurements-*.parquet"))) == N_CASES * 3
+        assert contents(out) == contents(tmp_path / "calm")
 
 
 def test_a_named_data_set_is_cut_and_framed_as_the_paper_has_it(cli: Call, tmp_path: Path) -> None:
@@ -248,14 +206,35 @@ def test_a_named_data_set_is_cut_and_framed_as_the_paper_has_it(cli: Call, tmp_p
 
 
 def test_kinds_have_values_of_their_own(cli: Call, cases: Path) -> None:
-    ended = cli("frontier", "--data", cases, "--model", "toy", "--max-new-tokens", 2, "--json", "--epsilon")
-    told = json.loads(ended.out)
+    words = ("frontier", "--data", cases, "--records", 2, "--model", "toy", "--max-new-tokens", 2)
+    told = json.loads(cli(*words, "--json", "--epsilon").out)
     assert [row["epsilon"] for row in told["settings"]] == [0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
     assert all(row["guaranteed_nats_most"] <= 2 * row["epsilon"] for row in told["settings"])
-    # One sweep, in whatever order and however often its values are given.
-    for values in (("1", "0.5", "2"), ("2", "1", "0.50", "1")):
-        assert cli("frontier", "--data", cases, "--model", "toy", "--max-new-tokens", 2, "--lambda", *values).code == 0
+    # One sweep, in whatever order and however often its values are given; λ = 0 tells nothing.
+    for values in (("1", "0", "2"), ("2", "1", "0.0", "1")):
+        ended = cli(*words, "--lambda", *values, "--json")
+        nats = [row["nats"] for row in json.loads(ended.out)["settings"]]
+        assert nats[0] == pytest.approx(0.0, abs=1e-14)
+        assert nats[2] > nats[1] > 0.0
     assert len(list(Path("runs").glob("decode-*"))) == 7 + 3
+
+
+def test_the_figure_and_page_are_drawn_or_asked_for(cli: Call, cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "matplotlib", None)
+        ended = cli(*words_of(cases, "lambda"))
+        assert ended.code == 0
+        assert "charts need matplotlib, which is not installed: pip install matplotlib\n" in ended.err
+        assert not (frontier_in(Path("runs")) / "figure.png").exists()
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    page = Path("frontier.html")
+    assert cli(*words_of(cases, "lambda", "--html", page)).code == 0
+    assert (frontier_in(Path("runs")) / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert b"<svg" in (frontier_in(Path("runs")) / "figure.svg").read_bytes()
+    text = page.read_text(encoding="utf-8")
+    assert text.index('class="finding"') < text.index("What to do") < text.index("<table") < text.index("<svg")
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert cli(*words_of(cases, "lambda", "--html", cases)).code == 2
 
 
 def test_secrets_are_neither_printed_nor_written_but_where_they_belong(cli: Call, cases: Path) -> None:
@@ -277,16 +256,13 @@ def test_secrets_are_neither_printed_nor_written_but_where_they_belong(cli: Call
     [
         ((), "nothing to sweep; give one of lambda and epsilon"),
         (("--lambda", "1", "--epsilon", "1"), "lambda and epsilon do not go together"),
-        (("--lambda", "-1", "1"), "cid-lambda is -1.0; it has to be 0 or more"),
         (("--lambda", "nan"), "cid-lambda is nan; it has to be 0 or more"),
         (("--lambda", "much"), 'Invalid value for --lambda: unable to convert "much" into float'),
         (("--epsilon", "0", "1"), "epsilon is 0.0; it has to be above 0"),
-        (("--epsilon", "-2"), "epsilon is -2.0; it has to be above 0"),
         (("--epsilon", "501"), "epsilon is 501.0 for a token; it has to be above 0 and at most 500"),
         (("--epsilon", "1", "--dtype", "bfloat16"), "dtype is 'bfloat16'; epsilon is certified from logits"),
         (("--lambda", "1", "--lambda-max", "2"), "lambda-max is for a bound"),
         (("--lambda", "1", "--records", "0"), "records is 0; it has to be 1 or more"),
-        (("--lambda", "1", "--temperature", "0"), "temperature is 0.0; it has to be above 0"),
         (("--lambda", "1", "--template", "nonesuch"), "no template named 'nonesuch'"),
     ],
 )
@@ -306,22 +282,19 @@ def test_what_cannot_be_swept_is_one_line(cli: Call, cases: Path, more: tuple[st
         ({"reference": 3}, "{}, line 5: 'reference' is a number, expected text"),
         ({"response": "Anna"}, "case 'c4' of '{}' has a response, and here responses are drawn; leave it out"),
         ({"context": None}, "{}, line 5: give either 'context' or 'messages'"),
+        (None, "holds no case"),
     ],
 )
-def test_cases_that_cannot_be_used_are_one_line(cli: Call, tmp_path: Path, changes: dict[str, Any], told: str) -> None:
-    data = write_cases(tmp_path / "cases.jsonl", **changes)
+def test_cases_that_cannot_be_used_are_one_line(
+    cli: Call, tmp_path: Path, changes: dict[str, Any] | None, told: str
+) -> None:
+    data = write_cases(tmp_path / "cases.jsonl", **(changes or {}))
+    if changes is None:
+        data.write_text("\n", encoding="utf-8")
     ended = cli("frontier", "--data", data, "--model", "toy", "--lambda")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert told.format(data) in ended.err
     assert not Path("runs").exists()
-
-
-def test_no_cases_are_one_line(cli: Call, tmp_path: Path) -> None:
-    (tmp_path / "none.jsonl").write_text("\n", encoding="utf-8")
-    for name, told in (("none.jsonl", "holds no case"), ("nowhere.jsonl", "cannot be read: No such file")):
-        ended = cli("frontier", "--data", tmp_path / name, "--model", "toy", "--epsilon", "1")
-        assert (ended.code, ended.err.count("\n")) == (2, 1)
-        assert told in ended.err
 
 
 def test_a_dry_run_tells_the_whole_sweep_and_writes_nothing(cli: Call, cases: Path) -> None:
@@ -334,28 +307,6 @@ def test_a_dry_run_tells_the_whole_sweep_and_writes_nothing(cli: Call, cases: Pa
     assert "nothing was run" in ended.out
     assert f"3 settings, 5 cases: at most {one:,} tokens" in ended.out
     assert not Path("runs").exists()
-
-
-@pytest.mark.long
-def test_bertscore_without_its_model_is_left_out_in_one_line(cli: Call, cases: Path) -> None:
-    ended = cli(*words_of(cases, "lambda", "--bertscore", "nobody/none"))
-    assert ended.code == 0
-    (line,) = [line for line in ended.err.splitlines() if "bertscore" in line]
-    assert line.startswith("bertscore_f1 is left out: BERTScore needs ")
-    assert "BERTScore" not in ended.out
-
-
-def test_the_figure_is_drawn_or_asked_for(cli: Call, cases: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        patched.setitem(sys.modules, "matplotlib", None)
-        ended = cli(*words_of(cases, "lambda"))
-        assert ended.code == 0
-        assert "charts need matplotlib, which is not installed: pip install matplotlib\n" in ended.err
-        assert not (frontier_in(Path("runs")) / "figure.png").exists()
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    assert cli(*words_of(cases, "lambda")).code == 0
-    assert (frontier_in(Path("runs")) / "figure.png").read_bytes().startswith(b"\x89PNG")
-    assert b"<svg" in (frontier_in(Path("runs")) / "figure.svg").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -374,11 +325,69 @@ def test_a_single_case_or_setting_is_measured_and_recommends_nothing(
     assert "NaN" not in (frontier_in(Path("runs")) / "frontier.json").read_text(encoding="utf-8")
 
 
-def test_a_sweep_has_a_page_that_says_first_what_to_ship(cli: Call, cases: Path, tmp_path: Path) -> None:
-    page = tmp_path / "frontier.html"
-    ended = cli(*words_of(cases, "lambda", "--out", tmp_path / "runs", "--html", page))
-    assert ended.code == 0, ended.err
-    text = page.read_text(encoding="utf-8")
-    assert text.index('class="finding"') < text.index("What to do") < text.index("<table") < text.index("<svg")
-    assert page.stat().st_mode & 0o777 == 0o600
-    assert cli(*words_of(cases, "lambda", "--html", cases)).code == 2
+CASES = [
+    {"id": f"c{i}", "context": f"the ferry {word} sat on the mat", "query": "Who?", "reference": f"{word} a e i"}
+    for i, word in enumerate(("cat", "Anna", "rain"))
+]
+
+USER = {"role": "user", "content": "Who?"}
+
+
+def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    found = leakmeter.frontier("toy", CASES, lambdas=[0, 1, 2], max_new_tokens=6, samples=2, temperature=0.7)
+    assert repr(found) == f"<Frontier of 3 settings: {found.recommendation}>"
+    assert os.listdir() == []
+    Path("cases.jsonl").write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
+    words = ["frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "2"]
+    with pytest.raises(SystemExit):
+        main([*words, "--max-new-tokens", "6", "--samples", "2", "--temperature", "0.7"])
+    (path,) = Path("runs").glob("frontier-*")
+    told = json.loads((path / "frontier.json").read_bytes())
+    mine = json.loads(found.to_json())
+    del told["model"]["memory_bytes"]
+    assert mine == told
+    assert found.to_frame()["nats"].tolist() == [row["nats"] for row in told["settings"]]
+    assert found.recommendation == told["choices"]["rouge_l_f1"]["sentence"]
+
+
+def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With an encoder at hand; here one that counts letters."""
+
+    def scored(responses: list[str], references: list[str], model: str, *, layer: int | None) -> list[float]:
+        assert (model, layer) == ("counts", None)
+        return [len(response) / 100.0 for response in responses]
+
+    monkeypatch.setattr(quality, "bertscore_f1", scored)
+    found = leakmeter.frontier("toy", CASES, lambdas=[0, 2], max_new_tokens=6, bertscore="counts")
+    assert set(found.choices) == {"rouge_l_f1", "bertscore_f1"}
+    assert found.settings[0]["bertscore_f1"] > 0
+    assert [line.partition(":")[0] for line in found.recommendation.splitlines()] == ["ROUGE-L F1", "BERTScore F1"]
+
+
+def test_what_is_context_in_chats_can_be_said_in_both_doors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    chats = [
+        {
+            "id": f"c{i}",
+            "reference": "Anna a e i",
+            "messages": [{"role": "system", "content": f"Anna {i} called."}, USER],
+        }
+        for i in range(2)
+    ]
+    with pytest.raises(DataError, match="--context-from system"):
+        leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2)
+    found = leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2, context_from="system")
+    Path("cases.jsonl").write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **options: ToyChat())
+    words = ["frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "--max-new-tokens", "2"]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--context-from", "system"])
+    assert ended.value.code in (0, None)
+    (path,) = Path("runs").glob("frontier-*")
+    told = json.loads((path / "frontier.json").read_bytes())
+    assert [row["nats"] for row in told["settings"]] == pytest.approx([row["nats"] for row in found.settings])

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
-from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
+from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding import words
@@ -38,13 +37,9 @@ def composed(n_tokens: int, most: int) -> Plain:
 def bounded(**more: Any) -> DecodeResult:
     """A result; fields as JSON has them win."""
     guarantee = {
-        "epsilon_nats": 0.4,
-        "lambda_max": 1.5,
-        "draws": {"random_bits": "operating system"},
-        "response": composed(5, 20),
-        "session": {"n_responses": 3, **composed(33, 60)},
-        "note": None,
-    }
+        "epsilon_nats": 0.4, "lambda_max": 1.5, "draws": {"random_bits": "operating system"},
+        "response": composed(5, 20), "session": {"n_responses": 3, **composed(33, 60)}, "note": None,
+    }  # fmt: skip
     said = {"model": "toy", "weights_sha256": "9f" * 32, "dtype": "float32", "temperature": 0.8}
     lengths = {"min_new_tokens": 0, "max_new_tokens": 20}
     plain = {
@@ -148,13 +143,9 @@ def test_the_headline_says_told_spent_and_promised() -> None:
         "The response leaks 0.33 nats of the context; spent 1.96 of 2.00 guaranteed (per token at most 0.40 of 0.40)."
         in said
     )
-    assert "response 1" not in said
-    assert "this response 5 of ≤ 20 2.00 6.12 –" in said
-    assert "all 3 of the run 33 of ≤ 60 13.2 6.12 –" in said
     assert "factor of 1.49 (ε = 0.40 nats)" in said
     assert "at most 88 % sure" in said
     free = flat(printed(report([unbounded()])))
-    assert "The response leaks 0.33 nats of the context (per token at most 0.12)" in free
     assert "Nothing is guaranteed" in free
     assert "spent" not in free
     guarantee = bounded().guarantee
@@ -164,61 +155,41 @@ def test_the_headline_says_told_spent_and_promised() -> None:
 
 
 def test_what_is_private_says_so() -> None:
-    for cases in ([bounded()], [bounded(), bounded()], [unbounded(), bounded()]):
+    for cases in ([bounded()], [unbounded(), bounded()]):
         made = report(cases)
         assert words.PRIVATE in flat(printed(made))
         assert html.page(made).count(words.PRIVATE.replace("'", "&#39;")) == 1
     assert "Private:" not in printed(report([unbounded()]))
-    assert not DecodeResult.is_public
-    assert PublicResult.is_public
+    assert (DecodeResult.is_public, PublicResult.is_public) == (False, True)
     assert "adds to this" in html.page(report([bounded()], command="leakmeter decode"))
-
-
-def test_shades_follow_the_losses() -> None:
+    # Shades follow the losses, which are not public.
     assert "48;2" in printed(report([bounded()]), colour=True)
     assert "48;2" not in printed(public_report([public()]), colour=True)
 
 
-@pytest.mark.parametrize("width", [60, 80])
 @pytest.mark.parametrize("n", [1, 2])
-def test_nothing_private_is_in_the_public_report(width: int, n: int) -> None:
+def test_nothing_private_is_in_the_public_report(n: int) -> None:
     outside = b.Provenance(run_id="decode-1", facts=(("Directory", "runs/decode-1"),))
     made = PublicResult.report([public()] * n, command="leakmeter decode --seed 7", provenance=outside)
-    said = printed(made, width=width)
-    assert all(len(line) <= width for line in said.splitlines())
+    said = flat(printed(made))
     if n == 1:
-        assert "Guaranteed: 5 tokens at 0.40 nats each: at most 2.00 nats between any two contexts." in flat(said)
-    page = html.page(made)
-    body = page.split("</style>")[1]
-    secrets = (
-        "vault",
-        "1.96",
-        "0.325",
-        "0.33",
-        "spent",
-        "987654321",
-        "What is the code",
-        "decode-1",
-        "--seed",
-        "runs/",
-    )
-    for secret in secrets:
-        assert secret not in flat(said)
-        assert secret not in body
-        assert secret not in markdown.text(made)
+        assert "Guaranteed: 5 tokens at 0.40 nats each: at most 2.00 nats between any two contexts." in said
+    body = html.page(made).split("</style>")[1]
+    for secret in (
+        "vault", "1.96", "0.325", "0.33", "spent", "987654321", "What is the code", "decode-1", "--seed", "runs/",
+    ):  # fmt: skip
+        assert all(secret not in one for one in (said, body, markdown.text(made)))
     assert not any(mark in body for mark in ("<svg", 'class="h', "<del", "title="))
     assert "<b" not in body.replace("<body", "").replace("<bdi", "")
-
-
-def test_the_public_report_is_the_same_whatever_the_context() -> None:
+    # The same whatever the context.
     other = bounded(id="x", context="Another.", query="?", warnings=["w"], truncated_tokens=9)
     other = replace(other, ledger=replace(other.ledger, whole_nats=9.0, spent_nats=0.5))
-    both = [public_report([case.published()]) for case in (bounded(), other)]
+    both = [public_report([case.published()] * n) for case in (bounded(), other)]
     assert html.page(both[0]) == html.page(both[1])
     assert printed(both[0]) == printed(both[1])
 
 
-def test_several_samples_are_all_shown() -> None:
+def test_several_samples_and_every_token_are_shown() -> None:
     case = twice()
     assert flat(printed(report([case]))).count("The response leaks 0.33 nats") == 2
     shown = public_report([case.published()])
@@ -226,60 +197,41 @@ def test_several_samples_are_all_shown() -> None:
     assert html.page(report([case])).count("ε spent by each token, nats</figcaption>") == 2
     assert "Response 2 of 2" in html.page(shown)
     assert "Response 1 as a whole" in flat(printed(shown))
-
-
-@pytest.mark.long
-def test_every_token_is_told_whatever_their_number() -> None:
-    long = decoded([0.125] * 1500)
-    page = html.page(report([long]))
-    assert page.count('<td class="n">0.12') == 1500
     short = public(tokens=("x",) * 300, bound_nats=(0.4,) * 300, bare_log_prob_nats=(-1.5,) * 300)
     assert printed(public_report([short])).count("−1.50") == 300
 
 
 def test_hostile_texts_are_harmless() -> None:
     case = hostile()
-    made = (
+    for made in (
         report([case], command=HOSTILE, provenance=b.Provenance(facts=((b.Untrusted(HOSTILE),) * 2,))),
         report([case, case]),
         public_report([case.published()]),
         public_report([replace(case.published(), text=HOSTILE)] * 2),
-    )
-    for one in made:
-        page = html.page(one)
-        assert_harmless(page)
-        assert "<script" not in page
-        assert "script-src &#39;none&#39;" in page
+    ):
+        page = assert_report_harmless(made)
         assert "{{7*7}}" in page
         page.encode()
-        assert_markdown_harmless(markdown.text(one))
-        for width in (60, 80):
-            out = printed(one, width=width)
-            assert not CONTROLS.search(out)
-            assert all(len(line) <= width for line in out.splitlines())
-
-
-def test_reports_need_a_case() -> None:
-    with pytest.raises(UsageError, match="at least one"):
-        report([])
-    with pytest.raises(UsageError, match="at least one"):
-        PublicResult.report([])
+    for empty in (report, PublicResult.report):
+        with pytest.raises(UsageError, match="at least one"):
+            empty([])
 
 
 def test_it_is_said_how_tokens_were_drawn() -> None:
-    def said(**draws: Any) -> str:
-        shown = public_report([public(guarantee=replace(public().guarantee, draws=Draws(**draws)))])
-        page, terminal = html.page(shown), flat(printed(shown, width=200))
-        for sentence in ("Every token had exactly", "does not know the seed"):
-            assert (sentence in page) == (sentence in terminal)
-        return page
+    for bits, told in (("operating system", False), ("seed", True)):
+        shown = public_report([public(guarantee=replace(public().guarantee, draws=Draws(random_bits=bits)))])
+        for text in (html.page(shown), flat(printed(shown, width=200))):
+            assert "Every token had exactly" in text
+            assert ("does not know the seed" in text) is told
+            assert ("seed" in text) is told
 
-    page = said(random_bits="operating system")
-    assert "Every token had exactly the probability" in page
-    assert "seed" not in page
-    page = said(random_bits="seed")
-    assert "Every token had exactly the probability" in page
-    assert "It holds for whoever does not know the seed" in page
+
+def test_an_infinite_loss_is_told_and_ends_its_line() -> None:
+    case = decoded([0.5, math.inf, 0.25])
+    for told in (case, DecodeResult.from_dict(json.loads(case.to_json()))):
+        assert "The response leaks ∞ nats of the context (per token at most ∞)" in flat(printed(report([told])))
+    (panel,) = DecodeResult.findings([case]).figures["loss"].panels  # type: ignore[union-attr]
+    assert [str(nats) for nats in panel.series[0].y] == ["0.0", "0.5", "nan", "nan"]
 
 
 def test_bars_keep_to_their_limits() -> None:
@@ -304,12 +256,6 @@ def test_bars_keep_to_their_limits() -> None:
     assert "∞" in html.page(report([decoded([0.5, math.inf])]))
 
 
-def test_an_infinite_loss_is_told() -> None:
-    case = decoded([0.5, math.inf])
-    for told in (case, DecodeResult.from_dict(json.loads(case.to_json()))):
-        assert "The response leaks ∞ nats of the context (per token at most ∞)" in flat(printed(report([told])))
-
-
 def test_losses_add_up_beside_their_bound() -> None:
     found = DecodeResult.findings([decoded([0.1]), decoded([0.5, 0.25, 0.125], epsilon=0.6)])
     assert list(found.figures) == ["loss"]
@@ -324,29 +270,3 @@ def test_losses_add_up_beside_their_bound() -> None:
     assert alone.headline.startswith("The response leaks 0.75\u00a0nats of the context")
     assert list(alone.figures) == ["loss"]
     assert set(charts.files(alone.figures["loss"])) == {"png", "svg"}  # type: ignore[arg-type]
-
-
-def test_an_infinite_loss_ends_its_line_and_nothing_else() -> None:
-    (panel,) = DecodeResult.findings([decoded([0.5, math.inf, 0.25])]).figures["loss"].panels  # type: ignore[union-attr]
-    assert [str(nats) for nats in panel.series[0].y] == ["0.0", "0.5", "nan", "nan"]
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
-def test_a_browser_shows_the_pages_without_complaint(tmp_path: Path) -> None:
-    pages = (
-        report([bounded(), hostile()]),
-        public_report([hostile().published()]),
-        report([unbounded()]),
-    )
-    with Browser() as browser:
-        for number, made in enumerate(pages):
-            path = tmp_path / f"{number}.html"
-            path.write_text(html.page(made), encoding="utf-8")
-            browser.open(path.as_uri())
-            assert browser.complaints == []
-            assert browser.requests[-1] == path.as_uri()
-            assert browser.run("document.images.length") == 0
-            assert browser.run("document.querySelectorAll('.chart title').length") == (20, 0, 5)[number]
-            assert browser.run("document.documentElement.scrollWidth <= innerWidth")
-        assert len(browser.requests) == 3

@@ -15,16 +15,9 @@ from leakmeter.instruments.decoding.result import DecodeResult, Draws, Guarantee
 from leakmeter.privacy import accounting
 
 PARAMS: dict[str, Any] = {
-    "nonce": None,
-    "temperature": 0.8,
-    "cid_lambda": 1.0,
-    "epsilon": 0.5,
-    "lambda_max": 1.5,
-    "min_new_tokens": 1,
-    "max_new_tokens": 4,
-    "samples": 1,
-    "seed": 2**127,
-}
+    "nonce": None, "temperature": 0.8, "cid_lambda": 1.0, "epsilon": 0.5, "lambda_max": 1.5, "min_new_tokens": 1,
+    "max_new_tokens": 4, "samples": 1, "seed": 2**127,
+}  # fmt: skip
 LOG_PROB = [-1.0, -0.25, -3.0]
 BARE = [-1.1234567, -0.125, -2.9]
 MAX_LOSS = [0.25, 0.2, 0.125]
@@ -32,30 +25,18 @@ MAX_LOSS = [0.25, 0.2, 0.125]
 
 def texts(n: int = 1, **more: Any) -> dict[str, Any]:
     return {
-        "id": "ana",
-        "model": "toy",
-        "weights_sha256": None,
-        "dtype": "float64",
-        "template": "plain",
-        "query": "How old?",
-        "context": "Ana is 41.",
-        "documents": [{"name": "note", "start": 0, "end": 10}],
-        "truncated_tokens": 0,
-        "sampled": True,
-        "responses": [{"text": "She is", "tokens": ["She", " is", ""]}] * n,
+        "id": "ana", "model": "toy", "weights_sha256": None, "dtype": "float64", "template": "plain",
+        "query": "How old?", "context": "Ana is 41.", "documents": [{"name": "note", "start": 0, "end": 10}],
+        "truncated_tokens": 0, "sampled": True, "responses": [{"text": "She is", "tokens": ["She", " is", ""]}] * n,
         "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1, "out_of_memory_retries": 0},
-    } | more
+    } | more  # fmt: skip
 
 
 def measurements(n: int = 1, *, bounded: bool = True, **more: list[float]) -> list[Measurement]:
     columns: dict[str, list[float]] = {
-        "token": [7, 8, 9],
-        "weight": [0.5, 1.0, 1.5],
-        "log_prob": LOG_PROB,
-        "bare_log_prob": BARE,
-        "max_loss": MAX_LOSS,
-        "loss": [abs(a - b) for a, b in zip(LOG_PROB, BARE, strict=True)],
-    }
+        "token": [7, 8, 9], "weight": [0.5, 1.0, 1.5], "log_prob": LOG_PROB, "bare_log_prob": BARE,
+        "max_loss": MAX_LOSS, "loss": [abs(a - b) for a, b in zip(LOG_PROB, BARE, strict=True)],
+    }  # fmt: skip
     if bounded:
         columns |= {"spent_epsilon": [2 * x for x in MAX_LOSS], "promised_epsilon": [0.5] * 3}
     return [
@@ -83,15 +64,6 @@ def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
     decode._with_delta.cache_clear()
 
 
-def test_how_tokens_were_drawn_is_told_by_what_the_run_says_of_its_seed() -> None:
-    def draws(**more: Any) -> Any:
-        return guaranteed(made(texts(), measurements(), PARAMS | more)).draws
-
-    assert draws(nonce=None) == Draws(random_bits="seed")
-    assert draws(seed=None, nonce=5) == Draws(random_bits="operating system")
-    assert made(texts(), measurements(), PARAMS | {"seed": None, "nonce": 5}).ledger.seed is None
-
-
 @pytest.mark.usefixtures("without_library")
 def test_sums_and_the_split_into_private_and_public() -> None:
     case = made(texts(), measurements(), PARAMS)
@@ -99,35 +71,26 @@ def test_sums_and_the_split_into_private_and_public() -> None:
     assert case.ledger.spent_nats == pytest.approx(1.15)
     assert case.ledger.seed == 2**127
     assert case.ledger.per_token.weight == (0.5, 1.0, 1.5)
-    assert case.published().to_dict() == {
-        "model": "toy",
-        "weights_sha256": None,
-        "dtype": "float64",
-        "temperature": 0.8,
-        "min_new_tokens": 1,
-        "max_new_tokens": 4,
-        "text": "She is",
-        "tokens": ["She", " is", ""],
-        "token_ids": [7, 8, 9],
-        "bound_nats": [0.5] * 3,
-        # To three decimals: further ones may depend on what was computed beside.
-        "bare_log_prob_nats": [-1.123, -0.125, -2.9],
-        "guarantee": guaranteed(case).to_dict(),
-        "samples": [],
-    }
-    assert guaranteed(case).to_dict() == {
-        "epsilon_nats": 0.5,
-        "lambda_max": 1.5,
-        "draws": {"random_bits": "seed"},
-        "response": {
-            "n_tokens": 3, "n_tokens_max": 4, "basic_nats": 1.5, "pld_nats": None, "rdp_nats": None, "delta": 1e-5,
-        },
-        "session": {
-            "n_responses": 1, "n_tokens": 3, "n_tokens_max": 4, "basic_nats": 1.5, "pld_nats": None, "rdp_nats": None,
-            "delta": 1e-5,
-        },
+    composed = {"n_tokens": 3, "n_tokens_max": 4, "basic_nats": 1.5, "pld_nats": None, "rdp_nats": None, "delta": 1e-5}
+    guarantee = {
+        "epsilon_nats": 0.5, "lambda_max": 1.5, "draws": {"random_bits": "seed"}, "response": composed,
+        "session": {"n_responses": 1, **composed},
         "note": "compositions with a delta need the dp-accounting library: pip install 'leakmeter[accounting]'",
     }  # fmt: skip
+    assert guaranteed(case).to_dict() == guarantee
+    # To three decimals: further ones may depend on what was computed beside.
+    bare = [-1.123, -0.125, -2.9]
+    assert case.published().to_dict() == {
+        "model": "toy", "weights_sha256": None, "dtype": "float64", "temperature": 0.8, "min_new_tokens": 1,
+        "max_new_tokens": 4, "text": "She is", "tokens": ["She", " is", ""], "token_ids": [7, 8, 9],
+        "bound_nats": [0.5] * 3, "bare_log_prob_nats": bare, "guarantee": guarantee, "samples": [],
+    }  # fmt: skip
+    # What was given was not drawn under the bound.
+    assert made(texts(sampled=False), measurements(), PARAMS).public is None
+    # How tokens were drawn is told by what the run says of its seed.
+    drawn = made(texts(), measurements(), PARAMS | {"seed": None, "nonce": 5})
+    assert guaranteed(drawn).draws == Draws(random_bits="operating system")
+    assert drawn.ledger.seed is None
 
 
 @pytest.mark.usefixtures("without_library")
@@ -147,21 +110,14 @@ def test_a_run_is_one_session() -> None:
 def test_without_a_bound_nothing_is_guaranteed() -> None:
     params = PARAMS | {"epsilon": None, "lambda_max": 1.0, "cid_lambda": 1.5, "seed": 0}
     case = made(texts(), measurements(bounded=False, max_loss=[1.0, math.inf, 2.0]), params)
-    assert case.guarantee is None
-    assert case.public is None
-    assert case.cid_lambda == 1.5
-    assert case.ledger.spent_nats is None
-    assert case.ledger.per_token.spent_nats is None
+    assert (case.guarantee, case.public, case.cid_lambda) == (None, None, 1.5)
+    assert case.ledger.spent_nats is case.ledger.per_token.spent_nats is None
     assert "spent_nats" not in case.to_frame()
     assert case.ledger.per_token.max_loss_nats == (1.0, math.inf, 2.0)
     assert case.to_dict()["ledger"]["per_token"]["max_loss_nats"] == [1.0, "Infinity", 2.0]
     json.dumps(case.to_dict(), allow_nan=False)
     with pytest.raises(UsageError, match="none of it is public; decode with epsilon"):
         case.published()
-
-
-def test_what_was_given_was_not_drawn_under_the_bound() -> None:
-    assert made(texts(sampled=False), measurements(), PARAMS).public is None
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])

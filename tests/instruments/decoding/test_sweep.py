@@ -1,17 +1,21 @@
-"""Sweeps: what is compared, and what keeps its place and its nonce."""
+"""Sweeps: what is compared, what keeps its place and its nonce, and which setting to ship."""
 
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
+from leakmeter.instruments.decoding.recommendation import Choice, Evidence, choose, sentence
 from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of
+from leakmeter.stats.frontier import resampled_means
 from leakmeter.storage.nonce import kept_nonce
 from leakmeter.text.build import PromptSettings
 
@@ -90,3 +94,111 @@ def test_a_nonce_is_drawn_once_also_by_many_at_once(tmp_path: Path) -> None:
     (other / "secret.json").write_text("{}", encoding="utf-8")
     with pytest.raises(StoreError, match="holds no nonce; remove that directory"):
         kept_nonce(other)
+
+
+LEAKS = np.array([0.0, 1.0, 2.0, 4.0])
+
+
+def evidence(means: Any, *, noise: float = 0.01, n_cases: int = 30, seed: int = 0) -> Evidence:
+    rng = np.random.default_rng(seed)
+    # Cases differ more than settings do, as they do in life: what counts is within each.
+    values = np.asarray(means) + 0.3 * rng.normal(size=(n_cases, 1)) + noise * rng.normal(size=(n_cases, len(means)))
+    return Evidence(values, resampled_means(values, seed=0))
+
+
+def said(choice: Choice, leaks: Evidence, uses: Evidence, kind: str = "cid_lambda") -> str:
+    rows: list[dict[str, Any]] = []
+    for number in range(len(leaks.means)):
+        less = (uses.values[:, number] - uses.values[:, choice.best]).mean()
+        row = {kind: 0.5 * number, "nats": leaks.means[number], "nats_low": 1.0, "nats_high": 2.0}
+        rows.append({**row, "u_less_best": less, "u_less_best_low": less - 0.01, "u_less_best_high": less + 0.01})
+    return sentence(choice, "u", kind, rows, len(leaks.values))
+
+
+@pytest.fixture(autouse=True)
+def _a_utility_called_u(monkeypatch: pytest.MonkeyPatch) -> None:
+    from leakmeter.studies import tables
+
+    monkeypatch.setitem(tables.HEADINGS, "u", "Use")
+
+
+def test_a_clear_knee_is_shipped() -> None:
+    leaks, uses = evidence(LEAKS, seed=1), evidence([0.10, 0.30, 0.32, 0.33])
+    choice = choose(leaks, uses)
+    assert (choice.verdict, choice.ship, choice.least, choice.best) == ("knee", 1, 0, 3)
+    assert choice.shares is not None
+    assert choice.shares.of_setting[1] == 1.0
+    words = said(choice, leaks, uses)
+    assert words.startswith("Use: ship λ = 0.5, the knee in 100 % of resamples of 30 cases. λ = 0.5 leaks 0.98 nats a")
+    assert "points [" in words
+    assert words.endswith("below the best, λ = 1.5.")
+
+
+def test_an_unsettled_knee_is_said_to_be_one() -> None:
+    leaks, uses = evidence([0.0, 1.0, 2.0, 3.0, 4.0], seed=1), evidence([0.1, 0.25, 0.4, 0.41, 0.42], noise=0.15)
+    choice = choose(leaks, uses)
+    assert choice.shares is not None
+    assert choice.verdict == "knee"
+    share = choice.shares.of_setting[choice.ship or 0]
+    words = said(choice, leaks, uses)
+    assert choice.is_settled == (share >= 0.5)
+    fewer = replace(choice.shares, of_setting=(0.49,) * 5)
+    assert not replace(choice, shares=fewer).is_settled
+    assert ("which does not settle it" in words) == (share < 0.5)
+    assert ("Use: ship" in words) == (share >= 0.5)
+    # Whoever else is the knee in some resample is named.
+    assert ";" in words
+
+
+def test_utility_that_does_not_rise_speaks_for_the_least_leaking() -> None:
+    leaks = evidence(LEAKS, seed=1)
+    for means, noise in (([0.2, 0.2, 0.2, 0.2], 0.05), ([0.2, 0.2, 0.2, 0.2], 0.0), ([0.4, 0.3, 0.2, 0.1], 0.01)):
+        uses = evidence(means, noise=noise)
+        choice = choose(leaks, uses)
+        assert (choice.verdict, choice.ship) == ("same utility", 0)
+        words = said(choice, leaks, uses)
+        assert words.startswith("Use: no knee: utility does not rise beyond its interval.")
+        assert "the least leaking, λ = 0," in words
+        assert words.endswith("nothing in 30 cases speaks for leaking more.")
+
+
+def test_leakage_that_does_not_differ_chooses_nothing() -> None:
+    uses = evidence([0.10, 0.30, 0.32, 0.33])
+    for noise in (0.0, 0.05):
+        leaks = evidence([1.0, 1.0, 1.0, 1.0], noise=noise, seed=1)
+        choice = choose(leaks, uses)
+        assert (choice.verdict, choice.ship) == ("same leakage", None)
+        assert "leakage does not differ beyond its interval" in said(choice, leaks, uses)
+
+
+def test_utility_that_rises_as_leakage_does_has_no_knee() -> None:
+    leaks, uses = evidence(LEAKS, noise=0.0, seed=1), evidence([0.1, 0.11, 0.13, 0.5])
+    choice = choose(leaks, uses)
+    assert (choice.verdict, choice.ship, choice.efficient) == ("no knee", None, (0, 3))
+    words = said(choice, leaks, uses)
+    assert "no setting in between gives more of it than its share of the leakage" in words
+    assert choice.shares is not None
+    assert choice.shares.none == 1.0
+
+
+@pytest.mark.parametrize(
+    ("n_cases", "n_settings", "verdict"), [(1, 4, "one case"), (5, 1, "one setting"), (1, 1, "one setting")]
+)
+def test_what_cannot_be_compared_is_not(n_cases: int, n_settings: int, verdict: str) -> None:
+    leaks = evidence(LEAKS[:n_settings], n_cases=n_cases, seed=1)
+    uses = evidence([0.1, 0.3, 0.32, 0.33][:n_settings], n_cases=n_cases)
+    choice = choose(leaks, uses)
+    assert (choice.verdict, choice.ship, choice.shares) == (verdict, None, None)
+    assert verdict in said(choice, leaks, uses)
+
+
+def test_a_promise_is_told_beside_what_was_told() -> None:
+    leaks, uses = evidence(LEAKS, seed=1), evidence([0.10, 0.30, 0.32, 0.33])
+    choice = choose(leaks, uses)
+    row = {
+        "epsilon": 1.0, "nats": 2.0, "nats_low": float("nan"), "nats_high": float("nan"), "guaranteed_nats_most": 8.0,
+    }  # fmt: skip
+    rows = [{**row, "u_less_best": -0.02, "u_less_best_low": -0.03, "u_less_best_high": 0.0} for _ in range(4)]
+    words = sentence(choice, "u", "epsilon", rows, 30)
+    assert "ε = 1 leaks 2.00 nats a response, where at most 8 were guaranteed" in words
+    assert "2.0 points [0.0, 3.0] below the best" in words

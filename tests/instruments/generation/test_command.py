@@ -31,15 +31,6 @@ from leakmeter.privacy.rdp import guarantee
 
 Call = Callable[..., Any]
 FREE = ("temperature", "clip", "subset-size")
-# Tables 4, 5 and 6 of the paper: target, setting as printed, and α*.
-PAPER = {
-    "temperature": [
-        *((0.5, "68.58", 32), (1, "36.18", 18), (5, "8.53", 5), (10, "4.80", 3)),
-        *((20, "2.81", 3), (50, "1.42", 2), (100, "0.94", 2)),
-    ],
-    "clip": [(1, "0.55", 18), (5, "2.34", 5), (10, "4.16", 3), (50, "14.12", 2), (100, "21.20", 2)],
-    "subset-size": [(5, "214", 5), (10, "121", 4), (50, "36", 2), (100, "24", 2)],
-}
 TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." for i in range(7)]
 
 
@@ -60,9 +51,14 @@ def calibrate(cli: Call) -> Call:
     return call
 
 
-@pytest.mark.parametrize(("free", "row"), [(free, row) for free, rows in PAPER.items() for row in rows])
-def test_the_papers_settings_to_every_digit(calibrate: Call, free: str, row: tuple[float, str, int]) -> None:
-    target, printed, order = row
+@pytest.mark.parametrize(
+    ("free", "target", "printed", "order"),
+    [("temperature", 10, "4.80", 3), ("clip", 5, "2.34", 5), ("subset-size", 50, "36", 2)],
+)
+def test_the_papers_settings_to_every_digit(
+    calibrate: Call, free: str, target: float, printed: str, order: int
+) -> None:
+    """A row each of Tables 4, 5 and 6: target, setting as printed, and α*."""
     told = json.loads(calibrate(free, target, "--json").out)
     digits = len(printed.partition(".")[2])
     assert f"{told['value']:.{digits}f}" == printed
@@ -94,15 +90,6 @@ def test_what_is_printed_keeps_the_guarantee(calibrate: Call, free: str, adjacen
     told = float(said.split("guarantees ε = ")[1].split(" ")[0])
     assert kept.epsilon * (1 - 1e-9) <= told <= 7.77
     assert f"an exemplar {'more or less' if adjacency == 'add-remove' else 'replaced by another'}." in said
-    # Heads of two columns stand on two lines each.
-    assert "more or replaced Bound where one exemplar is less by another" in said
-
-
-def test_a_noisy_setting_is_called_so_and_a_sharp_one_is_not(calibrate: Call) -> None:
-    assert "gets 0.128 % at most. Most of what is drawn is noise then" in " ".join(
-        calibrate("temperature", 10).out.split()
-    )
-    assert "noise" not in calibrate("temperature", 10, samples=2, subset_size=200).out
 
 
 @given(st.floats(1e-9, 1e9), st.integers(1, 9))
@@ -115,12 +102,7 @@ def test_rounding_is_to_the_side_asked_for(value: float, digits: int) -> None:
 @pytest.mark.parametrize(
     ("free", "target", "more", "said"),
     [
-        (
-            "temperature",
-            0.05,
-            {},
-            "epsilon 0.05 at delta 1e-05 cannot be guaranteed: with orders up to 100 the epsilon of every",
-        ),
+        ("temperature", 0.05, {}, "cannot be guaranteed: with orders up to 100 the epsilon of every"),
         ("clip", 5, {"delta": 0}, "delta is 0.0; it has to be above 0 and below 1"),
         ("clip", 5, {"delta": 1}, "delta is 1.0; it has to be above 0 and below 1"),
         ("clip", -1, {}, "epsilon is -1; it has to be from 1e-09"),
@@ -128,7 +110,6 @@ def test_rounding_is_to_the_side_asked_for(value: float, digits: int) -> None:
         ("temperature", 5, {"clip": "nan"}, "clip is nan; it has to be above 0"),
         ("temperature", 5, {"subset_size": 0}, "subset-size is 0; it has to be 1 or more"),
         ("temperature", 5, {"subset_size": 1, "normalise_by": "present"}, "subset-size is 1; it has to be 2 or more"),
-        ("temperature", 5, {"samples": 0}, "samples is 0; it has to be from 1"),
         ("temperature", 5, {"samples": -2, "max_new_tokens": -2}, "samples is -2; it has to be from 1"),
         ("temperature", 1e300, {}, "epsilon is 1e+300; it has to be from 1e-09 to 1e+09"),
         ("temperature", 5, {"clip": None}, "--free temperature needs --clip; give a value"),
@@ -218,18 +199,32 @@ def test_the_sample_works_end_to_end(cli: Call) -> None:
 
 @pytest.mark.long
 def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
-    cases, told = objects_of(audit("--json"))
+    ended = audit("--json", seed=5)
+    assert "a seeded run carries no guarantee unless the seed stays secret" in ended.err
+    cases, told = objects_of(ended)
+    dry = json.loads(audit("--dry-run", "--json").out)
+    assert dry["at_most"] is True
+    assert dry["tree_tokens"] >= sum(case["cost"]["tree_tokens"] for case in cases)
     assert [case["id"] for case in cases] == ["batch 1", "batch 2"]
     assert [[one["id"] for one in case["exemplars"]] for case in cases] == [["n0", "n1", "n2"], ["n3", "n4", "n5"]]
     assert (told["n_batches"], told["n_texts"], told["holds"]) == (2, 8, True)
     assert 8 - 1e-9 < told["guarantee"]["epsilon"] <= 8
     assert told["guarantee"]["n_tokens"] == 240
     for case in cases:
-        assert [len(sequence["tokens"]) for sequence in case["samples"]] != []
         assert len(case["samples"]) == case["n_samples"] == 4
         assert case["bounds"]["spent"]["n_tokens"] == sum(len(one["token_ids"]) for one in case["samples"])
-        assert case["seed"] is None
-        assert case["publishable"]["draws"] == {"random_bits": "operating system"}
+    # From Python it is the same.
+    how: dict[str, Any] = {"subset_size": 3, "epsilon": 8, "samples": 4, "max_new_tokens": 60, "seed": 5}
+    made = leakmeter.audit("toy", TEXTS, instruction="Write a notice.", **how)
+    assert [list(result.texts) for result in made] == [[one["text"] for one in case["samples"]] for case in cases]
+    assert json.loads(json.dumps(made.summary.to_dict())) == told
+    # Another question has another nonce.
+    for more in ({}, {"max_new_tokens": 61}):
+        objects_of(audit("--json", **more))
+    params = [json.loads(path.read_bytes())["params"] for path in Path("runs").glob("*/spec.json")]
+    nonces = {one["nonce"] for one in params if one["seed"] is None}
+    assert len(nonces) == 2
+    assert min(nonces) >= 2**96
 
 
 def test_an_option_wins_over_its_key(audit: Call) -> None:
@@ -247,17 +242,18 @@ def test_an_option_wins_over_its_key(audit: Call) -> None:
 @pytest.mark.parametrize("seed", [None, pytest.param(5, marks=pytest.mark.long)])
 def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPatch, seed: int | None) -> None:
     """With a seed it ends as if it had not been interrupted; without, what was left is drawn, and nothing twice."""
-    given = {} if seed is None else {"seed": seed}
+    given: dict[str, int] = {"max_new_tokens": 20, **({} if seed is None else {"seed": seed})}
     first, _ = objects_of(audit("--json", **given))
     (run,), kept = (list(Path("runs").glob(f"{name}-*")) for name in ("private_generation", "audit"))
     assert [path.stat().st_mode & 0o777 for path in kept] == ([0o700] if seed is None else [])
     stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
-    # Three sequences of sixty tokens are a part at most, and parts are alike.
-    assert len(stamps) == 2 * 2
     assert objects_of(audit("--json", **given))[0] == first
-    for name in ("spec.json", "measurements-00002.parquet", "measurements-00003.parquet"):
+    n_parts = len(stamps)
+    assert n_parts >= 2
+    gone = [f"measurements-{number:05}.parquet" for number in range(n_parts // 2, n_parts)]
+    for name in ("spec.json", *gone):
         (run / name).unlink()
-    score, calls = Toy.score, iter(range(10))
+    score, calls = Toy.score, iter(range(5))
 
     def interrupted(self: Toy, chunk: Any) -> Any:
         if next(calls, None) is None:
@@ -273,45 +269,22 @@ def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPat
     assert without_seconds(again[0]) == without_seconds(first[0])
     assert (without_seconds(again[1]) == without_seconds(first[1])) is (seed is not None)
     assert {path.name for path in Path("runs").iterdir()} == {path.name for path in (run, *kept)}
-    for name in ("measurements-00000.parquet", "measurements-00001.parquet"):
+    for name in stamps.keys() - set(gone):
         assert (run / name).stat().st_mtime_ns == stamps[name]
-
-
-@pytest.mark.long
-def test_another_question_has_another_nonce(audit: Call) -> None:
-    for more in ({}, {"max_new_tokens": 61}):
-        objects_of(audit("--json", **more))
-    nonces = [json.loads(path.read_bytes())["params"]["nonce"] for path in Path("runs").glob("*/spec.json")]
-    assert len(set(nonces)) == 2
-    assert min(nonces) >= 2**96
-    ended = audit("--json", seed=5)
-    assert "a seeded run carries no guarantee unless the seed stays secret" in ended.err
-    assert objects_of(ended)[0][0]["seed"] == 5
-
-
-@pytest.mark.long
-def test_from_python_it_is_the_same(audit: Call) -> None:
-    cases, told = objects_of(audit("--json", seed=5))
-    made = leakmeter.audit(
-        "toy", TEXTS, instruction="Write a notice.", subset_size=3, epsilon=8, samples=4,
-        max_new_tokens=60, seed=5,
-    )  # fmt: skip
-    assert [list(result.texts) for result in made] == [[one["text"] for one in case["samples"]] for case in cases]
-    assert json.loads(json.dumps(made.summary.to_dict())) == told
 
 
 def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) -> None:
     # A seed of its own, so that what is drawn holds none of the words that are looked for.
     seed = 987654321987654321
-    cases, _ = objects_of(audit("--json", seed=seed))
-    ended = audit("--public", "--json", "--html", "public.html", seed=seed)
+    cases, _ = objects_of(audit("--json", seed=seed, max_new_tokens=12))
+    ended = audit("--public", "--json", "--html", "public.html", seed=seed, max_new_tokens=12)
     told = [json.loads(line) for line in lines_of(ended)]
     assert told == [case["publishable"] for case in cases]
     # The seed's warning apart, nothing is said that depends on the exemplars.
     assert ended.err.splitlines()[1:] == ["run: in 'runs', and private, its name included", "report: public.html"]
-    assert audit("--public", "--dry-run", seed=seed).code == 2
+    assert audit("--public", "--dry-run", seed=seed, max_new_tokens=12).code == 2
     assert [one["texts"] for one in told] == [[each["text"] for each in case["samples"]] for case in cases]
-    shown = audit("--public", seed=seed).out
+    shown = audit("--public", seed=seed, max_new_tokens=12).out
     (run,) = Path("runs").glob("private_generation-*")
     assert cli("report", run, "--public", "--html", "again.html").code == 0
     page = Path("public.html").read_text(encoding="utf-8")
@@ -359,33 +332,10 @@ def test_a_broken_guarantee_is_exit_code_1_and_names_exemplar_and_token(
     assert "n0" not in public.err
 
 
-def test_labelled_data_are_taken_by_their_label(cli: Call) -> None:
-    words = options(model="toy", task="tickets", label="Billing", subset_size=6, max_new_tokens=4)
-    (case,), _ = objects_of(cli("audit", "run", *words, "--json"))
-    assert case["query"] == "Billing"
-    assert len(case["exemplars"]) == 6
-    assert all(one["text"].startswith("News Type: Billing\nTicket: ") for one in case["exemplars"])
-
-
-@pytest.mark.long
-def test_a_dry_run_tells_what_it_will_take_and_writes_nothing(audit: Call) -> None:
-    dry = json.loads(audit("--dry-run", "--json").out)
-    assert not Path("runs").exists()
-    assert dry["at_most"] is True
-    cases, _ = objects_of(audit("--json"))
-    assert dry["tree_tokens"] >= sum(case["cost"]["tree_tokens"] for case in cases)
-
-
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ({"delta": 2}, "delta is 2.0; it has to be above 0 and below 1"),
-        ({"clip": 0}, "clip is 0.0; it has to be above 0"),
-        (
-            {"subset_size": 8},
-            "8 exemplars are asked for and there are 7; give more of them, or a",
-        ),
-        ({"subset_size": 0}, "subset-size is 0; it has to be 1 or more"),
+        ({"subset_size": 8}, "8 exemplars are asked for and there are 7; give more of them, or a"),
         ({"batches": 3}, "3 times 3 exemplars are asked for and there are 7"),
         ({"epsilon": 0.01}, "epsilon 0.01 at delta 1e-05 cannot be guaranteed"),
         ({"epsilon": 1, "temperature": 1}, "epsilon and temperature are given together; give one of epsilon, temp"),
@@ -393,7 +343,6 @@ def test_a_dry_run_tells_what_it_will_take_and_writes_nothing(audit: Call) -> No
         ({"column": "text"}, "notes.csv, line 2 has no column 'text'; it has 'id', 'note'"),
         ({"exemplars": "none.csv"}, "data file 'none.csv' cannot be read"),
         ({"task": "tickets"}, "column is for texts without a task"),
-        ({"samples": 0}, "samples is 0; it has to be 1 or more"),
         ({"template": "foo"}, "no template for exemplars named 'foo'"),
     ],
 )

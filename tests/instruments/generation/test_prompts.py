@@ -9,7 +9,7 @@ import pytest
 from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, Prompt
-from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of, prepare_generation
 from leakmeter.text.exemplar import Example, ExemplarCase
 
@@ -124,11 +124,6 @@ def test_exemplars_that_cannot_vote_are_refused(exemplars: tuple[Example, ...], 
         made(ExemplarCase("b", exemplars, SPORTS))
 
 
-def test_another_template_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="no template for exemplars named 'document'"):
-        GenerationSettings(template="document")
-
-
 POOL = [Example(str(i), (f"text {i}",), "Sports" if i % 3 else "World") for i in range(12)]
 
 
@@ -146,21 +141,11 @@ def test_batches_are_disjoint_in_order_and_full() -> None:
     assert {case.query for case in cases} == {SPORTS}
     assert batches_of(POOL, 3, label="Sports", most=1) == cases[:1]
     assert len(batches_of(POOL, 8, label="Sports")) == 1
-
-
-@pytest.mark.parametrize(
-    ("size", "more", "said"),
-    [
-        (
-            9,
-            {},
-            "9 exemplars with label 'Sports' are asked for and there are 8; give more of them",
-        ),
+    for size, more, said in (
+        (9, {}, "9 exemplars with label 'Sports' are asked for and there are 8; give more of them"),
         (3, {"most": 3}, "3 times 3 exemplars with label 'Sports' are asked for and there are 8"),
         (0, {}, "subset-size is 0; it has to be 1 or more"),
         (3, {"most": 0}, "batches is 0; it has to be 1 or more"),
-    ],
-)
-def test_batches_that_cannot_be_filled_are_refused(size: int, more: dict[str, int], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        batches_of(POOL, size, label="Sports", **more)
+    ):
+        with pytest.raises(UsageError, match=said):
+            batches_of(POOL, size, label="Sports", **more)

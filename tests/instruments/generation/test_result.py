@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, seed
+from hypothesis import strategies as st
 
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.errors import UsageError
@@ -23,22 +25,16 @@ from leakmeter.instruments.generation.result import (
     PublicTexts,
     Summary,
 )
+from leakmeter.instruments.generation.text_quality import distinct, perplexity, shared_runs, stretches
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.rdp import ORDERS, bound, conversion, guarantee
 
 PARAMS: dict[str, Any] = {
-    "nonce": None,
-    "clip": 2.0,
-    "temperature": 4.0,
-    "normalise_by": "fixed",
-    "sequences": 2,
-    "max_new_tokens": 3,
-    "min_new_tokens": 0,
-    "delta": 1e-5,
-    "seed": 2**127,
-    "mechanism": None,
-    "sequences_a_part": None,
-}
+    "nonce": None, "clip": 2.0, "temperature": 4.0, "normalise_by": "fixed", "sequences": 2, "max_new_tokens": 3,
+    "min_new_tokens": 0, "delta": 1e-5, "seed": 2**127, "mechanism": None, "sequences_a_part": None,
+}  # fmt: skip
+
+BROKEN = ([0.1, 0.2, 0.3], [0.4, 1.5])
 SENSITIVITY = Aggregation(2.0, 2, 4.0).sensitivity()
 BEST = guarantee(SENSITIVITY, 6, 1e-5).order
 MEASURED = (2.0, BEST, math.inf)
@@ -50,21 +46,15 @@ SHARES = {"e1": ([0.1, 0.2, 0.3], [0.4, 0.1]), "e2": ([0.5, 0.1, 0.1], [0.1, 0.9
 
 def texts(**more: Any) -> dict[str, Any]:
     return {
-        "id": "batch 1",
-        "model": "toy",
-        "weights_sha256": None,
-        "dtype": "float64",
-        "template": "plain",
-        "query": "Sports",
-        "context": "Text: one\n\nText: two",
-        "sampled": True,
+        "id": "batch 1", "model": "toy", "weights_sha256": None, "dtype": "float64", "template": "plain",
+        "query": "Sports", "context": "Text: one\n\nText: two", "sampled": True,
         "responses": [{"text": "A b", "tokens": ["A", " b", ""]}, {"text": "A c", "tokens": ["A", " c"]}],
         "spans": [
             {"name": name, "ranges": [[a, b]], "document": id_, "n_tokens": n, "repeats": []}
             for name, a, b, id_, n in (("e1", 0, 9, "x7", 5), ("e2", 11, 20, "x9", 6))
         ],
         "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0, "out_of_memory_retries": 0},
-    } | more
+    } | more  # fmt: skip
 
 
 def measurements(shares: Any = SHARES, ratios: dict[tuple[int, str], list[float]] | None = None) -> list[Measurement]:
@@ -145,8 +135,7 @@ def test_the_papers_figure_stands_beside_that_of_a_mechanism_that_tells_nothing(
 
 
 def test_a_failure_names_exemplar_and_token() -> None:
-    shares = {**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])}
-    (failure,) = result_of(shares).verdict.failures
+    (failure,) = result_of({**SHARES, "e1": BROKEN}).verdict.failures
     assert [getattr(failure, name) for name in ("exemplar", "exemplar_id", "sample", "token", "token_text")] == [
         *("e1", "x7", 1, 1, " c")
     ]
@@ -159,13 +148,10 @@ def test_a_failure_names_exemplar_and_token() -> None:
     every = result_of({**SHARES, "e1": ([1.2] * 3, [1.2] * 2)}).verdict
     assert {(one.exemplar, one.token is None) for one in every.failures} == {("e1", True), ("e1", False)}
     assert every.holds is False
-
-
-def test_infinite_losses_are_a_failure_and_are_written_as_such() -> None:
+    # Infinite losses are a failure, and are written as such.
     case = result_of({**SHARES, "e1": ([0.1, math.inf, 0.3], [0.4, 0.1])})
     assert not case.verdict.holds
-    assert case.exemplars[0].measured_nats == math.inf
-    assert case.exemplars[0].rank == 1
+    assert (case.exemplars[0].measured_nats, case.exemplars[0].rank) == (math.inf, 1)
     assert case.verdict.worst_token.token == 1
     told = json.loads(case.to_json())
     assert told["exemplars"][0]["measured_nats"] == "Infinity"
@@ -175,32 +161,20 @@ def test_infinite_losses_are_a_failure_and_are_written_as_such() -> None:
 def test_what_may_be_published_is_the_texts_and_the_guarantee() -> None:
     result = result_of()
     assert result.bounds.guarantee is not None
+    mechanism = ClippedLogits(name=CLIPPED_LOGITS, clip=2.0, temperature=4.0, normalise_by="fixed")
     assert result.public == PublicTexts(
-        model="toy",
-        weights_sha256=None,
-        dtype="float64",
-        template="plain",
-        query="Sports",
-        mechanism=ClippedLogits(name=CLIPPED_LOGITS, clip=2.0, temperature=4.0, normalise_by="fixed"),
-        subset_size=2,
-        n_samples=2,
-        min_new_tokens=0,
-        max_new_tokens=3,
-        delta=1e-5,
-        adjacency="add-remove",
-        sampled=True,
-        texts=("A b", "A c"),
-        guarantee=result.bounds.guarantee,
-        draws=Draws(random_bits="seed"),
-    )
+        model="toy", weights_sha256=None, dtype="float64", template="plain", query="Sports", mechanism=mechanism,
+        subset_size=2, n_samples=2, min_new_tokens=0, max_new_tokens=3, delta=1e-5, adjacency="add-remove",
+        sampled=True, texts=("A b", "A c"), guarantee=result.bounds.guarantee, draws=Draws(random_bits="seed"),
+    )  # fmt: skip
     assert result.public.is_public
     # The same whatever was measured.
-    other = result_of({name: ([0.7] * 3, [0.3] * 2) for name in SHARES})
-    assert other.public == result.public
+    assert result_of({name: ([0.7] * 3, [0.3] * 2) for name in SHARES}).public == result.public
     assert result.texts == ("A b", "A c")
-    broken = result_of({**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])})
     with pytest.raises(UsageError, match="nothing of this may be published"):
-        _ = broken.public
+        _ = result_of({**SHARES, "e1": BROKEN}).public
+    own = result_of(params={"mechanism": {"name": "Mine", "k": 3}}).mechanism
+    assert own == OwnMechanism(name="Mine", settings={"k": 3})
 
 
 @pytest.mark.parametrize("more", [{"sampled": False}, {"params": {"seed": None}}])
@@ -211,6 +185,9 @@ def test_no_guarantee_for_texts_that_were_given_or_drawn_with_a_known_seed(more:
     assert any("seed 0, which everybody knows" in line for line in case.warnings) == ("params" in more)
     with pytest.raises(UsageError, match="these texts have no guarantee"):
         _ = case.public
+    drawn = result_of(params={"seed": None, "nonce": 5})
+    assert drawn.draws == Draws(random_bits="operating system")
+    assert drawn.publishable is not None
 
 
 def test_parts_of_a_batch_are_one_batch_again() -> None:
@@ -227,15 +204,9 @@ def test_parts_of_a_batch_are_one_batch_again() -> None:
     assert replace(made, cost=whole.cost) == whole
     assert made == again
     assert made.cost.to_dict() == {
-        "requests": 6,
-        "tree_tokens": 90,
-        "naive_tokens": 300,
-        "seconds": 1.0,
-        "predicted_tree_tokens": 100,
-        "predicted_seconds": 0.5,
-        "out_of_memory_retries": 0,
-        "scored_together": None,
-    }
+        "requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 1.0, "predicted_tree_tokens": 100,
+        "predicted_seconds": 0.5, "out_of_memory_retries": 0, "scored_together": None,
+    }  # fmt: skip
 
 
 def test_quality_of_the_texts() -> None:
@@ -249,12 +220,6 @@ def test_quality_of_the_texts() -> None:
     assert told.verbatim == (
         Copy(sample=0, start=0, end=2, longest_run_tokens=5, text="A b", exemplar="e2"),
         Copy(sample=1, start=0, end=2, longest_run_tokens=5, text="A c", exemplar="e2"),
-    )
-
-
-def test_another_mechanism_is_named() -> None:
-    assert result_of(params={"mechanism": {"name": "Mine", "k": 3}}).mechanism == OwnMechanism(
-        name="Mine", settings={"k": 3}
     )
 
 
@@ -280,44 +245,40 @@ def test_a_row_for_each_exemplar() -> None:
     assert {"renyi_2_nats", f"renyi_{BEST:g}_nats", "max_divergence_nats"} < set(frame.columns)
 
 
-HOSTILE = "[bold]x[/bold] <script>alert(1)</script>\x1b[31m\u202e"
+IDS = st.lists(st.integers(0, 3), max_size=14)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_views_show_texts_as_texts(fails: bool) -> None:
-    from rich.console import Console
-
-    shares = {**SHARES, "e1": ([0.1, 0.2, 0.3], [0.4, 1.5])} if fails else SHARES
-    hostile = texts(
-        context=f"Text: {HOSTILE}",
-        responses=[{"text": HOSTILE, "tokens": [HOSTILE] * n} for n in (3, 2)],
-        spans=[{**span, "ranges": [[0, 6 + len(HOSTILE)]]} for span in texts()["spans"]],
-    )
-    (case,) = PrivateGenerationResult.from_run([(hostile, measurements(shares))], PARAMS)
-    console = Console(file=io.StringIO(), width=200)
-    for view in (case.to_rich(), PrivateGenerationResult.overview([case, case])):
-        console.print(view)
-    said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "[bold]x[/bold] <script>" in said
-    assert "\x1b" not in said
-    assert "\u202e" not in said
-    assert ("Broken" in said) == fails
-    assert ("Kept" in said) == (not fails)
-    page = PrivateGenerationResult.render_page([case, case], command="leakmeter audit run <x>", run=None)
-    assert "<script" not in page
-    assert "&lt;script&gt;" in page
-    assert "default-src &#39;none&#39;" in page
-    assert "audit run &lt;x&gt;" in page
-    assert "\x1b" not in page
+def slow_runs(ids: Sequence[int], other: Sequence[int]) -> list[int]:
+    """Every run of either text, compared."""
+    theirs = {tuple(other[a:b]) for a in range(len(other)) for b in range(a + 1, len(other) + 1)}
+    longest = [0] * len(ids)
+    for a in range(len(ids)):
+        for b in range(a + 1, len(ids) + 1):
+            if tuple(ids[a:b]) in theirs:
+                longest[a:b] = [max(n, b - a) for n in longest[a:b]]
+    return longest
 
 
-def test_how_texts_were_drawn_is_told_by_what_the_run_says_of_its_seed() -> None:
-    def said(**more: Any) -> tuple[Any, bool]:
-        case = result_of(params=more)
-        assert (case.publishable is None) == (case.bounds.guarantee is None)
-        assert case.draws is not None
-        return case.draws.to_dict(), case.publishable is not None
+@seed(110)
+@given(IDS, st.lists(IDS, min_size=1, max_size=3))
+def test_runs_are_those_that_any_comparison_finds(ids: list[int], others: list[list[int]]) -> None:
+    assert shared_runs(ids, others).tolist() == [slow_runs(ids, other) for other in others]
 
-    assert said(nonce=None) == ({"random_bits": "seed"}, True)
-    assert said(seed=None, nonce=5) == ({"random_bits": "operating system"}, True)
-    assert said(seed=None, nonce=None) == ({"random_bits": "seed"}, False)
+
+def test_a_run_does_not_go_on_in_the_next_text() -> None:
+    assert shared_runs([1, 2, 3, 4], [[9, 1, 2], [3, 4, 9]]).tolist() == [[2, 2, 0, 0], [0, 0, 2, 2]]
+
+
+def test_stretches_of_long_runs() -> None:
+    assert stretches([0, 5, 5, 5, 5, 5, 2, 6, 6], 5) == [(1, 6), (7, 9)]
+    assert stretches([5, 5], 5) == [(0, 2)]
+    assert stretches([4, 4], 5) == []
+    assert stretches([], 5) == []
+
+
+def test_distinct_and_perplexity_by_hand() -> None:
+    assert distinct([[1, 2, 1, 2], [2]], 1) == pytest.approx(2 / 5)
+    assert distinct([[1, 2, 1, 2], [2]], 2) == pytest.approx(2 / 3)
+    assert math.isnan(distinct([[1]], 2))
+    assert perplexity(np.log([0.5, 0.125])) == pytest.approx(4.0)
+    assert math.isnan(perplexity([]))

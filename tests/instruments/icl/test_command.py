@@ -14,20 +14,15 @@ import pytest
 
 import leakmeter
 from helpers.places import DOCS
-from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import summary
 
 Call = Callable[..., Any]
 TASK = {
-    "name": "moods",
-    "instruction": "Say how they feel.",
-    "fields": {"said": "They said"},
-    "answer": "Mood",
-    "label_column": "mood",
-    "labels": {"g": "glad", "s": "sad"},
-}
+    "name": "moods", "instruction": "Say how they feel.", "fields": {"said": "They said"}, "answer": "Mood",
+    "label_column": "mood", "labels": {"g": "glad", "s": "sad"},
+}  # fmt: skip
 ROWS = [
     {"id": f"m{i}", "said": f"{said} {i}.", "mood": mood}
     for i, (said, mood) in enumerate([("The tide is out", "s"), ("Ines sang", "g"), ("Rain", "s"), ("Figs!", "g")] * 3)
@@ -56,13 +51,9 @@ def icl(cli: Call, mine: Path) -> Call:
 
     def call(*more: object, **options: object) -> Any:
         given: dict[str, object] = {
-            "task": mine / "task.toml",
-            "data": mine / "queries.csv",
-            "pool": mine / "examples.jsonl",
-            "shots": 2,
-            "model": "toy",
-            "label_scoring": "whole-sequence",
-        }
+            "task": mine / "task.toml", "data": mine / "queries.csv", "pool": mine / "examples.jsonl", "shots": 2,
+            "model": "toy", "label_scoring": "whole-sequence",
+        }  # fmt: skip
         if "exemplars" in options:
             given |= {"pool": None, "shots": None}
         given |= options
@@ -87,12 +78,12 @@ def objects_of(ended: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return cases, last["summary"]
 
 
-def without_seconds(case: dict[str, Any]) -> dict[str, Any]:
-    return {**case, "cost": {name: value for name, value in case["cost"].items() if name != "seconds"}}
-
-
 def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
+    dry = json.loads(icl("--dry-run", "--json").out)
+    assert not Path("runs").exists()
     cases, told = objects_of(icl("--json"))
+    assert [case["tree_tokens"] for case in dry["cases"]] == [case["cost"]["tree_tokens"] for case in cases]
+    assert dry["requests"] == sum(case["cost"]["requests"] for case in cases)
     assert told == summary(list(map(IclResult.from_dict, cases))).to_dict()
     assert (told["n"], told["n_with_label"], told["exemplars"]) == (10, 10, None)
     assert sorted(case["id"] for case in cases) == sorted(row["id"] for row in ROWS[:10])
@@ -109,108 +100,14 @@ def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
     assert [case["exemplars"] for case in again] != [case["exemplars"] for case in cases]
 
 
-def test_fewer_queries_are_chosen_at_random_and_by_the_seed(icl: Call) -> None:
-    first, other = (objects_of(icl("--json", max_queries=3, seed=seed))[0] for seed in (0, 7))
-    assert len(first) == len(other) == 3
-    assert {case["id"] for case in first} != {case["id"] for case in other}
-
-
-def test_fixed_exemplars_stand_before_every_query_in_their_order(icl: Call, mine: Path) -> None:
-    cases, told = objects_of(icl("--json", exemplars=mine / "few.csv"))
-    assert [exemplar["id"] for exemplar in told["exemplars"]] == ["m10", "m11"]
-    assert sum(exemplar["worst_share"] for exemplar in told["exemplars"]) == pytest.approx(1.0)
-    assert {case["cost"]["scored_together"] for case in cases} == {10}
-    said = " ".join(icl(exemplars=mine / "few.csv").out.split())
-    assert "the same for all" in said
-    assert "Exemplars, the same for all queries, by what the answers reveal of them on average" in said
-
-
-def test_queries_without_labels_have_losses_and_no_accuracy(icl: Call, mine: Path) -> None:
-    write_csv(mine / "bare.csv", [{"said": row["said"]} for row in ROWS[:5]])
-    cases, told = objects_of(icl("--json", data=mine / "bare.csv"))
-    assert {case["gold"] for case in cases} == {None}
-    assert (told["accuracy"], told["macro_f1"]) == (None, None)
-    assert told["mean_nats"] > 0
-    assert "how many answers are right is not known" in icl(data=mine / "bare.csv").out
-
-
-def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(icl: Call) -> None:
-    first = icl("--json")
-    (run,) = Path("runs").iterdir()
-    assert run.name.startswith("icl-")
-    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
-    # Ten queries, eight of which are scored together.
-    assert len(stamps) == 2
-    assert icl("--json").out == first.out
-    assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
-    # As if it had been killed after its first part.
-    for name in ("spec.json", "measurements-00001.parquet"):
-        (run / name).unlink()
-    again = icl("--json")
-    told, expected = (list(map(without_seconds, objects_of(ended)[0])) for ended in (again, first))
-    assert told == expected
-    assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
-    results = list(leakmeter.load_run(run))
-    assert [result.id for result in results] == [case["id"] for case in expected]
-    assert all(isinstance(result, leakmeter.IclResult) for result in results)
-
-
-def test_terminal_page_and_report_agree(icl: Call, cli: Call) -> None:
-    ended = icl("--html", "icl.html")
-    assert ended.code == 0, ended.err
-    out = " ".join(ended.out.split())
-    (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: icl.html (private, readable by you alone)\n"
-    assert cli("report", run, "--html", "again.html").code == 0
-    page = Path("icl.html").read_text(encoding="utf-8")
-    assert Path("again.html").read_text(encoding="utf-8") == page
-    (headline,) = re.findall(r'<h2 class="finding">(.*?)</h2>', page)
-    assert out.startswith(" ".join(headline.split()))
-    assert "with 2 exemplars, drawn for each." in out
-    assert all(len(line) <= 80 for line in ended.out.splitlines())
-    assert page.count('class="line"') == 10
-    assert cli("report", run, "--public").code == 2
-
-
-def test_one_query_is_shown_with_its_exemplars(icl: Call) -> None:
-    said = " ".join(icl(max_queries=1).out.split())
-    assert said.startswith("The likeliest answer, “")
-    assert "They said: " in said
-    assert "Before renormalising" in said
-
-
-def test_a_dry_run_tells_what_it_will_take(icl: Call) -> None:
-    dry = json.loads(icl("--dry-run", "--json").out)
-    assert not Path("runs").exists()
-    cases, _ = objects_of(icl("--json"))
-    for name in ("requests", "tree_tokens"):
-        assert dry[name] == sum(case["cost"][name] for case in cases)
-    assert [case["tree_tokens"] for case in dry["cases"]] == [case["cost"]["tree_tokens"] for case in cases]
-
-
 def test_without_options_tickets_are_sorted(cli: Call) -> None:
-    cases, told = objects_of(cli("icl", "--model", "toy", "--label-scoring", "whole-sequence", "--json"))
-    assert told["n"] == 24
-    assert [row["n_right_label"] for row in told["labels"]] == [6, 6, 6, 6]
+    cases, told = objects_of(
+        cli("icl", "--model", "toy", "--label-scoring", "whole-sequence", "--max-queries", 5, "--json")
+    )
+    assert (told["n"], sum(row["n_right_label"] for row in told["labels"])) == (5, 5)
     texts = resources.files("leakmeter.samples").joinpath("tickets.csv").read_text(encoding="utf-8")
     assert all(case["query"] in texts for case in cases)
     assert all(case["query"] not in exemplar["text"] for case in cases for exemplar in case["exemplars"])
-
-
-def test_from_python_it_is_the_same(icl: Call, mine: Path) -> None:
-    cases, told = objects_of(icl("--json"))
-    measured = leakmeter.icl("toy", ROWS[:10], task=TASK, pool=ROWS[8:], shots=2, label_scoring="whole-sequence")
-    assert list(map(without_seconds, (result.to_dict() for result in measured))) == list(map(without_seconds, cases))
-    assert measured.summary.mean_nats == told["mean_nats"]
-    frame = measured.to_frame(detail=True)
-    assert len(frame) == 20
-    assert list(frame.columns[:3]) == ["case", "id", "position"]
-    assert frame.groupby("case")["loss_nats"].max().mean() == pytest.approx(told["mean_nats"])
-    assert measured.save_html("page.html").read_text(encoding="utf-8").count('class="line"') == 10
-    of_file = leakmeter.icl(
-        "toy", ROWS[:2], task=str(mine / "task.toml"), exemplars=ROWS[10:], label_scoring="whole-sequence"
-    )
-    assert [row.id for row in of_file.summary.exemplars or ()] == ["m10", "m11"]
 
 
 def test_what_python_refuses() -> None:
@@ -232,27 +129,21 @@ def test_what_python_refuses() -> None:
         ({"task": "missing.toml"}, "task file 'missing.toml' cannot be read"),
         ({"data": None}, "task 'moods' has no texts of its own; give queries with --data FILE"),
         ({"pool": None}, "give examples to draw from with --pool FILE, or all with --exemplars FILE"),
-        ({"data": "missing.csv"}, "data file 'missing.csv' cannot be read"),
-        ({"data": "EMPTY"}, "is empty"),
-        ({"data": "OTHER"}, "has no column 'said'"),
-        ({"pool": "UNLABELLED"}, "has no column 'mood'"),
+        ({"data": "missing.csv"}, "data file 'missing.csv' cannot be read"), ({"data": "EMPTY"}, "is empty"),
+        ({"data": "OTHER"}, "has no column 'said'"), ({"pool": "UNLABELLED"}, "has no column 'mood'"),
         ({"pool": "UNKNOWN"}, "'mood' is 'happy', expected one of 'g', 's'"),
-        ({"shots": 9}, "needs 9 exemplars and there are "),
-        ({"shots": 0}, "shots is 0; it has to be 1 or more"),
-        ({"max_queries": 0}, "max-queries is 0; it has to be 1 or more"),
-        ({"seed": -1}, "seed is -1"),
+        ({"shots": 9}, "needs 9 exemplars and there are "), ({"shots": 0}, "shots is 0; it has to be 1 or more"),
+        ({"max_queries": 0}, "max-queries is 0; it has to be 1 or more"), ({"seed": -1}, "seed is -1"),
         ({"task": "ONE"}, "leaves no choice, its labels being 'glad'"),
         ({"label_scoring": None}, "labels 'glad' and 'sad' begin with the same token"),
-        ({"label_scoring": "first"}, "first-token"),
-        ({"template": "plian"}, "plain"),
-        ({"template": "chat"}, "no chat template"),
-        ({"temperature": 0}, "temperature is 0.0; it has to be above 0"),
+        ({"label_scoring": "first"}, "first-token"), ({"template": "plian"}, "plain"),
+        ({"template": "chat"}, "no chat template"), ({"temperature": 0}, "temperature is 0.0; it has to be above 0"),
         ({"calibration": "blank", "space": "vocabulary"}, "calibration is for labels"),
         ({"exemplars": "FEW", "shots": 2}, "--shots is for exemplars that are drawn"),
         ({"exemplars": "FEW", "pool": "FEW"}, "--pool is for exemplars that are drawn"),
         ({"html": "no/such/icl.html"}, "lies in a directory that does not exist"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_done_is_one_line(icl: Call, mine: Path, options: dict[str, Any], said: str) -> None:
     (mine / "empty.csv").write_text("", encoding="utf-8")
     write_csv(mine / "other.csv", [{"text": "Rain.", "mood": "s"}])
@@ -268,23 +159,6 @@ def test_what_cannot_be_done_is_one_line(icl: Call, mine: Path, options: dict[st
     assert ended.err.count("\n") == 1
     assert said in ended.err
     assert list(Path.cwd().iterdir()) == []
-
-
-def test_a_query_that_does_not_fit_is_named_or_left_out(icl: Call, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def small(*_: Any, **__: Any) -> Toy:
-        toy = Toy()
-        toy.window = 150
-        return toy
-
-    monkeypatch.setattr("leakmeter.engine.loading.load_backend", small)
-    write_csv(mine / "long.csv", [*ROWS[:4], {"id": "long", "said": "Rain. " * 30, "mood": "s"}])
-    ended = icl(data=mine / "long.csv")
-    assert ended.code == 2
-    assert "case 'long' needs " in ended.err
-    ended = icl("--json", "--skip-bad", data=mine / "long.csv")
-    _, told = objects_of(ended)
-    assert told["n"] == 4
-    assert "left out 1 bad case" in ended.err
 
 
 def test_the_page_of_documentation_lists_every_field(icl: Call, mine: Path) -> None:

@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import leakmeter
 from helpers.icl_results import asked, exemplar
-from helpers.places import DOCS
 from leakmeter.backends.toy import Toy
-from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.icl import advice
 from leakmeter.report import blocks as b
 
@@ -173,35 +170,9 @@ def test_free_responses_are_scored_behind_inputs_and_outputs(cli: Call, files: N
         assert told in ended.err
 
 
-def test_python_takes_few_shots_of_any_kind() -> None:
-    shots = [{"review": "A delight.", "mood": "good"}, {"review": "Two hours lost.", "mood": "bad"}]
-    columns = {"text_column": "review", "label_column": "mood", "label_scoring": "whole-sequence"}
-    of_texts = leakmeter.icl("toy", ["So long."], exemplars=shots, **columns)
-    objects = [SimpleNamespace(**one) for one in shots]
-    assert of_texts[0].labels == ("good", "bad")
-    with pytest.raises(LeakmeterError, match="record 1 is not a JSON object, or another record with fields"):
-        leakmeter.icl("toy", ["So long."], exemplars=objects, **columns)
-    pandas = pytest.importorskip("pandas")
-    of_frame = leakmeter.icl("toy", ["So long."], exemplars=pandas.DataFrame(shots), **columns)
-    assert of_frame.summary.mean_nats == of_texts.summary.mean_nats
-    drawn = leakmeter.icl("toy", iter(["So long.", "Short."]), pool=iter(shots), shots=1, **columns)
-    assert [len(one.exemplars) for one in drawn] == [1, 1]
-    free = leakmeter.icl_responses(
-        "toy", ["C?"], exemplars=[{"ask": "A?", "to": {"say": "B."}}], map={"input": "ask", "output": "to.say"},
-        max_new_tokens=3,
-    )  # fmt: skip
-    assert free[0].pieces[0].text == "Input: A?\nOutput: B."
-    assert list(free.to_frame(detail=True)["name"]) == ["record 1"]
-
-
 @pytest.mark.parametrize(
     ("nats", "met"),
-    [
-        ((0.05, 0.05), ["little"]),
-        ((0.5, 0.5), ["some"]),
-        ((2.0, 2.0), ["much"]),
-        ((0.05, 3.0), ["little", "worst"]),
-    ],
+    [((0.05, 0.05), ["little"]), ((0.5, 0.5), ["some"]), ((2.0, 2.0), ["much"]), ((0.05, 3.0), ["little", "worst"])],
 )
 def test_advice_is_the_row_that_the_results_meet(nats: tuple[float, float], met: list[str]) -> None:
     one = asked(exemplars=(exemplar(1, *nats),), loss_nats=max(nats), gold=None, is_right=None)
@@ -209,10 +180,3 @@ def test_advice_is_the_row_that_the_results_meet(nats: tuple[float, float], met:
         (shown,) = (block for block in type(one).report(results_).blocks if isinstance(block, b.Advice))
         assert list(shown.rows) == [advice.EXEMPLARS[name] for name in met]
         assert len(shown.rows) + len(shown.others) == len(advice.EXEMPLARS)
-
-
-def test_the_tutorial_has_the_decision_tables() -> None:
-    page = (DOCS / "tutorials" / "exemplars.md").read_text(encoding="utf-8")
-    for table in (advice.EXEMPLARS, advice.SELECTION):
-        for found, do in table.values():
-            assert f"| {found} | {do} |" in page.replace("`", ""), found

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
 
-from helpers.examples import examples
 from helpers.icl_items import LABELS, ByHand, icl_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
@@ -25,10 +22,7 @@ from leakmeter.instruments.icl.math import FARTHEST, PLAUSIBLE
 from leakmeter.instruments.icl.measure import Icl
 
 N_VOCAB = 29
-CALIBRATIONS = [
-    (None, "own"),
-    *product(("blank", "n/a", "average"), ("own", "shared")),
-]
+CALIBRATIONS = [(None, "own"), *product(("blank", "n/a", "average"), ("own", "shared"))]
 
 
 def toy(**settings: Any) -> Toy:
@@ -115,60 +109,6 @@ def test_the_mass_is_what_the_labels_have_before_they_are_renormalised() -> None
     p = hand.next_token(item.prompt.ids.tolist())
     got = readings_of(toy(), measure, item)["label_mass", ""]
     np.testing.assert_allclose(got, np.log(sum(np.exp(p[ids[0]]) for ids in LABELS["first-token"])), rtol=1e-12)
-
-
-def test_one_exemplar_is_measured_against_none() -> None:
-    item = icl_item(N_VOCAB, lengths=(5,))
-    assert item.cuts["e1"] == item.blank
-    got = readings_of(toy(), Icl(), item)
-    np.testing.assert_allclose(got["label_loss", "e1"], by_hand(Icl(), item).loss("e1"), rtol=0, atol=2e-14)
-
-
-def test_a_label_that_is_not_known_has_no_reading() -> None:
-    assert ("gold", "") not in readings_of(toy(), Icl(), icl_item(N_VOCAB, gold=None))
-
-
-def test_a_model_that_is_deaf_to_the_exemplars_owes_them_nothing() -> None:
-    # The last two tokens are the same with any exemplars.
-    got = readings_of(toy(reach=2), Icl("vocabulary"), icl_item(N_VOCAB))
-    for name in ("e1", "e2", "e3"):
-        assert got["label_loss", name].tolist() == [0.0, 0.0, 0.0]
-        assert got["farthest_log_prob", name] == got["farthest_log_prob_without", name]
-
-
-@seed(21)
-@settings(max_examples=examples(25))
-@given(st.permutations(range(3)), st.sampled_from(CALIBRATIONS), st.sampled_from(list(LABELS)))
-def test_another_order_of_labels_or_exemplars_changes_nothing(
-    order: list[int], calibration: tuple[Any, Any], scoring: Any
-) -> None:
-    measure = Icl("labels", scoring, *calibration)
-    item = icl_item(N_VOCAB, labels=LABELS[scoring])
-    assert item.answers is not None
-    shuffled = replace(
-        item.answers,
-        labels=tuple(item.answers.labels[i] for i in order),
-        ids=tuple(item.answers.ids[i] for i in order),
-        gold=order.index(1),
-    )
-    one = readings_of(toy(), measure, item)
-    two = readings_of(toy(), measure, replace(item, spans=item.spans[::-1], answers=shuffled))
-    for name in item.cuts:
-        np.testing.assert_allclose(two["label_loss", name], one["label_loss", name][order], rtol=0, atol=2e-14)
-    assert order[int(two["prediction", ""][0])] == one["prediction", ""][0]
-
-
-def test_a_shared_baseline_that_is_large_leaves_what_calibration_leaves_out() -> None:
-    item = icl_item(N_VOCAB)
-    plain, flat = (
-        readings_of(toy(), measure, item)
-        for measure in (Icl(), Icl(calibration="blank", calibration_baseline="shared", calibration_epsilon=1e9))
-    )
-    for name in item.cuts:
-        # Beside an ε of 1e9 every p_cf is as good as none.
-        np.testing.assert_allclose(flat["label_loss", name], plain["label_loss", name], rtol=0, atol=1e-8)
-    own = readings_of(toy(), Icl(calibration="blank"), item)
-    assert np.abs(own["label_loss", "e1"] - plain["label_loss", "e1"]).max() > 0.1
 
 
 def test_company_and_order_of_trials_change_nothing() -> None:

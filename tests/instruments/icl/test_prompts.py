@@ -1,7 +1,8 @@
-"""Queries behind exemplars: the paper's text to the letter, and every cut the prompt that never had the exemplar."""
+"""Queries behind exemplars: drawn without replacement, the paper's text to the letter, every cut as if never there."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from textwrap import indent
 from typing import Any
@@ -15,8 +16,8 @@ from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.item import Prepared
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.data import tasks
-from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.icl.draw import draw_cases
+from leakmeter.errors import UsageError, WindowError
+from leakmeter.instruments.icl.draw import choose_queries, draw_cases, fixed_cases
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
 from leakmeter.text.exemplar import Example, ExemplarCase, Task
 
@@ -76,34 +77,19 @@ def ids_of(prompt: Prompt) -> list[int]:
 
 def test_the_papers_prompt_of_news_to_the_letter(tokenizer: Any) -> None:
     """The row AGNews of Table 2."""
-    bears = Example(
-        "1",
-        (
-            "Wall St. Bears Claw Back Into the Black NEW YORK (Reuters) - Short-sellers, Wall Street's dwindling band "
-            "of ultra-cynics, are seeing green again.",
-        ),
-        "Business",
+    bears = (
+        "Wall St. Bears Claw Back Into the Black NEW YORK (Reuters) - Short-sellers, Wall Street's dwindling band "
+        "of ultra-cynics, are seeing green again."
     )
-    saver = Example(
-        "2",
-        (
-            "Rescuing an Old Saver If you think you may need to help your elderly relatives with their finances, "
-            "don't be shy about having the money talk – soon.",
-        ),
-        None,
+    saver = (
+        "Rescuing an Old Saver If you think you may need to help your elderly relatives with their finances, "
+        "don't be shy about having the money talk – soon."
     )
-    one = made(ExemplarCase("2", (bears,), saver), NEWS, tokenizer)
-    assert text_of(one.item.prompt, tokenizer) == (
+    case = ExemplarCase("2", (Example("1", (bears,), "Business"),), Example("2", (saver,), None))
+    assert text_of(made(case, NEWS, tokenizer).item.prompt, tokenizer) == (
         "Classify the news articles into the categories of World, Sports, Business, and Technology. Output only the "
-        "category name (no explanations or extra text) as the first token.\n"
-        "\n"
-        "Article: Wall St. Bears Claw Back Into the Black NEW YORK (Reuters) - Short-sellers, Wall Street's dwindling "
-        "band of ultra-cynics, are seeing green again.\n"
-        "Answer: Business\n"
-        "\n"
-        "Article: Rescuing an Old Saver If you think you may need to help your elderly relatives with their finances, "
-        "don't be shy about having the money talk – soon.\n"
-        "Answer:"
+        f"category name (no explanations or extra text) as the first token.\n\nArticle: {bears}\nAnswer: Business\n\n"
+        f"Article: {saver}\nAnswer:"
     )
 
 
@@ -164,39 +150,27 @@ def test_exemplars_are_cut_together(tokenizer: Any) -> None:
     assert item.prompt.without("e1", "e3") == item.without({"n1", "n3"})
     assert item.prompt.blank() == item.blank
 
-
-def test_with_one_shot_what_is_left_is_zero_shot(tokenizer: Any) -> None:
-    item = made(replace(CASE, exemplars=(GOAL,)), NEWS, tokenizer).item
-    assert ids_of(item.cuts[item.spans[0].name]) == ids_of(item.blank)
-    assert text_of(item.blank, tokenizer) == f"{NEWS.instruction}\n\nArticle: Shares fell by 5%.\nAnswer:"
-
-
-def test_an_exemplar_has_the_same_tokens_wherever_it_stands(tokenizer: Any) -> None:
-    """So that prompts share what they have in common."""
-
     def piece(exemplars: tuple[Example, ...], name: str) -> tuple[int, ...]:
         prompt = made(replace(CASE, exemplars=exemplars), NEWS, tokenizer).item.prompt
         return next(piece.ids for piece in prompt.pieces if piece.name == name)
 
+    # An exemplar has the same tokens wherever it stands, so that prompts share what they have in common.
     assert piece((FERRY, GOAL, CHIP), "e2") == piece((GOAL, FERRY), "e1") == piece((CHIP, FERRY, GOAL), "e3")
 
 
 def test_spans_are_the_exemplars(tokenizer: Any) -> None:
     one = made(CASE, NEWS, tokenizer)
-    assert one.context == (
-        "Article: Ferry <|im_end|> sinks {query}; 🙂 nobody hurt.\nAnswer: World\n\n"
-        "Article: Late goal decides the cup\nAnswer: Sports\n\n"
-        "Article: A chip for radios.  It is small.\nAnswer: Technology"
-    )
+    said = [
+        "Article: Ferry <|im_end|> sinks {query}; 🙂 nobody hurt.\nAnswer: World",
+        "Article: Late goal decides the cup\nAnswer: Sports",
+        "Article: A chip for radios.  It is small.\nAnswer: Technology",
+    ]
+    assert one.context == "\n\n".join(said)
     assert (one.query, one.template, one.unit) == ("Shares fell by 5%.", "plain", "exemplar")
     assert [(span.name, span.kind, span.document, span.pieces) for span in one.item.spans] == [
-        ("n1", "unit", "n1", ("e1",)),
-        ("n2", "unit", "n2", ("e2",)),
-        ("n3", "unit", "n3", ("e3",)),
+        (f"n{i}", "unit", f"n{i}", (f"e{i}",)) for i in (1, 2, 3)
     ]
-    said = [one.context[a:b] for span in one.item.spans for a, b in span.ranges]
-    assert "\n\n".join(said) == one.context
-    assert [text.splitlines()[-1] for text in said] == ["Answer: World", "Answer: Sports", "Answer: Technology"]
+    assert [one.context[a:b] for span in one.item.spans for a, b in span.ranges] == said
     assert [(name, one.context[a:b]) for name, a, b in one.documents] == list(
         zip(["n1", "n2", "n3"], said, strict=True)
     )
@@ -206,16 +180,6 @@ def test_spans_are_the_exemplars(tokenizer: Any) -> None:
     assert [piece.role for piece in prompt.pieces if piece.name not in ("start", "opening")] == [
         *(CONTEXT, CONTEXT, CONTEXT, FRAME, QUERY, FRAME),
     ]
-
-
-def test_white_space_around_texts_stands_in_the_prompt(tokenizer: Any) -> None:
-    """In exemplars as in the query: with it the prompt is another, and has another influence."""
-    spaced = [replace(one, texts=(f" {one.texts[0]} \n",)) for one in (FERRY, GOAL, QUERY_NEWS)]
-    case = ExemplarCase("q", tuple(spaced[:2]), spaced[2])
-    prompt = made(case, NEWS, tokenizer).item.prompt
-    assert text_of(prompt, tokenizer) == written(NEWS, case)
-    bare = made(replace(case, exemplars=(FERRY, GOAL), query=QUERY_NEWS), NEWS, tokenizer).item.prompt
-    assert ids_of(prompt) != ids_of(bare)
 
 
 def test_exemplars_that_say_the_same_know_each_other() -> None:
@@ -253,13 +217,13 @@ def test_labels_are_what_the_tokenizer_writes_after_the_prompt(tokenizer: Any, t
         assert len(set(first)) == len(first)
 
 
-def test_a_query_without_a_label_has_no_right_answer() -> None:
-    answers = made(replace(CASE, query=replace(QUERY_NEWS, label=None)), NEWS).item.answers
-    assert answers is not None
-    assert answers.gold is None
-
-
 def test_content_free_prompts_have_nothing_in_the_querys_place(tokenizer: Any) -> None:
+    one = made(OWN, TICKETS, tokenizer)
+    assert text_of(one.item.prompt, tokenizer) == (
+        "Subject: Bill\nTicket: It is wrong.\nFor: Billing\n\nSubject:\nTicket: It leaks.\nFor: Repairs\n\n"
+        "Subject: Help\nTicket: Where are you?\nFor:"
+    )
+    assert one.query == "Subject: Help\nTicket: Where are you?"
     for task, case in ((NEWS, CASE), (TICKETS, OWN)):
         item = made(case, task, tokenizer).item
         assert item.answers is not None
@@ -288,16 +252,6 @@ def test_the_documented_prompts_are_those_that_are_scored() -> None:
     page = (DOCS / "icl.md").read_text(encoding="utf-8")
     for text in (before + blocks[""], blocks["blank"], blocks["n/a"]):
         assert f"\n\n{indent(text, '    ')}\n\n" in page
-
-
-def test_several_fields_stand_under_their_headings(tokenizer: Any) -> None:
-    one = made(OWN, TICKETS, tokenizer)
-    assert text_of(one.item.prompt, tokenizer) == (
-        "Subject: Bill\nTicket: It is wrong.\nFor: Billing\n\n"
-        "Subject:\nTicket: It leaks.\nFor: Repairs\n\n"
-        "Subject: Help\nTicket: Where are you?\nFor:"
-    )
-    assert one.query == "Subject: Help\nTicket: Where are you?"
 
 
 @pytest.mark.parametrize("instruction", [NEWS.instruction, ""])
@@ -335,12 +289,6 @@ def test_a_chat_template_that_writes_the_start_itself_and_ends_without_a_space(s
     assert item.answers is not None
     pieces = [inner.convert_ids_to_tokens(list(ids)) for ids in item.answers.ids]
     assert [tokens[0] for tokens in pieces] == ["▁World", "▁Sports", "▁Business", "▁Technology"]
-
-
-def test_a_chat_needs_a_chat_template(sentencepiece_tokenizer: Any) -> None:
-    for tokenizer in (sentencepiece_tokenizer, ByteTokenizer()):
-        with pytest.raises(UsageError, match="no chat template; give --template plain"):
-            made(CASE, NEWS, tokenizer, template="chat")
 
 
 @pytest.mark.parametrize("template", ["plain", "chat"])
@@ -396,12 +344,6 @@ def test_a_case_that_cannot_be_is_one_line(changes: dict[str, Any], told: str) -
     assert "\n" not in str(ended.value)
 
 
-def test_one_label_is_no_choice() -> None:
-    for labels, said in (((), "none"), ((("1", "World"), ("2", "World")), "'World'")):
-        with pytest.raises(UsageError, match=f"task 'agnews' leaves no choice, its labels being {said}; give it two"):
-            made(CASE, replace(NEWS, labels=labels))
-
-
 def test_labels_that_a_model_cannot_tell_apart_are_refused() -> None:
     class Deaf(ByteTokenizer):
         def encode_data(self, text: str, *, first: bool) -> Any:
@@ -414,20 +356,10 @@ def test_labels_that_a_model_cannot_tell_apart_are_refused() -> None:
         made(case, replace(NEWS, labels=(("1", "b"), ("2", "é"))), Deaf())
 
 
-def test_another_template_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="no template for exemplars named 'article'"):
-        ExemplarSettings(NEWS, "article")
-
-
 @pytest.mark.long
 @pytest.mark.skipif(not SAMPLES.is_dir(), reason="the shared samples are not here")
 @pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("trec", "train.csv"),
-        ("agnews", "test.csv"),
-        ("dbpedia14", "train_sample.csv"),
-    ],
+    ("name", "file"), [("trec", "train.csv"), ("agnews", "test.csv"), ("dbpedia14", "train_sample.csv")]
 )
 @pytest.mark.parametrize("kind", ["chat", "sentencepiece"])
 def test_piece_by_piece_real_prompts_are_tokenised_as_a_whole(
@@ -448,3 +380,75 @@ def test_piece_by_piece_real_prompts_are_tokenised_as_a_whole(
         assert item.answers is not None
     for word, ids in zip(item.answers.labels, item.answers.ids, strict=True):
         assert ids_of(item.prompt) + list(ids) == whole(f"{text} {word}")
+
+
+def examples(n: int, prefix: str = "p") -> list[Example]:
+    return [Example(f"{prefix}{i}", (f"Text {prefix}{i}.",), "AB"[i % 2]) for i in range(n)]
+
+
+@given(n_pool=st.integers(3, 30), n_queries=st.integers(1, 6), shots=st.integers(1, 3), seed=st.integers(0, 2**64))
+def test_draws_are_without_replacement_nested_and_of_the_querys_number_alone(
+    n_pool: int, n_queries: int, shots: int, seed: int
+) -> None:
+    pool, queries = examples(n_pool), examples(n_queries, "q")
+    cases = draw_cases(pool, queries, shots=shots, seed=seed)
+    assert [case.id for case in cases] == [query.id for query in queries]
+    assert [case.query for case in cases] == queries
+    for case in cases:
+        assert len({example.id for example in case.exemplars}) == shots
+    more = draw_cases(pool, queries, shots=3, seed=seed)
+    assert [case.exemplars for case in cases] == [case.exemplars[:shots] for case in more]
+    # Neither how many queries there are nor what the others say matters.
+    others = draw_cases(pool, [*examples(n_queries - 1, "other"), queries[-1]], shots=shots, seed=seed)
+    assert others[-1] == cases[-1]
+    assert draw_cases(pool, queries[:1], shots=shots, seed=seed) == cases[:1]
+
+
+def test_seeds_and_queries_have_draws_of_their_own() -> None:
+    pool, queries = examples(1000), examples(20, "q")
+    one, two = (draw_cases(pool, queries, shots=4, seed=seed) for seed in (0, 1))
+    drawn = [case.exemplars for case in (*one, *two)]
+    assert len(set(drawn)) == len(drawn)
+    assert draw_cases(pool, queries, shots=4, seed=0) == one
+
+
+def test_every_exemplar_is_as_likely_at_every_place() -> None:
+    pool, n = examples(5), 4000
+    cases = draw_cases(pool, examples(n, "q"), shots=3, seed=3)
+    for place in range(3):
+        counts = Counter(case.exemplars[place].id for case in cases)
+        # Within 4 standard deviations of a fifth.
+        assert all(abs(counts[example.id] - n / 5) < 4 * (n * 0.16) ** 0.5 for example in pool)
+
+
+def test_a_query_is_never_its_own_exemplar() -> None:
+    # White space around its text does not make it another.
+    pool = [*examples(4), Example("again", ("Text p0.\n",), "B")]
+    for case in draw_cases(pool, pool, shots=3, seed=0):
+        assert all(example.compared != case.query.compared for example in case.exemplars)
+    with pytest.raises(UsageError, match="query 'p0' needs 4 exemplars and there are 3 other than itself; give more"):
+        draw_cases(pool, pool, shots=4, seed=0)
+    assert len(draw_cases(pool, pool[1:2], shots=4, seed=0)[0].exemplars) == 4
+
+
+def test_fixed_exemplars_stand_before_every_query_in_their_order() -> None:
+    pool, queries = examples(3), examples(2, "q")
+    for case, query in zip(fixed_cases(pool[::-1], queries), queries, strict=True):
+        assert (case.id, case.query, case.exemplars) == (query.id, query, tuple(pool[::-1]))
+    with pytest.raises(UsageError, match="there are no exemplars"):
+        fixed_cases([], queries)
+
+
+def test_queries_are_chosen_in_order_and_by_seed() -> None:
+    pool = examples(50)
+    assert choose_queries(pool, 5, None) == pool[:5]
+    assert choose_queries(pool, None, 3) == choose_queries(pool, 99, 3) == pool
+    chosen = choose_queries(pool, 5, 3)
+    assert chosen == choose_queries(pool, 5, 3) != choose_queries(pool, 5, 4)
+    assert [pool.index(example) for example in chosen] == sorted(pool.index(example) for example in chosen)
+    with pytest.raises(UsageError, match="max-queries is 0"):
+        choose_queries(pool, 0, 3)
+    with pytest.raises(UsageError, match="shots is 0; it has to be 1 or more"):
+        draw_cases(pool, pool[:1], shots=0, seed=0)
+    with pytest.raises(UsageError, match="seed is -2"):
+        choose_queries(pool, 5, -2)

@@ -80,17 +80,11 @@ def result_of(texts: dict[str, Any], measurements: list[Measurement], params: di
 
 
 def case(
-    id_: str = "q1",
-    losses: tuple[float, ...] = (1.0, 2.0, 3.0),
-    *,
-    prediction: int = 0,
-    gold: int | None = 0,
-    **more: Any,
+    id_: str = "q1", losses: tuple[float, ...] = (1.0, 2.0, 3.0), *, prediction: int = 0, gold: int | None = 0
 ) -> IclResult:
     """A query of losses that the first label makes."""
     rows = tuple((loss, 0.0, -loss / 2) for loss in losses)
-    made = measurements(rows, prediction=prediction, gold=gold)
-    return result_of(texts(n=len(losses), id=id_, **more), made)
+    return result_of(texts(n=len(losses), id=id_), measurements(rows, prediction=prediction, gold=gold))
 
 
 def test_the_case() -> None:
@@ -103,20 +97,25 @@ def test_the_case() -> None:
     assert (made.prediction, made.gold, made.is_right) == ("World", "World", True)
     assert made.label_probabilities == pytest.approx([0.7, 0.2, 0.1])
     assert (made.label_mass, made.noise_floor_nats) == (pytest.approx(0.5), 0.05)
-    assert (made.space, made.calibration, made.labels, made.query) == (
-        *("labels", None, tuple(LABELS), "A train left."),
+    assert (made.space, made.calibration, made.labels, made.query, made.warnings) == (
+        *("labels", None, tuple(LABELS), "A train left.", ()),
     )
-    one, two, three = made.exemplars
-    assert [(e.id, e.position, e.rank) for e in (one, two, three)] == [
-        ("x1", 1, 2), ("x2", 2, 1), ("x3", 3, 3),
-    ]  # fmt: skip
-    assert [e.text for e in (one, two, three)] == SHOWN
+    _, two, _ = made.exemplars
+    assert [(e.id, e.position, e.rank) for e in made.exemplars] == [("x1", 1, 2), ("x2", 2, 1), ("x3", 3, 3)]
+    assert [e.text for e in made.exemplars] == SHOWN
     # Of two labels that the text ends with, the longer.
-    assert [e.label for e in (one, two, three)] == LABELS
+    assert [e.label for e in made.exemplars] == LABELS
     assert (two.worst_label, two.worst_label_nats, two.signed_nats) == ("World", 2.0, (-2.0, 1.0, 0.5))
-    assert [e.below_noise_floor for e in (one, two, three)] == [False, False, True]
+    assert [e.below_noise_floor for e in made.exemplars] == [False, False, True]
     assert two.vocabulary is None
-    assert made.warnings == ()
+    frame = made.to_frame()
+    assert list(frame["loss_nats"]) == [0.5, 2.0, 0.02]
+    assert list(frame["signed_nats: Fine Art"]) == [-0.25, 1.0, 0.0]
+    # Without a label a query is neither right nor wrong.
+    made = result_of(texts(), measurements(gold=None), PARAMS)
+    assert (made.gold, made.is_right) == (None, None)
+    total = summary([made])
+    assert (total.n_with_label, total.accuracy, total.macro_f1) == (0, None, None)
 
 
 def test_the_answer_comes_first_and_is_the_likeliest_where_none_was_given() -> None:
@@ -184,13 +183,6 @@ def test_an_infinite_loss_is_written_as_such_and_its_sign_is_kept() -> None:
     assert Summary.from_dict(json.loads(to_json(total))) == total
 
 
-def test_a_query_without_a_label_is_neither_right_nor_wrong() -> None:
-    made = result_of(texts(), measurements(gold=None), PARAMS)
-    assert (made.gold, made.is_right) == (None, None)
-    total = summary([made])
-    assert (total.n_with_label, total.accuracy, total.macro_f1) == (0, None, None)
-
-
 def test_what_narrows_a_result_is_said() -> None:
     little = result_of(texts(), measurements(mass=0.02), PARAMS)
     assert little.warnings[0].startswith("The first tokens of the labels have a probability of 0.02 together")
@@ -199,17 +191,6 @@ def test_what_narrows_a_result_is_said() -> None:
     spans = [{**span, "repeats": ("e2",)} for span in texts()["spans"]]
     (said,) = result_of(texts(spans=spans), measurements()).warnings
     assert "leaving one out leaves the others in" in said
-
-
-def test_the_result_and_its_frame() -> None:
-    (result,) = IclResult.from_run([(texts(), measurements())], PARAMS)
-    assert (result.loss_nats, result.prediction, result.noise_floor_nats) == (2.0, "World", 0.05)
-    assert [(e.id, e.label, e.loss_nats) for e in result.exemplars] == [
-        ("x1", "World", 0.5), ("x2", "Fine Art", 2.0), ("x3", "Art", 0.02),
-    ]  # fmt: skip
-    frame = result.to_frame()
-    assert list(frame["loss_nats"]) == [0.5, 2.0, 0.02]
-    assert list(frame["signed_nats: Fine Art"]) == [-0.25, 1.0, 0.0]
 
 
 def test_the_mean_is_that_of_each_query_s_largest_loss() -> None:
@@ -227,14 +208,9 @@ def test_the_mean_is_that_of_each_query_s_largest_loss() -> None:
     assert (total.median_tree_tokens, total.median_naive_tokens) == (90.0, 300.0)
     # The first label's losses are those of the exemplars, the third's half of them; the second has none.
     assert [label.mean_nats for label in total.labels] == pytest.approx([1.484375, 0.0, 0.7421875])
-
-
-def test_one_query_has_a_mean_and_no_interval() -> None:
+    # One query has a mean and no interval, and fewer exemplars reach fewer positions.
     total = summary([case("a", (1.0, 2.0))])
     assert (total.mean_nats, total.std_nats, total.interval_nats) == (2.0, 0.0, None)
-
-
-def test_fewer_exemplars_reach_fewer_positions() -> None:
     total = summary([case("a", (1.0, 2.0, 3.0)), case("b", (5.0,))])
     assert [(p.n, p.mean_nats) for p in total.positions] == [(2, 3.0), (1, 2.0), (1, 3.0)]
     assert total.exemplars is None

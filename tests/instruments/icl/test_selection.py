@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from helpers.icl_results import asked, exemplar
-from helpers.mortal_toy import Mortal
 from leakmeter.backends.toy import Toy
 from leakmeter.core.plain import to_json
 from leakmeter.data import tasks
 from leakmeter.data.tasks import task_of
 from leakmeter.engine.measure import Callbacks
 from leakmeter.engine.prediction import predictor_of
-from leakmeter.errors import UnknownNameError, UsageError
+from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.result import IclResult
@@ -96,17 +95,9 @@ def lists_in(directory: Path, backend: Any = None, progress: Progress = silent) 
 def case(nats: float, id_: str = "q", *, right: bool = True, noise: float = 0.0) -> IclResult:
     """A query with one exemplar of such a loss."""
     return asked(
-        id_,
-        labels=("Glad", "Sad"),
-        exemplars=(exemplar(1, nats, 0.1),),
-        worst_exemplar="x1",
-        answer_exemplar="x1",
-        gold="Glad",
-        prediction="Glad",
-        loss_nats=nats,
-        noise_floor_nats=noise,
-        is_right=right,
-    )
+        id_, labels=("Glad", "Sad"), exemplars=(exemplar(1, nats, 0.1),), worst_exemplar="x1", answer_exemplar="x1",
+        gold="Glad", prediction="Glad", loss_nats=nats, noise_floor_nats=noise, is_right=right,
+    )  # fmt: skip
 
 
 def by_hand(exemplars: Sequence[Example], queries: Sequence[Example]) -> float:
@@ -153,7 +144,7 @@ def test_moves_are_all_there_are() -> None:
     assert {kind: kinds.count(kind) for kind in MOVES} == {"reorder": 3, "drop": 3, "replace": 6, "add": 2}
 
 
-@pytest.mark.parametrize("n", [2, 3, 6, 41])
+@pytest.mark.parametrize("n", [2, 3, 41])
 def test_halves_are_disjoint_whole_and_seeded(n: int) -> None:
     queries = [Example(str(number), (f"t{number}",), "Glad") for number in range(n)]
     choosing, reporting = halves(queries, 0)
@@ -198,13 +189,7 @@ def test_a_scope_is_what_can_be_done() -> None:
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ({"moves": ["reorder", "swap"]}, "no move named 'swap'"),
         ({"moves": [""]}, "no move named ''"),
-        ({"moves": ["replace"]}, "move 'replace' takes exemplars from a pool; give one with --pool FILE"),
-        ({"moves": ["drop"], "pool": EXAMPLES}, "--pool is for the moves replace and add"),
-        ({"max_steps": 0}, "max-steps is 0; it has to be 1 or more"),
-        ({"n_candidates": 0, "pool": EXAMPLES}, "candidates is 0; it has to be 1 or more"),
-        ({"queries": QUERIES[:1]}, "there is 1 query; give two or more"),
         ({"exemplars": EXAMPLES[:1]}, "one exemplar leaves nothing to reorder or drop"),
         ({"exemplars": EXAMPLES[:1], "pool": EXAMPLES, "moves": ["drop", "replace"]}, None),
         ({"pool": EXAMPLES[:2]}, "all 2 examples of the pool are exemplars or queries already"),
@@ -224,28 +209,14 @@ def test_what_cannot_be_searched(how: dict[str, Any], told: str | None) -> None:
     assert told in str(refused.value)
 
 
-def test_a_swap_away_from_the_best_order_the_search_finds_it(tmp_path: Path) -> None:
-    """Exhaustively: every order, every prompt in full. The optimum's neighbours have nothing lower beside them."""
-    exemplars = EXAMPLES[:4]
-    found = {order: by_hand(order, QUERIES[:2]) for order in itertools.permutations(exemplars)}
-    optimum = min(found, key=lambda order: found[order])
-    start = (optimum[2], optimum[1], optimum[0], optimum[3])
-    lists = lists_in(tmp_path)
-    made = scope(start)
-    way = search(made, lambda order: lists.measured(order, made.choosing))
-    assert way.path[0].loss_nats == pytest.approx(found[start], abs=1e-12)
-    assert way.lists == (start, optimum)
-    assert [one.loss_nats for one in way.path] == pytest.approx([found[start], found[optimum]], abs=1e-12)
-    assert way.is_exhausted
-    assert [one.n_lists for one in way.rounds] == [6, 5]
-
-
 def test_each_step_takes_the_best_of_all_moves(tmp_path: Path) -> None:
+    """Every list that one move leads to, every prompt in full."""
     lists = lists_in(tmp_path)
     made = scope(EXAMPLES[:3], pool=EXAMPLES[4:], kinds=MOVES, max_steps=2)
     way = search(made, lambda exemplars: lists.measured(exemplars, made.choosing))
     assert len(way.path) == 3
     assert not way.is_exhausted
+    assert way.path[0].loss_nats == pytest.approx(by_hand(made.exemplars, made.choosing), abs=1e-12)
     measured = {made.exemplars}
     for before, one, taken in zip(way.lists, way.rounds, way.path[1:], strict=False):
         lowest: dict[str, float] = {}
@@ -289,13 +260,10 @@ def test_a_search_ends_at_the_noise_floor_or_after_the_most_steps() -> None:
 
 
 def test_a_search_leaves_infinite_losses_and_stays_at_them_where_all_are() -> None:
-    def nats(exemplars: Exemplars) -> list[float]:
-        return [math.inf if EXAMPLES[0] in exemplars else 3.0, 1.0]
-
-    way = walk(nats, scope(EXAMPLES[:3], kinds=("drop",)))
+    made = scope(EXAMPLES[:3], kinds=("drop",))
+    way = walk(lambda exemplars: [math.inf if EXAMPLES[0] in exemplars else 3.0, 1.0], made)
     assert [one.loss_nats for one in way.path] == [math.inf, 2.0]
-    way = walk(lambda exemplars: [math.inf], scope(EXAMPLES[:3], kinds=("drop",)))
-    assert len(way.path) == 1
+    assert len(walk(lambda exemplars: [math.inf], made).path) == 1
 
 
 def test_lists_that_do_not_fit_are_passed_over_and_counted() -> None:
@@ -334,14 +302,11 @@ def selection(before: Sequence[float], after: Sequence[float], right: Sequence[t
     (move, end), *_ = moves_from(EXAMPLES[:3], ["reorder"], ())
     path = (MeasuredList.of(EXAMPLES[:3], [case(2.0)] * 2), MeasuredList.of(end, [case(1.0)] * 2, move))
     found = Search((EXAMPLES[:3], end), path, (Round(best=path[1:], n_lists=3, n_too_long=0),))
-    halves = (
-        [
-            case(nats, query.id, right=was[second])
-            for nats, query, was in zip(losses, given.reporting, pairs, strict=True)
-        ]
-        for second, losses in enumerate((before, after))
+    ends = (
+        [case(nats, one.id, right=was[n]) for nats, one, was in zip(losses, given.reporting, pairs, strict=True)]
+        for n, losses in enumerate((before, after))
     )
-    made = selection_of(lists_in(Path()), given, found, *halves)
+    made = selection_of(lists_in(Path()), given, found, *ends)
     assert Selection.from_dict(json.loads(to_json(made))) == made
     return made
 
@@ -370,10 +335,7 @@ def test_the_verdict_is_of_the_queries_that_did_not_choose() -> None:
 
 def test_where_a_loss_is_infinite_there_is_no_mean() -> None:
     told = selection([math.inf, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], [1.0] * 7)
-    assert (told.verdict, told.loss_difference_nats, told.loss_difference_interval_nats) == (
-        *("not lower", None),
-        None,
-    )
+    assert (told.verdict, told.loss_difference_nats, told.loss_difference_interval_nats) == (*("not lower", None), None)
     assert told.before.mean_nats == math.inf
 
 
@@ -393,6 +355,8 @@ def test_the_interval_of_a_difference_between_shares() -> None:
     # By hand: p₊ = p₋ = 1/12, half = 1.959964 √((2/12) / 12).
     assert difference_of_shares(0, 0, 10) == pytest.approx((-0.2309840, 0.2309840), abs=1e-6)
     low, high = difference_of_shares(9, 2, 40)
+    half = 1.959964 * math.sqrt((10 / 42 + 3 / 42 - (7 / 42) ** 2) / 42)
+    assert (low, high) == pytest.approx((7 / 42 - half, 7 / 42 + half), abs=1e-6)
     assert difference_of_shares(2, 9, 40) == pytest.approx((-high, -low))
     assert difference_of_shares(1, 0, 1)[1] <= 1.0
 
@@ -424,34 +388,6 @@ def test_new_exemplars_are_read_as_they_were_written(tmp_path: Path, name: str) 
     assert tuple(described.load(str(path), "train")) == exemplars
 
 
-@pytest.mark.long
-def test_a_search_that_dies_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
-    made = scope(EXAMPLES[:3], pool=EXAMPLES[4:5], kinds=MOVES, max_steps=2)
-
-    def way(directory: Path, backend: Toy) -> Search:
-        lists = lists_in(directory, backend)
-        return search(made, lambda exemplars: lists.measured(exemplars, made.choosing))
-
-    calm = way(tmp_path / "calm", Toy())
-    seen: dict[Path, bytes] = {}
-    n_deaths = 0
-    while True:
-        try:
-            found = way(tmp_path / "killed", Mortal(7))
-            break
-        except KeyboardInterrupt:
-            n_deaths += 1
-        now = {path: path.read_bytes() for path in (tmp_path / "killed").rglob("measurements-*")}
-        assert {path: now[path] for path in seen} == seen
-        # A life of seven rounds measures three lists or more, none of them again.
-        assert len(now) >= len(seen) + 3
-        seen = now
-    assert n_deaths >= 3
-    assert found.lists == calm.lists
-    assert found.path == calm.path
-    assert [one.n_lists for one in found.rounds] == [one.n_lists for one in calm.rounds]
-
-
 def test_the_directory_is_told_by_all_but_moves_pool_and_steps(tmp_path: Path) -> None:
     def name(made: Scope, measure: Icl = MEASURE, template: str | None = "plain", **machine: Any) -> str:
         how = {"dtype": None, "device": None, "memory": None, **machine}
@@ -469,13 +405,11 @@ def test_the_directory_is_told_by_all_but_moves_pool_and_steps(tmp_path: Path) -
     assert len(set(others)) == len(others)
 
 
-@pytest.mark.parametrize(
-    "kinds", [pytest.param(MOVES, marks=pytest.mark.long), ("reorder",), ("add",), ("drop", "replace")]
-)
+@pytest.mark.parametrize("kinds", [pytest.param(MOVES, marks=pytest.mark.long), ("reorder",), ("drop", "replace")])
 def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     backend = Toy()
     pool = EXAMPLES[4:] if set(kinds) & {"replace", "add"} else ()
-    made = scope(EXAMPLES[:3], pool=pool, kinds=kinds, max_steps=3)
+    made = scope(EXAMPLES[:3], pool=pool, kinds=kinds, max_steps=2)
     told = predicted_selection(predictor_of(backend), made, SETTINGS, MEASURE)
     assert not list(tmp_path.iterdir())
     assert backend.n_tokens_run == 0
@@ -487,15 +421,3 @@ def test_no_search_takes_more_than_is_predicted(tmp_path: Path, kinds: tuple[str
     assert backend.n_tokens_run <= told.tree_tokens
     assert (told.n_choosing, told.n_reporting, told.at_most) == (2, 4, True)
     assert told.seconds is None
-
-
-def test_a_list_is_an_ordinary_run(tmp_path: Path) -> None:
-    from leakmeter.engine.loading import load_run
-
-    (found,) = (lists_in(tmp_path).measured(EXAMPLES[:2], QUERIES),)
-    (run,) = tmp_path.iterdir()
-    assert list(load_run(run)) == found
-    spec = json.loads((run / "spec.json").read_bytes())
-    assert (spec["measure"], spec["params"], spec["prompts"]["group_size"]) == ("icl", asdict(MEASURE), 32)
-    with pytest.raises(UnknownNameError):
-        scope_of(EXAMPLES, None, QUERIES, moves=["nonesuch"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
-import time
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,6 @@ import pytest
 from helpers.places import any_name
 
 Call = Callable[..., Any]
-CASE_KEYS = {"id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"}
-PIECE_KEYS = {"name", "text", "start", "end", "nats", "per_token_nats"}
 
 
 def case_of(ended: Any) -> dict[str, Any]:
@@ -28,51 +27,20 @@ def case_of(ended: Any) -> dict[str, Any]:
 def test_json_is_one_object_and_nothing_else(measure: Call) -> None:
     ended = measure("--json")
     case = case_of(ended)
-    assert set(case) >= CASE_KEYS
     assert (case["id"], case["model"], case["unit"]) == ("note", "toy", "sentence")
-    assert {"text", "tokens"} <= set(case["response"])
     texts = ["Anna Ek lives in Graz.", "Her phone is 555-010-7788.", "Bo asked twice.", "Call 555-010-7788 after four."]
     assert [piece["text"] for piece in case["pieces"]] == texts
-    n_tokens = len(case["response"]["tokens"])
     for piece in case["pieces"]:
-        assert set(piece) >= PIECE_KEYS
         assert case["context"][piece["start"] : piece["end"]] == piece["text"]
-        assert len(piece["per_token_nats"]) == n_tokens
+        assert len(piece["per_token_nats"]) == len(case["response"]["tokens"])
         assert piece["nats"] == pytest.approx(sum(piece["per_token_nats"]))
-        assert all(nats >= 0 for nats in piece["per_token_nats"])
     assert case["response"]["text"].strip() == "Anna"
     assert "".join(case["response"]["tokens"]) == case["response"]["text"]
     assert case["whole_nats"] > 0
-    assert case["noise_floor_nats"] == 0
-    assert case["warnings"] == [warning for warning in case["warnings"] if "--group" in warning]
-    assert len(case["warnings"]) == 1
+    (warning,) = case["warnings"]
+    assert "--group" in warning
     assert ended.err.startswith("run: runs/influence-")
     assert ended.err.count("\n") == 1
-
-
-def test_many_cases_are_many_lines_in_order(cli: Call, tmp_path: Path) -> None:
-    data = tmp_path / "cases.jsonl"
-    lines = [{"id": f"c{i}", "context": f"Anna sang {i} songs.", "query": "Who?", "response": "Anna"} for i in range(5)]
-    data.write_text("\n".join(map(json.dumps, lines)))
-    ended = cli("influence", "--model", "toy", "--data", data, "--json")
-    assert [json.loads(line)["id"] for line in ended.out.splitlines()] == [f"c{i}" for i in range(5)]
-    table = cli("influence", "--model", "toy", "--data", data)
-    rows = table.out[table.out.index("\nCase ") + 1 :].splitlines()[1:6]
-    assert sorted(line.split()[0] for line in rows) == [f"c{i}" for i in range(5)]
-    assert "For the scoring model, the contexts changed 5 given responses by" in table.out
-
-
-def test_bad_cases_are_left_out_and_counted(cli: Call, tmp_path: Path) -> None:
-    data = tmp_path / "cases.jsonl"
-    lines = ['{"context": "Anna sang.", "query": "Who?", "response": "A"}', "{", '{"context": " ", "query": "Who?"}']
-    data.write_text("\n".join(lines))
-    assert cli("influence", "--model", "toy", "--data", data, "--json").code == 2
-    ended = cli("influence", "--model", "toy", "--data", data, "--json", "--skip-bad")
-    assert case_of(ended)["id"] == "1"
-    assert "left out 2 bad cases; the first: " in ended.err
-    assert "line 2 is not JSON" in ended.err
-    spec = json.loads(next(Path("runs").glob("*/spec.json")).read_text())
-    assert len(spec["problems"]) == 2
 
 
 def test_several_context_files_are_documents(measure: Call, tmp_path: Path) -> None:
@@ -87,51 +55,18 @@ def test_several_context_files_are_documents(measure: Call, tmp_path: Path) -> N
     assert [d["name"] for d in case["documents"]] == ["note.txt", "paper.txt", "paper.txt (2)"]
 
 
-def test_sampled_responses(measure: Call) -> None:
-    given = {"response": None, "samples": 3, "max_new_tokens": 12}
-    case = case_of(measure("--json", **given))
-    assert case["response"]["sampled"]
-    assert len(case["samples"]) == 3
-    for sample in case["samples"]:
-        assert 1 <= len(sample["tokens"]) <= 12
-        assert "".join(sample["tokens"]) == sample["text"]
-        assert len(sample["piece_nats"]) == len(case["pieces"])
-    assert case["samples"][0]["text"] == case["response"]["text"]
-    for number, piece in enumerate(case["pieces"]):
-        nats = [sample["piece_nats"][number] for sample in case["samples"]]
-        assert piece["worst_nats"] == pytest.approx(max(nats))
-        assert piece["mean_nats"] == pytest.approx(sum(nats) / 3)
-        low, high = piece["interval_nats"]
-        assert low <= piece["mean_nats"] <= high
-    other = case_of(measure("--json", **given, seed=1))
-    assert other["response"]["text"] != case["response"]["text"]
-
-
-def test_groups_come_last(measure: Call) -> None:
-    case = case_of(measure("--json", "--group"))
-    value = case["pieces"][-1]
-    assert (value["kind"], value["text"]) == ("value", "555-010-7788 … 555-010-7788")
-    assert [case["context"][a:b] for a, b in value["spans"]] == ["555-010-7788"] * 2
-    assert [piece["kind"] for piece in case["pieces"][:-1]] == ["unit"] * 4
-    assert case["warnings"] == []
-
-
-@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
-@pytest.mark.parametrize("unit", ["sentence", "word", "line", "paragraph", "document", "whole", "ngram:8", "ngram:8:4"])
+@pytest.mark.parametrize(
+    ("unit", "removal"),
+    [
+        ("sentence", "mask"), ("word", "retokenize"), ("line", "drop"), ("paragraph", "retokenize"),
+        ("document", "mask"), ("whole", "drop"), ("ngram:8", "mask"), ("ngram:8:4", "drop"),
+    ],
+)  # fmt: skip
 def test_every_removal_and_unit(measure: Call, removal: str, unit: str) -> None:
     case = case_of(measure("--json", removal=removal, unit=unit))
     assert (case["removal"], case["unit"]) == (removal, unit)
     if unit in ("whole", "document", "paragraph"):
         assert case["pieces"][0]["nats"] == pytest.approx(case["whole_nats"])
-
-
-@pytest.mark.parametrize("options", [{"temperature": 0.5}, {"cid_lambda": 0.0}, {"cid_lambda": 2.5}])
-def test_parameters_are_told(measure: Call, options: dict[str, float]) -> None:
-    case = case_of(measure("--json", **options))
-    for name, value in options.items():
-        assert case[name] == value
-    if options.get("cid_lambda") == 0:
-        assert case["whole_nats"] == 0
 
 
 @pytest.mark.parametrize(
@@ -150,20 +85,8 @@ def test_odd_texts_are_texts(measure: Call, tmp_path: Path, text: str) -> None:
 def test_a_file_whose_name_is_no_unicode(command: Call, tmp_path: Path) -> None:
     name = b"n\xff.txt".decode(errors="surrogateescape")
     (tmp_path / name).write_text("Anna sang.")
-    ended = command(
-        "influence",
-        "--model",
-        "toy",
-        "--context-file",
-        name,
-        "--query",
-        "Who?",
-        "--response",
-        "A",
-        "--json",
-        "--html",
-        "p.html",
-    )
+    given = ("--context-file", name, "--query", "Who?", "--response", "A", "--json", "--html", "p.html")
+    ended = command("influence", "--model", "toy", *given)
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["id"] == "n\ufffd"
 
@@ -186,21 +109,9 @@ def test_the_second_time_nothing_is_computed(measure: Call, monkeypatch: pytest.
 
     first = measure("--json", samples=2, response=None)
     monkeypatch.setattr(Toy, "score", lambda *_: pytest.fail("the model was asked"))
-    started = time.process_time()
     second = measure("--json", samples=2, response=None)
-    assert time.process_time() - started < 1
     assert (second.out, second.err) == (first.out, first.err)
-    heat = measure(samples=2, response=None)
-    assert heat.code == 0
-
-
-def test_a_part_somebody_removed_is_measured_again(measure: Call) -> None:
-    first = case_of(measure("--json"))
-    next(Path("runs").glob("*/measurements-*")).unlink()
-    second = case_of(measure("--json"))
-    third = case_of(measure("--json"))
-    assert {**first, "cost": 0} == {**second, "cost": 0}
-    assert second == third
+    assert measure(samples=2, response=None).code == 0
 
 
 def test_the_page_and_the_page_again_without_the_model(
@@ -220,9 +131,7 @@ def test_the_page_and_the_page_again_without_the_model(
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["again.html", "page.html", "report.html", "runs"]
 
 
-def test_reporting_does_not_load_torch(command: Call, measure: Call) -> None:
-    import sys
-
+def test_reporting_does_not_load_torch(measure: Call) -> None:
     assert measure().code == 0
     (run,) = Path("runs").iterdir()
     code = (
@@ -234,39 +143,19 @@ def test_reporting_does_not_load_torch(command: Call, measure: Call) -> None:
     assert ended.stdout == "[]\n"
 
 
-def test_the_heat_map_shows_the_pieces(measure: Call) -> None:
-    ended = measure()
-    assert ended.code == 0
-    assert "Graz" in ended.out
-    assert "nats" in ended.out
-    assert "\x1b" not in ended.out  # nobody's terminal
-
-
-def test_no_progress_where_nobody_looks(measure: Call) -> None:
-    ended = measure(response=None, max_new_tokens=20)
-    assert ended.err.startswith("run: ")
-    assert ended.err.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("reader", "options"),
     [
         ("head -1", ("--json",)),
-        pytest.param("true", (), marks=pytest.mark.long),
-        pytest.param("head -1", (), marks=pytest.mark.long),
-        pytest.param("true", ("--json",), marks=pytest.mark.long),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in (("true", ()), ("head -1", ()), ("true", ("--json",)))),
     ],
 )
 def test_a_reader_that_leaves_early(command: Call, tmp_path: Path, options: tuple[str, ...], reader: str) -> None:
-    import shlex
-    import sys
-
     data = tmp_path / "cases.jsonl"
     lines = [{"context": f"Anna sang {i} songs. " * 20, "query": "Who?", "response": "Anna"} for i in range(8)]
     data.write_text("\n".join(map(json.dumps, lines)))
-    words = ["-m", "leakmeter.cli", "influence", "--model", "toy", "--data", str(data), "--unit", "whole", *options]
-    words[:2] = ["-c", "from leakmeter.cli import main; main()"]
-    line = f"{shlex.join([sys.executable, *words])} | {reader}"
+    words = ["influence", "--model", "toy", "--data", str(data), "--unit", "whole", *options]
+    line = shlex.join([sys.executable, "-c", "from leakmeter.cli import main; main()", *words]) + f" | {reader}"
     ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "Traceback" not in ended.stderr
     assert "Error" not in ended.stderr
@@ -276,17 +165,10 @@ def test_a_reader_that_leaves_early(command: Call, tmp_path: Path, options: tupl
 def test_the_library_and_the_command_agree(measure: Call, note: Path) -> None:
     import leakmeter
 
-    case = case_of(measure("--json", "--group", unit="word", removal="mask", temperature=0.7))
-    result = leakmeter.influence(
-        "toy",
-        context=note.read_text(),
-        query="Who?",
-        response="Anna",
-        unit="word",
-        removal="mask",
-        temperature=0.7,
-        group=True,
-    )
+    how = {"unit": "word", "removal": "mask", "temperature": 0.7}
+    case = case_of(measure("--json", "--group", **how))
+    given = {"context": note.read_text(), "query": "Who?", "response": "Anna"}
+    result = leakmeter.influence("toy", **given, **how, group=True)
     assert [piece["nats"] for piece in case["pieces"]] == [piece.nats for piece in result.pieces]
     assert result.whole_nats == case["whole_nats"]
     (run,) = Path("runs").iterdir()
@@ -305,44 +187,121 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
     asked = [{"role": "system", "content": "Anna Ek called."}, {"role": "user", "content": "Who called?"}]
     named = [{**asked[0], "name": "notes"}, asked[1]]
     answer = {"role": "assistant", "content": "Anna."}
-    for name, messages in (("asked", asked), ("logged", [*asked, answer]), ("named", [*named, answer])):
+    greeting = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "How can I help?"}]
+    chats = {
+        "asked": asked, "logged": [*asked, answer], "named": [*named, answer], "bare": [asked[1], answer],
+        "turns": [asked[0], *greeting, asked[1], answer],
+        "tool": [asked[0], *greeting, {**asked[0], "role": "tool"}, *asked[1:], answer],
+    }  # fmt: skip
+    for name, messages in chats.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(messages))
-    words = ("influence", "--model", tmp_path / "own", "--json")
+
+    def run(command: str, chat: str, *more: object) -> Any:
+        return cli(command, "--model", tmp_path / "own", "--messages", tmp_path / f"{chat}.json", *more)
+
     for refused in ("logged", "asked"):
-        ended = cli(*words, "--messages", tmp_path / f"{refused}.json")
+        ended = run("influence", refused, "--json")
         assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
         assert "the system prompt is the only context" in ended.err
     meant = ("--context-from", "system")
-    logged = case_of(cli(*words, *meant, "--messages", tmp_path / "logged.json"))
-    apart = case_of(cli(*words, *meant, "--messages", tmp_path / "asked.json", "--response", "Anna."))
-    assert (logged["response"], logged["whole_nats"]) == (apart["response"], apart["whole_nats"])
-    assert (logged["response"]["text"], logged["response"]["sampled"]) == ("Anna.", False)
-    assert [piece["name"] for piece in logged["pieces"]] == ["system 1"]
+    apart = case_of(run("influence", "asked", "--json", *meant, "--response", "Anna."))
     unmarked = "nly context is the system prompt; the rest of the chat, 11 tokens, counts as the query"
-    ways = (words, ("redact-plan", "--max-loss", "1", *words[1:]), ("decode", *words[1:]))
-    for words_of in ways:
-        file = "asked" if words_of[0] == "decode" else "logged"
-        told = cli(*words_of, *meant, "--messages", tmp_path / f"{file}.json")
-        assert (unmarked in case_of(told)["warnings"][0], unmarked in told.err) == (True, True)
-        assert case_of(told)["unmarked_query_tokens"] == 11
-        shown = cli(*(word for word in words_of if word != "--json"), *meant, "--messages", tmp_path / f"{file}.json")
-        assert "Only the system prompt was measured." in shown.out
-        assert "→" not in shown.out
-        if words_of[0] == "decode":
-            continue
-        untold = cli(*words_of, "--messages", tmp_path / "named.json")
-        assert "system prompt" not in untold.err + str(case_of(untold)["warnings"])
-        assert "unmarked_query_tokens" not in case_of(untold)
+    for command, chat, more in (
+        ("influence", "logged", ()), ("redact-plan", "logged", ("--max-loss", "1")), ("decode", "asked", ()),
+    ):  # fmt: skip
+        told = run(command, chat, "--json", *meant, *more)
+        case = case_of(told)
+        assert (unmarked in case["warnings"][0], unmarked in told.err) == (True, True)
+        assert case["unmarked_query_tokens"] == 11
+        shown = run(command, chat, *meant, *more).out
+        assert "Only the system prompt was measured." in shown
+        assert "→" not in shown
+        if command == "influence":
+            assert (case["response"], case["whole_nats"]) == (apart["response"], apart["whole_nats"])
+            assert (case["response"]["text"], case["response"]["sampled"]) == ("Anna.", False)
+            assert [piece["name"] for piece in case["pieces"]] == ["system 1"]
+    untold = run("influence", "named", "--json")
+    assert "system prompt" not in untold.err + str(case_of(untold)["warnings"])
+    assert "unmarked_query_tokens" not in case_of(untold)
     # What was retrieved may stand in the last turn of a longer chat, too.
-    greeting = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "How can I help?"}]
-    (tmp_path / "turns.json").write_text(json.dumps([asked[0], *greeting, asked[1], answer]))
-    turns = cli(*words[:-1], "--messages", tmp_path / "turns.json")
-    assert "Only what was said before the last user message was measured." in " ".join(turns.out.split())
-    assert "→" not in turns.out
-    (tmp_path / "tool.json").write_text(
-        json.dumps([asked[0], *greeting, {**asked[0], "role": "tool"}, *asked[1:], answer])
-    )
-    assert "unmarked_query_tokens" not in case_of(cli(*words, "--messages", tmp_path / "tool.json"))
-    (tmp_path / "bare.json").write_text(json.dumps([asked[1], answer]))
-    bare = cli(*words, "--messages", tmp_path / "bare.json")
+    shown = run("influence", "turns").out
+    assert "Only what was said before the last user message was measured." in " ".join(shown.split())
+    assert "→" not in shown
+    assert "unmarked_query_tokens" not in case_of(run("influence", "tool", "--json"))
+    bare = run("influence", "bare", "--json")
     assert (bare.code, "there is nothing that could be removed" in bare.err) == (2, True)
+
+
+def test_entities_and_their_surrogates(measure: Call) -> None:
+    case = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
+    (phone,) = case["pieces"]
+    assert (phone["name"], phone["n_mentions"], phone["repeated"], phone["rank"]) == ("phone1", 2, "verbatim", 1)
+    assert phone["swapped_nats"] > 0
+    assert phone["surrogate"] != "555-010-7788"
+    again = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
+    assert again == case
+    other = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788", swap_seed=4))
+    assert other["pieces"][0]["surrogate"] != phone["surrogate"]
+
+
+def test_terminal_and_page_show_both_numbers(measure: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "140")
+    shown = measure("--swap", unit="entity", html="report.html").out
+    for said in ("Without it", "surrogate", "phone1", "2 mentions, not", "repeated", "surrogate:"):
+        assert said in shown
+    page = Path("report.html").read_text(encoding="utf-8")
+    for said in ("With a surrogate", "2 mentions, not repeated", "surrogate: "):
+        assert said in page
+    assert "With a surrogate" not in measure(unit="entity", html="plain.html").out
+    assert "With a surrogate" not in Path("plain.html").read_text(encoding="utf-8")
+
+
+def test_what_is_found_is_escaped(measure: Call, tmp_path: Path) -> None:
+    note = tmp_path / "hostile.txt"
+    note.write_text("Key <img src=x onerror=alert(1)> [bold]x[/]\x1b[31m. Key <img src=y>.", encoding="utf-8")
+    patterns = tmp_path / "patterns.txt"
+    patterns.write_text("tag = <img[^>]*>\nmark = \\[bold\\]x\\[/\\]\x1b\\[31m\n", encoding="utf-8")
+    given = {"context_file": note, "entity_patterns": patterns, "unit": "entity", "html": "h.html"}
+    shown = measure("--swap", **given).out
+    assert "\x1b" not in shown
+    assert "[bold]x[/]" in shown
+    page = Path("h.html").read_text(encoding="utf-8")
+    assert "<img" not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert "\x1b" not in page
+
+
+def test_a_run_is_known_by_its_patterns(measure: Call, tmp_path: Path) -> None:
+    patterns = tmp_path / "patterns.txt"
+    patterns.write_text("# comment\nplace = Graz\n", encoding="utf-8")
+    case = case_of(measure("--json", unit="entity", entity_patterns=patterns))
+    assert [piece["name"] for piece in case["pieces"]] == ["place1", "phone1"]
+    (spec,) = (json.loads(path.read_text()) for path in Path("runs").glob("*/spec.json"))
+    assert spec["prompts"]["entity_patterns"] == "place = Graz"
+
+
+def test_many_cases_of_which_some_hold_nothing(cli: Call, tmp_path: Path) -> None:
+    data = tmp_path / "cases.jsonl"
+    texts = ["It rained.", *(f"Mail a{i}@x.example." for i in range(4))]
+    data.write_text("\n".join(json.dumps({"context": text, "query": "Who?", "response": "A"}) for text in texts))
+    ended = cli("influence", "--model", "toy", "--data", data, "--unit", "entity")
+    assert ended.code == 0, ended.err
+    assert "none above the placebo" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"region": "XX", "unit": "entity"}, "no region named 'XX'"),
+        ({"entity_patterns": "nowhere.txt", "unit": "entity"}, "entity patterns 'nowhere.txt' cannot be read"),
+        ({"entity_patterns": "x = (", "unit": "entity"}, "entity patterns, line 1"),
+        ({"entity_patterns": "x = y"}, "entity-patterns is for personal data; give unit 'entity' with it"),
+        ({"ner": "nowhere", "unit": "entity"}, "recogniser 'nowhere'"),
+    ],
+)
+def test_personal_data_that_cannot_be_used_is_one_line(measure: Call, options: dict[str, Any], message: str) -> None:
+    ended = measure(**options)
+    assert ended.code == 2
+    assert message in ended.err
+    assert ended.err.count("\n") == 1
+    assert not Path("runs").exists()

@@ -12,8 +12,8 @@ from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.instruments.influence.pmi import WITH_PMI, TargetWithPmi
 
 N_ROWS, N_VOCAB = 6, 97
-weights = pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 1.5, 4.0])
-temperatures = pytest.mark.parametrize("temperature", [0.3, 0.8, 1.0, 2.5])
+weights = pytest.mark.parametrize("weight", [0.0, 0.5, 1.5])
+temperatures = pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
 libraries = pytest.mark.parametrize("library", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
 
 
@@ -34,9 +34,8 @@ def entries(values: Any) -> dict[str, np.ndarray]:
 @weights
 @temperatures
 @libraries
-@pytest.mark.parametrize("scale", [0.5, 3.0, 30.0])
-def test_losses_are_pmi_less_the_term_beside_it(weight: float, temperature: float, library: Any, scale: float) -> None:
-    rows, tokens = logits(scale, shift=100.0), targets()
+def test_losses_are_pmi_less_the_term_beside_it(weight: float, temperature: float, library: Any) -> None:
+    rows, tokens = logits(30.0, shift=100.0), targets()
     found = entries(TargetWithPmi(weight, temperature).reduce(library(rows), library(tokens)))
     whole, cuts = 1, [2, 3]
     loss = np.abs(found["log_prob"][whole] - found["log_prob"][cuts])
@@ -46,6 +45,11 @@ def test_losses_are_pmi_less_the_term_beside_it(weight: float, temperature: floa
     # The losses are those that influence is made of.
     mixed = np.asarray(MixtureLogProbs(weight, temperature).reduce(rows, tokens))
     np.testing.assert_allclose(found["log_prob"], mixed, rtol=0, atol=1e-10)
+    # The bare prompt has no PMI with itself.
+    bare = np.asarray(TargetLogProbs(temperature).reduce(rows, tokens))[0]
+    np.testing.assert_allclose(found["log_prob"][0], bare, rtol=0, atol=1e-10)
+    for name in WITH_PMI[1:]:
+        np.testing.assert_allclose(found[name][0], 0.0, atol=1e-10)
 
 
 @weights
@@ -67,29 +71,6 @@ def test_each_entry_is_its_definition_written_out(weight: float, temperature: fl
         np.testing.assert_allclose(found[f"{kind}pmi"], of_tokens(pmi), rtol=0, atol=1e-12)
         expected = np.log((np.exp(prior) * np.exp(power * pmi)).sum(axis=-1))
         np.testing.assert_allclose(found[f"{kind}partition"], expected, rtol=0, atol=1e-12)
-
-
-@temperatures
-def test_without_a_weight_or_a_temperature_of_its_own_nothing_stands_beside_pmi(temperature: float) -> None:
-    rows, tokens = logits(), targets()
-    ordinary = entries(TargetWithPmi(1.0, temperature).reduce(rows, tokens))
-    np.testing.assert_allclose(ordinary["tempered_partition"], 0.0, atol=1e-12)
-    if temperature == 1.0:
-        np.testing.assert_allclose(ordinary["partition"], 0.0, atol=1e-12)
-    else:
-        assert np.abs(np.diff(ordinary["partition"][1:], axis=0)).max() > 0.01
-    amplified = entries(TargetWithPmi(1.5, temperature).reduce(rows, tokens))
-    assert np.abs(np.diff(amplified["tempered_partition"][1:], axis=0)).max() > 0.01
-
-
-def test_the_bare_prompt_has_no_pmi_with_itself() -> None:
-    rows, tokens = logits(), targets()
-    found = entries(TargetWithPmi(1.5, 0.8).reduce(rows, tokens))
-    np.testing.assert_allclose(
-        found["log_prob"][0], np.asarray(TargetLogProbs(0.8).reduce(rows, tokens))[0], atol=1e-13
-    )
-    for name in WITH_PMI[1:]:
-        np.testing.assert_allclose(found[name][0], 0.0, atol=1e-13)
 
 
 @weights

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
 
 import numpy as np
 import pytest
@@ -59,39 +58,6 @@ def test_a_model_deaf_to_its_context_owes_it_nothing(
             assert (values == 0).all(), (statistic, piece)
 
 
-@seed(7)
-@settings(max_examples=examples(20))
-@given(prompts(), ids(1, 4), st.booleans(), MEASURES)
-def test_a_uniform_model_owes_nothing(
-    prompt: Prompt, response: tuple[int, ...], masks: bool, measure: Influence
-) -> None:
-    item = make_item(prompt, response, masks=masks, placebo=(1, 2))
-    series = readings_of(Toy(N_VOCAB, scale=0), measure, item)
-    assert all((values == 0).all() for values in contrasts(series).values())
-    np.testing.assert_allclose(series[0, "log_prob", ""], -np.log(N_VOCAB), rtol=0, atol=1e-15)
-
-
-@seed(8)
-@settings(max_examples=examples(30))
-@given(prompts(), ids(1, 4), st.booleans(), MEASURES)
-def test_removing_everything_is_the_whole(
-    prompt: Prompt, response: tuple[int, ...], masks: bool, measure: Influence
-) -> None:
-    series = readings_of(Toy(N_VOCAB), measure, make_item(prompt, response, masks=masks))
-    # Exact, but that 1.5 z∅ − 0.5 z∅ rounds where z∅ alone does not. Measured: 8.9e-16.
-    room = 1e-14 if measure.cid_lambda == 1.5 else 0
-    np.testing.assert_allclose(series[0, "without_this", "all"], series[0, "whole", ""], rtol=0, atol=room)
-    np.testing.assert_array_equal(series[0, "only_this", "all"], series[0, "whole", ""])
-
-
-@seed(9)
-@settings(max_examples=examples(30))
-@given(prompts(), ids(1, 4), MEASURES)
-def test_no_context_weight_no_influence(prompt: Prompt, response: tuple[int, ...], measure: Influence) -> None:
-    series = readings_of(Toy(N_VOCAB), replace(measure, cid_lambda=0.0), make_item(prompt, response, placebo=(3,)))
-    assert all((values == 0).all() for values in contrasts(series).values())
-
-
 class Renamed(Toy):
     """The toy with its tokens renamed: token v is called new_name[v]."""
 
@@ -120,22 +86,6 @@ def test_renaming_the_vocabulary_changes_nothing(
         np.testing.assert_allclose(two[key], values, rtol=0, atol=1e-14)
 
 
-@seed(11)
-@settings(max_examples=examples(30))
-@given(prompts(), ids(1, 4), st.randoms(use_true_random=False), MEASURES)
-def test_the_order_of_spans_changes_nothing(
-    prompt: Prompt, response: tuple[int, ...], random: Random, measure: Influence
-) -> None:
-    item = make_item(prompt, response, placebo=(1, 2))
-    spans = list(item.spans)
-    random.shuffle(spans)
-    one = readings_of(Toy(N_VOCAB), measure, item)
-    two = readings_of(Toy(N_VOCAB), measure, replace(item, spans=tuple(spans)))
-    assert one.keys() == two.keys()
-    for key, values in one.items():
-        np.testing.assert_array_equal(two[key], values)
-
-
 def test_company_and_order_of_trials_change_nothing() -> None:
     prompt = Prompt((Piece("o", "frame", (1, 2)), Piece("c", "context", (3, 4)), Piece("d", "context", (5,))))
     items = [make_item(prompt, response, id_=str(i)) for i, response in enumerate([(1,), (1, 2, 3), None, (4, 5)])]
@@ -154,15 +104,12 @@ def test_company_and_order_of_trials_change_nothing() -> None:
     ("given_", "message"),
     [
         ({"temperature": 0.0}, "temperature is 0.0; it has to be above 0"),
-        ({"temperature": float("nan")}, "temperature is nan"),
-        ({"temperature": float("inf")}, "temperature is inf"),
+        ({"temperature": float("nan")}, "temperature is nan"), ({"temperature": float("inf")}, "temperature is inf"),
         ({"cid_lambda": -0.1}, "cid-lambda is -0.1; it has to be 0 or more"),
-        ({"cid_lambda": float("nan")}, "cid-lambda is nan"),
-        ({"samples": 0}, "samples is 0; it has to be 1 or more"),
-        ({"max_new_tokens": 0}, "max-new-tokens is 0"),
-        ({"seed": -1}, "seed is -1"),
+        ({"cid_lambda": float("nan")}, "cid-lambda is nan"), ({"samples": 0}, "samples is 0; it has to be 1 or more"),
+        ({"max_new_tokens": 0}, "max-new-tokens is 0"), ({"seed": -1}, "seed is -1"),
     ],
-)
+)  # fmt: skip
 def test_parameters_without_meaning_are_refused(given_: dict[str, float], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Influence(**given_)

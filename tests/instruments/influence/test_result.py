@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from leakmeter.core.measurement import NATS, TOKEN_ID, Measurement
@@ -20,35 +19,78 @@ PARAMS = {"temperature": 0.8, "cid_lambda": 1.5, "samples": 1, "max_new_tokens":
 
 
 def span(name: str, *ranges: tuple[int, int], kind: str = "unit", repeats: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {
-        "name": name,
-        "kind": kind,
-        "ranges": ranges,
-        "pieces": (name,),
-        "document": "note",
-        "n_tokens": 5,
-        "repeats": repeats,
-    }
+    said = {"name": name, "kind": kind, "ranges": ranges, "pieces": (name,), "document": "note", "n_tokens": 5}
+    return {**said, "repeats": repeats}
 
 
 def texts(**more: Any) -> dict[str, Any]:
     return {
-        "id": "ana",
-        "model": "toy",
-        "weights_sha256": None,
-        "dtype": "float64",
-        "unit": "sentence",
-        "removal": "drop",
-        "template": "plain",
-        "query": "How old?",
-        "context": CONTEXT,
+        "id": "ana", "model": "toy", "weights_sha256": None, "dtype": "float64", "unit": "sentence", "removal": "drop",
+        "template": "plain", "query": "How old?", "context": CONTEXT, "truncated_tokens": 0, "sampled": False,
         "documents": [{"name": "note", "start": 0, "end": len(CONTEXT)}],
-        "truncated_tokens": 0,
-        "sampled": False,
         "responses": [{"text": "She is 41", "tokens": ["She", " is", " 41"]}],
         "spans": [span("s1", (0, 10), repeats=("s2",)), span("s2", (11, 21), repeats=("s1",))],
         "cost": {"requests": 9, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1, "out_of_memory_retries": 0},
-    } | more
+    } | more  # fmt: skip
+
+
+def test_sums_signs_and_matrix(case: InfluenceResult) -> None:
+    s1, s2 = case.pieces
+    assert (s1.per_token_nats, s1.signed_per_token_nats) == ((0.25, 0.75, 1.0), (0.25, -0.75, 1.0))
+    assert (s1.nats, s1.signed_nats, s1.alone_nats) == (2.0, 0.5, 4.0)
+    assert (s1.text, s1.start, s1.end, s1.spans) == ("Ana is 41.", 0, 10, ((0, 10),))
+    assert (s1.kind, s1.document, s1.n_tokens) == ("unit", "note", 5)
+    assert (s2.nats, s2.signed_nats, s2.text) == (0.03125, -0.03125, "She is 41.")
+    # A reading equal to the noise floor is no finding.
+    assert [piece.below_noise_floor for piece in case.pieces] == [False, True]
+    np.testing.assert_array_equal(case.matrix, [[0.25, 0.75, 1.0], [0.0, 0.0, 0.03125]])
+    assert (case.whole_nats, case.whole_signed_nats) == (2.75, 2.25)
+    assert case.whole_per_token_nats == (0.5, 0.25, 2.0)
+    assert case.whole_signed_per_token_nats == (0.5, -0.25, 2.0)
+    assert (case.noise_floor_nats, case.noise_floor_per_token_nats) == (0.03125, 0.015625)
+    assert case.placebo_nats == (0.25 + 0.75) / 2
+    # A piece is held against an irrelevant one, by sums with signs.
+    assert case.placebo_signed_nats == 0.75
+    assert case.whole_posterior == pytest.approx(1 / (1 + math.exp(-2.25)))
+    assert case.pieces[0].posterior_note == "below the placebo"
+    # One response has no spread.
+    assert case.samples == ()
+    assert case.whole_mean_nats is case.whole_interval_nats is case.whole_worst_nats is None
+    assert all(piece.mean_nats is piece.interval_nats is piece.worst_nats is None for piece in case.pieces)
+    assert case.response == Response(text="She is 41", tokens=("She", " is", " 41"), sampled=False, seed=None)
+    assert result_of(texts(), [r for r in READINGS if r.statistic != "placebo"]).placebo_nats is None
+
+
+def test_pieces_that_repeat_a_value_are_warned_of_and_one_with_all_its_mentions_is_not() -> None:
+    (repeated,) = result_of(texts(), READINGS).warnings
+    assert "--group" in repeated
+    alone = texts(spans=[span("s1", (0, 10)), span("s2", (11, 21))])
+    assert result_of(alone, READINGS).warnings == ()
+    value = span("value '41'", (7, 9), (18, 20), kind="value")
+    more = [measurement("without_this", [1, 1, 1], value["name"]), measurement("only_this", [0] * 3, value["name"])]
+    case = result_of(texts(spans=[*texts()["spans"], value]), [*READINGS, *more])
+    last = case.pieces[-1]
+    assert (last.kind, last.text, last.start, last.end) == ("value", "41 … 41", 7, 20)
+    assert last.spans == ((7, 9), (18, 20))
+    assert case.warnings == ()
+
+
+def test_the_keys_that_others_read_and_its_frame(case: InfluenceResult) -> None:
+    told = json.loads(case.to_json())
+    assert {"schema", "id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"} <= told.keys()
+    assert {"text", "tokens"} <= told["response"].keys()
+    for piece in told["pieces"]:
+        assert {"name", "text", "start", "end", "nats", "per_token_nats"} <= piece.keys()
+    assert told == case.to_dict()  # plain numbers, strings and lists throughout
+    assert InfluenceResult.from_dict(told) == case
+    frame = case.to_frame()
+    assert list(frame.columns) == [
+        *("name", "kind", "text", "start", "end", "document", "n_tokens", "n_mentions", "entity_type", "entity_value"),
+        *("repeated", "nats", "signed_nats", "alone_nats", "posterior", "posterior_note", "below_noise_floor", "rank"),
+        *("redundant", "mean_nats", "worst_nats", "surrogate", "swapped_nats", "swapped_signed_nats"),
+    ]
+    assert frame["nats"].tolist() == [2.0, 0.03125]
+    assert frame["below_noise_floor"].tolist() == [False, True]
 
 
 def measurement(statistic: str, values: list[float], piece: str = "", sample: int = 0) -> Measurement:
@@ -56,17 +98,12 @@ def measurement(statistic: str, values: list[float], piece: str = "", sample: in
 
 
 READINGS = [
-    measurement("token", [7, 8, 9]),
-    measurement("log_prob", [-1.0, -0.5, -2.0]),
-    measurement("whole", [0.5, -0.25, 2.0]),
-    measurement("without_this", [0.25, -0.75, 1.0], "s1"),
-    measurement("without_this", [0.0, 0.0, -0.03125], "s2"),
-    measurement("only_this", [1.0, 1.0, -2.0], "s1"),
-    measurement("only_this", [0.0, 0.03125, 0.03125], "s2"),
-    measurement("placebo", [0.125, -0.125, 0.0], "0"),
-    measurement("placebo", [0.5, 0.0, 0.25], "1"),
-    measurement("noise", [0.015625, 0.0, 0.015625]),
-]
+    measurement("token", [7, 8, 9]), measurement("log_prob", [-1.0, -0.5, -2.0]),
+    measurement("whole", [0.5, -0.25, 2.0]), measurement("without_this", [0.25, -0.75, 1.0], "s1"),
+    measurement("without_this", [0.0, 0.0, -0.03125], "s2"), measurement("only_this", [1.0, 1.0, -2.0], "s1"),
+    measurement("only_this", [0.0, 0.03125, 0.03125], "s2"), measurement("placebo", [0.125, -0.125, 0.0], "0"),
+    measurement("placebo", [0.5, 0.0, 0.25], "1"), measurement("noise", [0.015625, 0.0, 0.015625]),
+]  # fmt: skip
 
 
 def result_of(texts: dict[str, Any], measurements: list[Measurement]) -> InfluenceResult:
@@ -77,20 +114,6 @@ def result_of(texts: dict[str, Any], measurements: list[Measurement]) -> Influen
 @pytest.fixture
 def case() -> InfluenceResult:
     return result_of(texts(), READINGS)
-
-
-def test_sums_signs_and_matrix_of_a_piece(case: InfluenceResult) -> None:
-    s1, s2 = case.pieces
-    assert s1.per_token_nats == (0.25, 0.75, 1.0)
-    assert s1.signed_per_token_nats == (0.25, -0.75, 1.0)
-    assert s1.nats == 2.0
-    assert s1.signed_nats == 0.5
-    assert s1.alone_nats == 4.0
-    assert (s1.text, s1.start, s1.end, s1.spans) == ("Ana is 41.", 0, 10, ((0, 10),))
-    assert (s1.kind, s1.document, s1.n_tokens) == ("unit", "note", 5)
-    assert s2.nats == 0.03125
-    assert s2.signed_nats == -0.03125
-    assert s2.text == "She is 41."
 
 
 def measured(signed: list[float], **more: list[float]) -> InfluenceResult:
@@ -147,26 +170,6 @@ def test_a_piece_that_is_all_of_the_context_is_held_against_what_the_whole_is() 
     assert case.pieces[0].posterior_note == case.whole_posterior_note == "below the placebo"
 
 
-def test_a_piece_is_held_against_an_irrelevant_one(case: InfluenceResult) -> None:
-    assert case.placebo_signed_nats == 0.75
-    assert case.whole_posterior == pytest.approx(1 / (1 + math.exp(-2.25)))
-    assert case.pieces[0].posterior_note == "below the placebo"  # 0.5 with signs
-
-
-def test_whole_noise_and_placebo(case: InfluenceResult) -> None:
-    assert case.whole_nats == 2.75
-    assert case.whole_signed_nats == 2.25
-    assert case.whole_per_token_nats == (0.5, 0.25, 2.0)
-    assert case.whole_signed_per_token_nats == (0.5, -0.25, 2.0)
-    assert case.noise_floor_nats == 0.03125
-    assert case.noise_floor_per_token_nats == 0.015625
-    assert case.placebo_nats == (0.25 + 0.75) / 2
-
-
-def test_a_reading_equal_to_the_noise_floor_is_no_finding(case: InfluenceResult) -> None:
-    assert [piece.below_noise_floor for piece in case.pieces] == [False, True]
-
-
 def test_redundant_is_a_repeated_value_that_does_more_alone_than_it_is_missed(case: InfluenceResult) -> None:
     # 4.0 against 2.0 and 0.0625 against 0.03125: both at the ratio of two, from where it counts.
     assert [piece.redundant for piece in case.pieces] == [True, True]
@@ -177,58 +180,18 @@ def test_redundant_is_a_repeated_value_that_does_more_alone_than_it_is_missed(ca
     assert not any(piece.redundant for piece in result_of(alone, READINGS).pieces)
 
 
-def test_a_value_said_twice_has_both_places() -> None:
-    value = span("value '41'", (7, 9), (18, 20), kind="value")
-    measurements = [
-        *READINGS,
-        measurement("without_this", [1, 1, 1], value["name"]),
-        measurement("only_this", [0] * 3, value["name"]),
-    ]
-    case = result_of(texts(spans=[*texts()["spans"], value]), measurements)
-    last = case.pieces[-1]
-    assert (last.kind, last.text, last.start, last.end) == ("value", "41 … 41", 7, 20)
-    assert last.spans == ((7, 9), (18, 20))
-    assert case.warnings == ()  # it is measured with all its mentions removed
-
-
-def test_pieces_that_repeat_a_value_are_warned_of() -> None:
-    (repeated,) = result_of(texts(), READINGS).warnings
-    assert "--group" in repeated
-    alone = texts(spans=[span("s1", (0, 10)), span("s2", (11, 21))])
-    assert result_of(alone, READINGS).warnings == ()
-
-
-def test_one_response_has_no_spread(case: InfluenceResult) -> None:
-    assert case.samples == ()
-    assert case.whole_mean_nats is case.whole_interval_nats is case.whole_worst_nats is None
-    for piece in case.pieces:
-        assert piece.mean_nats is piece.interval_nats is piece.worst_nats is None
-    assert case.response == Response(text="She is 41", tokens=("She", " is", " 41"), sampled=False, seed=None)
-
-
-def test_no_placebo_is_none_and_not_zero() -> None:
-    case = result_of(texts(), [r for r in READINGS if r.statistic != "placebo"])
-    assert case.placebo_nats is None
-
-
 def test_several_samples_have_mean_interval_and_worst() -> None:
     responses = [{"text": t, "tokens": [t]} for t in ("41", "forty", "old")]
     wholes = [[-1.0], [3.0], [0.5]]
     cuts = {"s1": [[0.5], [-2.0], [0.5]], "s2": [[0.0], [0.25], [-0.125]]}
-    measurements = [
-        measurement("noise", [0.0]),
-        measurement("only_this", [1.0], "s1"),
-        measurement("only_this", [1.0], "s2"),
-    ]
+    measurements = [measurement("noise", [0.0]), *(measurement("only_this", [1.0], name) for name in cuts)]
     for i in range(3):
         measurements.append(measurement("whole", wholes[i], sample=i))
         measurements += [measurement("without_this", cuts[name][i], name, sample=i) for name in cuts]
     case = result_of(texts(responses=responses, sampled=True), measurements)
     assert case.response == Response(text="41", tokens=("41",), sampled=True, seed=3)
     # The first response is the one shown; the others enter the spread.
-    assert case.whole_nats == 1.0
-    assert case.whole_mean_nats == 1.5
-    assert case.whole_worst_nats == 3.0
+    assert (case.whole_nats, case.whole_mean_nats, case.whole_worst_nats) == (1.0, 1.5, 3.0)
     assert case.whole_interval_nats == (bootstrap_interval_of_mean([1.0, 3.0, 0.5], seed=3))
     s1, s2 = case.pieces
     assert (s1.nats, s1.mean_nats, s1.worst_nats) == (0.5, 1.0, 2.0)
@@ -241,16 +204,6 @@ def test_several_samples_have_mean_interval_and_worst() -> None:
     )
 
 
-def test_the_keys_that_others_read(case: InfluenceResult) -> None:
-    told = json.loads(case.to_json())
-    assert {"schema", "id", "model", "unit", "response", "pieces", "whole_nats", "noise_floor_nats"} <= told.keys()
-    assert {"text", "tokens"} <= told["response"].keys()
-    for piece in told["pieces"]:
-        assert {"name", "text", "start", "end", "nats", "per_token_nats"} <= piece.keys()
-    assert told == case.to_dict()  # plain numbers, strings and lists throughout
-    assert InfluenceResult.from_dict(told) == case
-
-
 def test_an_infinite_influence_is_a_word_and_a_missing_one_is_null() -> None:
     measurements = [r for r in READINGS if (r.statistic, r.piece) != ("without_this", "s1")]
     told = json.loads(
@@ -259,45 +212,3 @@ def test_an_infinite_influence_is_a_word_and_a_missing_one_is_null() -> None:
     assert told["pieces"][0]["nats"] == told["pieces"][0]["per_token_nats"][0] == "Infinity"
     assert told["pieces"][0]["swapped_nats"] is None
     assert InfluenceResult.from_dict(told).pieces[0].nats == math.inf
-
-
-def test_json_is_one_line_and_keeps_letters() -> None:
-    line = result_of(texts(query="Où\nvit-elle ?"), READINGS).to_json()
-    assert "\n" not in line
-    assert "Où" in line
-    assert "NaN" not in line
-
-
-def test_the_result_reads_off_its_case(case: InfluenceResult) -> None:
-    result = case
-    assert result.whole_nats == 2.75
-    assert result.noise_floor_nats == 0.03125
-    assert result.response.text == "She is 41"
-    assert result.response.tokens == ("She", " is", " 41")
-    np.testing.assert_array_equal(result.matrix, [[0.25, 0.75, 1.0], [0.0, 0.0, 0.03125]])
-    np.testing.assert_array_equal(result.matrix.sum(axis=1), [piece.nats for piece in result.pieces])
-    first = result.pieces[0]
-    assert (first.name, first.text, first.start, first.end) == ("s1", "Ana is 41.", 0, 10)
-    assert (first.nats, first.signed_nats, first.alone_nats) == (2.0, 0.5, 4.0)
-    assert first.below_noise_floor is False
-    assert CONTEXT[first.start : first.end] == first.text
-
-
-def test_to_frame(case: InfluenceResult) -> None:
-    frame = case.to_frame()
-    assert isinstance(frame, pd.DataFrame)
-    assert list(frame.columns) == [
-        *("name", "kind", "text", "start", "end", "document", "n_tokens", "n_mentions", "entity_type", "entity_value"),
-        *("repeated", "nats", "signed_nats", "alone_nats", "posterior", "posterior_note", "below_noise_floor", "rank"),
-        *("redundant", "mean_nats", "worst_nats", "surrogate", "swapped_nats", "swapped_signed_nats"),
-    ]
-    assert frame["nats"].tolist() == [2.0, 0.03125]
-    assert frame["below_noise_floor"].tolist() == [False, True]
-
-
-def test_heatmap_and_page_are_made_of_the_case(case: InfluenceResult, tmp_path: Any) -> None:
-    result = case
-    assert "Ana is 41." in str(result.to_rich()._repr_mimebundle_()["text/plain"])  # type: ignore[union-attr]
-    where = result.save_html(tmp_path / "report.html")
-    assert where == tmp_path / "report.html"
-    assert "Ana is 41." in where.read_text(encoding="utf-8")

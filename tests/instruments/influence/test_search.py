@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,11 +20,12 @@ from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
 from leakmeter.core.item import ContextItem
-from leakmeter.core.measurement import Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.influence.search import Found, Searcher, draw, kth, reach
+from leakmeter.instruments.influence.search_options import Audit, Search
+from leakmeter.instruments.influence.searched import SearchSummary
 from leakmeter.stats.hypergeometric import upper_limit
 from leakmeter.text.build import PromptSettings, prepare
 
@@ -54,17 +56,23 @@ class Blind(Toy):
         self.hides_pieces = False
 
 
-def both(model: Any, texts: list[str], **settings: Any) -> tuple[InfluenceResult, InfluenceResult]:
-    """Without a search, and with one."""
+def both(model: Any, texts: list[str], **settings: Any) -> tuple[InfluenceResult, InfluenceResult, SearchSummary]:
+    """Without a search, and with one, and what that one says."""
     search = {name: settings.pop(name) for name in ("search", "audit", "audit_rounds") if name in settings}
     full = leakmeter.influence(model, context=texts, **ASKED, **settings)
     some = leakmeter.influence(model, context=texts, **ASKED, **settings, **search)
-    return full, some
+    assert some.search is not None
+    return full, some, some.search
+
+
+def item_of(*shape: int) -> ContextItem:
+    case = Case("case", tuple(Document(f"d{i}", text) for i, text in enumerate(documents(*shape))), QUERY, RESPONSE)
+    return prepare(case, ByteTokenizer(), PromptSettings(), window=None, n_reserved=0, levels=True).item
 
 
 @pytest.mark.parametrize("removal", few(["drop", "mask", "retokenize"], 2))
 def test_listed_values_are_those_of_full_scoring(removal: str) -> None:
-    full, some = both("toy", documents(), search="top:3", audit="0.9:20%", removal=removal)
+    full, some, told = both("toy", documents(), search="top:3", audit="0.9:20%", removal=removal)
     exact = {piece.name: piece for piece in full.pieces}
     assert 3 < len(some.pieces) < len(full.pieces)
     for piece in some.pieces:
@@ -72,10 +80,9 @@ def test_listed_values_are_those_of_full_scoring(removal: str) -> None:
         assert piece.alone_nats == exact[piece.name].alone_nats
     assert some.whole_nats == full.whole_nats
     assert some.placebo_nats == full.placebo_nats
-    assert some.search is not None
-    left = {piece.name for piece in some.search.pieces}
+    left = {piece.name for piece in told.pieces}
     assert left == {piece.name for piece in full.pieces} - {piece.name for piece in some.pieces}
-    assert all(piece.nats is None and piece.screened_nats is not None for piece in some.search.pieces)
+    assert all(piece.nats is None and piece.screened_nats is not None for piece in told.pieces)
     assert InfluenceResult.from_dict(some.to_dict()) == some
     assert full.search is None
     assert "search" not in full.to_dict()
@@ -83,27 +90,35 @@ def test_listed_values_are_those_of_full_scoring(removal: str) -> None:
 
 def test_a_screen_that_is_exact_finds_the_strongest() -> None:
     # The toy has no layers: to it, what is hidden is masked.
-    full, some = both("toy", documents(), search="top:4", removal="mask")
-    assert some.search is not None
+    full, some, told = both("toy", documents(), search="top:4", removal="mask")
     strongest = sorted(full.pieces, key=lambda piece: -piece.nats)[:4]
     assert {piece.name for piece in strongest} <= {piece.name for piece in some.pieces}
-    assert 5 <= some.search.n_rescored == len(some.pieces) < 15
-    assert not some.search.stopped_early
+    assert 5 <= told.n_rescored == len(some.pieces) < 15
+    assert not told.stopped_early
     exact = {piece.name: piece.nats for piece in full.pieces}
-    for piece in some.search.pieces:
-        assert piece.screened_nats == pytest.approx(exact[piece.name], abs=1e-9)
-    assert some.search.threshold_nats == pytest.approx(strongest[-1].nats)
+    for left in told.pieces:
+        assert left.screened_nats == pytest.approx(exact[left.name], abs=1e-9)
+    assert told.threshold_nats == pytest.approx(strongest[-1].nats)
+    # Documents are screened beside their sentences.
+    of_documents = leakmeter.influence("toy", context=documents(), **ASKED, unit="document", removal="mask")
+    exact = {piece.name: piece.nats for piece in of_documents.pieces}
+    assert [level.name for level in told.levels] == list(exact)
+    for level in told.levels:
+        assert level.kind == "document"
+        assert level.screened_nats == pytest.approx(exact[level.name], abs=1e-9)
+        assert level.nats is None or level.nats == pytest.approx(exact[level.name])
+    assert sum(level.nats is not None for level in told.levels) == 1
+    assert {piece.kind for piece in some.pieces} == {"unit"}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_what_the_audit_says_is_what_the_draw_gives(seed: int) -> None:
-    full, some = both("toy", documents(seed=seed), search="top:3:4", audit="0.9:10%", audit_rounds=2, seed=seed)
-    assert some.search is not None
+    full, some, told = both("toy", documents(seed=seed), search="top:3:4", audit="0.9:10%", audit_rounds=2, seed=seed)
     exact = {piece.name: piece.nats for piece in full.pieces}
     listed = [piece.name for piece in some.pieces]
-    first, *others = some.search.rounds
-    assert first.n_left == len(full.pieces) - some.search.n_rescored
+    first, *others = told.rounds
+    assert first.n_left == len(full.pieces) - told.n_rescored
     assert first.confidence == 0.95  # half of what may be wrong, of two rounds
     # List and threshold are those of before the draw, which is of the seed and the case alone.
     left = [name for name in exact if name not in listed or name in audited_of(some, exact)]
@@ -137,56 +152,55 @@ def test_the_same_seed_draws_the_same_and_another_does_not() -> None:
 
 
 def test_a_model_that_hides_nothing_is_screened_by_removal() -> None:
-    full, some = both(Blind(), documents(), search="top:2", audit="0.9:30%")
-    assert some.search is not None
-    assert some.search.screen == "removal"
+    full, some, told = both(Blind(), documents(), search="top:2", audit="0.9:30%")
+    assert told.screen == "removal"
     exact = {piece.name: piece.nats for piece in full.pieces}
     assert all(piece.nats == exact[piece.name] for piece in some.pieces)
     assert max(exact, key=exact.__getitem__) in {piece.name for piece in some.pieces}
-    assert some.search.pieces
-    assert all(piece.screened_nats is piece.interval_nats is None for piece in some.search.pieces)
-    assert all(piece.group_nats is not None for piece in some.search.pieces)
-    assert [level.nats is not None for level in some.search.levels] == [True] * 4
+    assert told.pieces
+    assert all(piece.screened_nats is piece.interval_nats is None for piece in told.pieces)
+    assert [level.nats is not None for level in told.levels] == [True] * 4
+    # Pieces of a group that was not cut further have the group's number.
+    _, _, told = both(Blind(), documents(), search="top:1:1")
+    of_documents = {level.name: level.nats for level in told.levels}
+    assert told.pieces
+    for piece in told.pieces:
+        assert piece.document is not None
+        assert piece.group_nats is not None
+        # Of groups within a document the number is another, and of none is it 0.
+        assert piece.group_nats == of_documents[piece.document] or piece.group_nats > 0.0
 
 
-def test_documents_are_screened_beside_their_sentences() -> None:
-    texts = documents()
-    _, some = both("toy", texts, search="top:3", removal="mask")
-    assert some.search is not None
-    of_documents = leakmeter.influence("toy", context=texts, **ASKED, unit="document", removal="mask")
-    exact = {piece.name: piece.nats for piece in of_documents.pieces}
-    assert [level.name for level in some.search.levels] == list(exact)
-    for level in some.search.levels:
-        assert level.kind == "document"
-        assert level.screened_nats == pytest.approx(exact[level.name], abs=1e-9)
-        assert level.nats is None or level.nats == pytest.approx(exact[level.name])
-    assert sum(level.nats is not None for level in some.search.levels) == 1
-    assert {piece.kind for piece in some.pieces} == {"unit"}
-
-
-def test_paragraphs_are_levels_where_a_document_has_several() -> None:
-    _, some = both("toy", ["\n\n".join(documents(3, 5))], search="top:2")
-    assert some.search is not None
-    assert [level.kind for level in some.search.levels] == ["paragraph"] * 3
-
-
-def test_repeated_values_are_screened_with_all_their_mentions() -> None:
+def test_paragraphs_and_repeated_values_are_levels_and_pieces() -> None:
+    _, _, told = both("toy", ["\n\n".join(documents(3, 5))], search="top:2")
+    assert [level.kind for level in told.levels] == ["paragraph"] * 3
     texts = ["Call 0171 5550 123 today. " + documents(1)[0], documents(1, seed=2)[0] + " Ask 0171 5550 123 again."]
-    full, some = both("toy", texts, search="top:2", removal="mask", group=True)
-    values = [piece for piece in full.pieces if piece.kind == "value"]
-    assert some.search is not None
-    told = [piece for piece in (*some.pieces, *some.search.pieces) if piece.kind == "value"]
-    assert [piece.name for piece in told] == [piece.name for piece in values] != []
-    assert all(piece.n_mentions == 2 for piece in told)
+    full, some, told = both("toy", texts, search="top:2", removal="mask", group=True)
+    values = [piece.name for piece in full.pieces if piece.kind == "value"]
+    found = [piece for piece in (*some.pieces, *told.pieces) if piece.kind == "value"]
+    assert [piece.name for piece in found] == values != []
+    assert all(piece.n_mentions == 2 for piece in found)
 
 
 def test_personal_data_is_searched() -> None:
     people = " ".join(f"Write to {name}@post.example." for name in ("ana", "bo", "cy", "di", "ed", "flo", "gus", "hal"))
-    full, some = both("toy", [documents(1)[0] + " " + people], search="top:2:3", unit="entity", swap=True)
+    full, some, _ = both("toy", [documents(1)[0] + " " + people], search="top:2:3", unit="entity", swap=True)
     exact = {piece.name: piece for piece in full.pieces}
     assert 2 <= len(some.pieces) < len(full.pieces)
     for piece in some.pieces:
         assert (piece.nats, piece.swapped_nats) == (exact[piece.name].nats, exact[piece.name].swapped_nats)
+
+
+def test_the_search_ends_at_the_most_that_it_may_score_and_may_leave_nothing() -> None:
+    _, _, told = both("toy", documents(), search="top:3:4")
+    assert (told.n_rescored, told.stopped_early) == (4, True)
+    full, some, told = both("toy", documents(2, 4), search="top:2:2", audit="0.999999:0")
+    assert told.is_complete
+    assert len(some.pieces) == len(full.pieces)
+    assert told.rounds[0].most_missed == 0
+    full, some, told = both("toy", ["Ana is 41. She sings."], search="top:5:1000", audit="0.95:1")
+    assert [piece.nats for piece in some.pieces] == [piece.nats for piece in full.pieces]
+    assert (told.rounds, told.threshold_nats, told.stopped_early) == ((), None, False)
 
 
 def test_other_responses_have_the_pieces_that_were_found() -> None:
@@ -197,38 +211,13 @@ def test_other_responses_have_the_pieces_that_were_found() -> None:
     assert [len(sample.piece_nats) for sample in result.samples] == [len(result.pieces)] * 2
 
 
-def test_the_search_ends_at_the_most_that_it_may_score() -> None:
-    _, some = both("toy", documents(), search="top:3:4")
-    assert some.search is not None
-    assert some.search.n_rescored == 4
-    assert some.search.stopped_early
-    _, every = both("toy", documents(), search="top:3:1000", audit="0.95:0")
-    assert every.search is not None
-    assert not every.search.stopped_early
-
-
-def test_an_audit_of_everything_leaves_nothing() -> None:
-    full, some = both("toy", documents(2, 4), search="top:2:2", audit="0.999999:0")
-    assert some.search is not None
-    assert some.search.is_complete
-    assert len(some.pieces) == len(full.pieces)
-    assert some.search.rounds[0].most_missed == 0
-
-
-def test_a_context_with_fewer_pieces_than_are_searched_for() -> None:
-    full, some = both("toy", ["Ana is 41. She sings."], search="top:5", audit="0.95:1")
-    assert [piece.nats for piece in some.pieces] == [piece.nats for piece in full.pieces]
-    assert some.search is not None
-    assert (some.search.rounds, some.search.threshold_nats) == ((), None)
-
-
 @pytest.mark.parametrize("attention", few(["sdpa", "eager"]))
 def test_a_model_with_layers_lists_what_full_scoring_gives(attention: str) -> None:
     backend = tiny_backend("llama", attention)
-    full, some = both(backend, [text[:70] for text in documents(3, 3)], search="top:2:2", audit="0.9:20%", unit="word")
+    texts = [text[:70] for text in documents(3, 3)]
+    full, some, told = both(backend, texts, search="top:2:2", audit="0.9:20%", unit="word")
     exact = {piece.name: piece for piece in full.pieces}
-    assert some.search is not None
-    assert some.search.screen == "attention"
+    assert told.screen == "attention"
     for piece in some.pieces:
         assert piece.signed_per_token_nats == pytest.approx(exact[piece.name].signed_per_token_nats, abs=5e-5)
     assert 0 < some.noise_floor_nats < 1e-3
@@ -238,23 +227,9 @@ def test_reach_is_the_largest_ratio_and_more_than_the_screen_says() -> None:
     # All screened values have the median 2, which damps ratios of small ones.
     assert reach([4.0, 2.0], [2.0, 2.0], [2.0]) == pytest.approx(1.5 * 4 - 2)
     assert reach([10.0, 2.0], [2.0, 2.0], [2.0]) == pytest.approx(3 * 4 - 2)
+    assert reach([4.0, 2.0], [1.0, 3.0], [2.0]) == pytest.approx(2 * 4 - 2)
     assert reach([0.0], [0.0], [0.0]) == 0
     assert reach([float("inf")], [1.0], [1.0]) == float("inf")
-
-
-def test_a_prediction_asks_for_the_longest_tails() -> None:
-    def item() -> ContextItem:
-        texts = tuple(Document(f"d{i}", text) for i, text in enumerate(documents()))
-        case = Case("case", texts, QUERY, RESPONSE)
-        return prepare(case, ByteTokenizer(), PromptSettings(), window=None, n_reserved=0, levels=True).item
-
-    measure = Influence(search="top:2", audit="0.9:10%", audit_rounds=2)
-    counts = []
-    for trial in (measure.trial(item()), measure.longest_trial(item())):
-        toy = Toy()
-        drive(toy, [trial])
-        counts.append(toy.n_tokens_run)
-    assert counts[0] <= counts[1]
 
 
 @pytest.mark.parametrize(
@@ -270,9 +245,7 @@ def test_a_prediction_asks_for_the_longest_tails() -> None:
 def test_what_is_no_search_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Influence(**given)
-
-
-def test_a_run_without_a_search_is_named_as_before() -> None:
+    # A run without a search is named as before there were any.
     assert not {"search", "audit", "audit_rounds"} & Influence().record().keys()
     assert Influence(search="top:5").record()["search"] == "top:5"
 
@@ -294,9 +267,7 @@ def test_statements_of_audits_are_true_as_often_as_they_say() -> None:
 
 
 def test_the_searcher_asks_for_no_piece_twice() -> None:
-    texts = tuple(Document(f"d{i}", text) for i, text in enumerate(documents(2, 6)))
-    case = Case("case", texts, QUERY, RESPONSE)
-    item = prepare(case, ByteTokenizer(), PromptSettings(), window=None, n_reserved=0, levels=True).item
+    item = item_of(2, 6)
     measure = Influence(search="top:2", audit="0.9:10%")
     assert measure.searching is not None
     assert item.response is not None
@@ -312,55 +283,128 @@ def test_the_searcher_asks_for_no_piece_twice() -> None:
     assert isinstance(found, Found)
     whole = item.prompt.ids.tobytes()
     assert len([ids for ids in asked if ids != whole]) == len({ids for ids in asked if ids != whole})
-
-
-def test_measurements_say_which_pieces_were_screened_and_drawn() -> None:
-    texts = tuple(Document(f"d{i}", text) for i, text in enumerate(documents()))
-    case = Case("case", texts, QUERY, RESPONSE)
-    item = prepare(case, ByteTokenizer(), PromptSettings(), window=None, n_reserved=0, levels=True).item
-    (found,), _ = drive(Toy(), [Influence(search="top:2", audit="0.9:10%").trial(item)])
-    by_statistic: dict[str, list[Measurement]] = {}
-    for one in found:
-        by_statistic.setdefault(one.statistic, []).append(one)
-    assert len(by_statistic["screened"]) == len(item.spans)
-    drawn = {one.piece for one in by_statistic["audited"]}
-    assert drawn < {one.piece for one in by_statistic["without_this"]}
+    # Measurements say which pieces were screened and drawn.
+    (measured,), _ = drive(Toy(), [measure.trial(item)])
+    names = {
+        statistic: [one.piece for one in measured if one.statistic == statistic]
+        for statistic in ("screened", "audited", "without_this")
+    }
+    assert len(names["screened"]) == len(item.spans)
+    assert set(names["audited"]) < set(names["without_this"])
 
 
 def test_a_searched_run_that_was_killed_goes_on_and_says_the_same(tmp_path: Path) -> None:
-    cases = [{"id": str(i), "context": documents(2, 6, seed=i), **ASKED} for i in range(4)]
+    cases = [{"id": str(i), "context": documents(2, 4, seed=i), **ASKED} for i in range(3)]
     how: dict[str, Any] = {"search": "top:2", "audit": "0.9:20%", "seed": 3}
     whole = leakmeter.influence(Toy(), cases, out=tmp_path / "whole", **how)
-    for n_rounds in (5, 9, 3):
+    for n_rounds in (5, 3):
         with pytest.raises(KeyboardInterrupt):
             leakmeter.influence(Mortal(n_rounds), cases, out=tmp_path / "killed", **how)
     again = leakmeter.influence(Toy(), cases, out=tmp_path / "killed", **how)
     untimed = [replace(one, cost=whole[0].cost) for one in (*whole, *again)]
-    assert untimed[:4] == untimed[4:]
-    assert [one.search for one in again] == [one.search for one in whole]
+    assert untimed[:3] == untimed[3:]
 
 
 @pytest.mark.long
 def test_a_served_model_is_searched_by_removal() -> None:
     with ModelServer(VLLM, window=None) as server:
         backend = leakmeter.load_backend(server.model, tokenizer="toy")
-        full, some = both(backend, documents(2, 6), search="top:2:4", audit="0.8:3")
+        full, some, told = both(backend, documents(2, 6), search="top:2:4", audit="0.8:3")
     exact = {piece.name: piece.signed_per_token_nats for piece in full.pieces}
-    assert some.search is not None
-    assert (some.search.screen, some.search.interval_confidence) == ("removal", None)
-    assert some.search.pieces
+    assert (told.screen, told.interval_confidence) == ("removal", None)
+    assert told.pieces
     for piece in some.pieces:
         assert piece.signed_per_token_nats == pytest.approx(exact[piece.name], abs=1e-9)
 
 
-def test_pieces_of_a_group_that_was_not_cut_further_have_the_groups_number() -> None:
-    texts = documents()
-    _, some = both(Blind(), texts, search="top:1:1")
-    assert some.search is not None
-    of_documents = {level.name: level.nats for level in some.search.levels}
-    told = {(piece.document, piece.group_nats) for piece in some.search.pieces}
-    assert told
-    for document, nats in told:
-        assert document is not None
-        # Of groups within a document the number is another, and of none is it 0.
-        assert nats == of_documents[document] or nats > 0.0
+@pytest.mark.parametrize(
+    ("text", "search"),
+    [("top:5", Search(5)), ("top:1000", Search(1000)), (" top:07 ", Search(7)), ("top:5:40", Search(5, 40))],
+)
+def test_a_search_says_how_many(text: str, search: Search) -> None:
+    assert Search.parse(text) == search
+    assert Search.parse(str(search)) == search
+    assert str(Search(5, 40)) == "top:5:40"
+    assert search.most == (40 if search.k == 5 and ":40" in text else 4 * search.k + 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "top", "top:", "5", "top:0", "top:1001", "top:-1", "top:5.0", "top:٥", "top:1_0", "bottom:5", "top:5:",
+        "top:5:x", "top:5:4",
+    ],
+)  # fmt: skip
+def test_what_is_no_search_is_one_line(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^search is '") as refused:
+        Search.parse(text)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "audit", "canonical"),
+    [
+        ("0.95:3", Audit(0.95, 3), "0.95:3"), ("0.95:0", Audit(0.95, 0), "0.95:0"),
+        ("0.950:03", Audit(0.95, 3), "0.95:3"), (".95:3", Audit(0.95, 3), "0.95:3"),
+        (" 0.5:3 ", Audit(0.5, 3), "0.5:3"), ("0.95:5%", Audit(0.95, 5.0), "0.95:5%"),
+        ("0.99:2.50%", Audit(0.99, 2.5), "0.99:2.5%"), ("0.95:0%", Audit(0.95, 0.0), "0.95:0%"),
+        ("0.95:100%", Audit(0.95, 100.0), "0.95:100%"), ("0.95:0.000001%", Audit(0.95, 0.000001), "0.95:0.000001%"),
+        ("0.999999999999:1", Audit(0.999999999999, 1), "0.999999999999:1"),
+    ],
+)  # fmt: skip
+def test_an_audit_says_what_may_be_missed(text: str, audit: Audit, canonical: str) -> None:
+    assert Audit.parse(text) == audit
+    assert str(audit) == canonical
+    again = Audit.parse(canonical)
+    assert (again, type(again.most_missed)) == (audit, type(audit.most_missed))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "0.95", "0.95:", ":3", "0.95:3:4", "95%:3", "0.95:-3", "0.95:3.5", "0.95:%", "0.95:1e1%", "nan:3",
+        "0.95:nan%", "0.49:3", "1:3", "1.0:3", "0.95:100.1%", "0.95:101%", "0,95:3", "0.95:٣", "0.95:3\n4", "0:3",
+        "2:3",
+    ],
+)  # fmt: skip
+def test_what_is_no_audit_is_one_line(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^audit .*give ") as refused:
+        Audit.parse(text)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "most_missed"),
+    [(0.4, 3), (1.0, 3), (float("nan"), 3), (0.95, -1), (0.95, -0.1), (0.95, 100.1), (0.95, float("nan"))],
+)
+def test_numbers_out_of_range_are_refused_however_they_come(confidence: float, most_missed: float) -> None:
+    with pytest.raises(UsageError, match="give"):
+        Audit(confidence, most_missed)
+
+
+def test_missing_none_draws_as_many_as_the_confidence_says() -> None:
+    assert [Audit(confidence, 0).alpha for confidence in (0.95, 0.999)] == [Fraction(1, 20), Fraction(1, 1000)]
+    for percent in (55, 90, 95, 99):
+        audit = Audit.parse(f"0.{percent}:0")
+        for n_left in (*range(1, 60), *range(60, 2001, 97)):
+            assert audit.draws(n_left) == -(-n_left * percent // 100)
+
+
+def test_a_percentage_is_rounded_down_to_pieces() -> None:
+    audit = Audit.parse("0.95:5%")
+    assert [audit.most_missed_of(n_left) for n_left in (0, 1, 19, 20, 39, 40, 100)] == [0, 0, 0, 1, 1, 2, 5]
+    # 1.1 in binary is more; 100 times it is 110 all the same.
+    assert Audit.parse("0.95:1.1%").most_missed_of(1000) == 11
+    assert Audit.parse("0.95:0.7%").most_missed_of(1000) == 7
+    assert Audit.parse("0.95:100%").draws(50) == 0
+    assert Audit.parse("0.95:50").draws(50) == 0
+
+
+@pytest.mark.parametrize("text", ["0.95:0", "0.95:3", "0.9:5%", "0.99:10%"])
+def test_a_draw_that_finds_none_says_what_was_ordered(text: str) -> None:
+    audit = Audit.parse(text)
+    for n_left in (1, 7, 40, 395):
+        drawn, most_missed = audit.draws(n_left), audit.most_missed_of(n_left)
+        assert upper_limit(n_left, drawn, 0, audit.alpha) <= most_missed
+        if drawn:
+            assert upper_limit(n_left, drawn - 1, 0, audit.alpha) > most_missed

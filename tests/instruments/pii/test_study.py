@@ -22,6 +22,7 @@ from leakmeter.stats.rank_tests import holm
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study
 from leakmeter.studies.kind import Row
+from leakmeter.studies.tables import items_to_csv
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 

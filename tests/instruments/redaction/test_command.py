@@ -49,34 +49,22 @@ def test_what_is_left_is_what_influence_measures_of_the_text_that_is_left(plan: 
     text = Path("left.txt").read_text(encoding="utf-8")
     assert text == case["redacted_documents"][0]["text"]
     assert len(text) < len(NOTE)
-    again = object_of(
-        cli(
-            *("influence", "--model", "toy", "--context-file", "left.txt", "--query", "Who?", "--response", "Anna"),
-            *("--unit", "whole", "--json"),
-        )
+    asked = ("--query", "Who?", "--response", "Anna", "--unit", "whole", "--json")
+    again, before = (
+        object_of(cli("influence", "--model", "toy", "--context-file", file, *asked)) for file in ("left.txt", note)
     )
     assert again["whole_nats"] == pytest.approx(case["left_nats"], abs=1e-12)
     assert again["whole_nats"] <= 0.5
-    before = object_of(
-        cli(
-            *("influence", "--model", "toy", "--context-file", note, "--query", "Who?", "--response", "Anna"),
-            *("--unit", "whole", "--json"),
-        )
-    )
     assert before["whole_nats"] == pytest.approx(case["whole_nats"], abs=1e-12)
 
 
-@pytest.mark.parametrize("response", ["Anna", "Bo", "Graz, 555-010-7788"])
+@pytest.mark.parametrize("response", ["Anna", "Graz, 555-010-7788"])
 def test_the_whole_context_has_one_posterior_whichever_command_is_asked(
     plan: Call, cli: Call, note: Path, response: str
 ) -> None:
     planned = object_of(plan("--json", response=response))
-    measured = object_of(
-        cli(
-            *("influence", "--model", "toy", "--context-file", note, "--query", "Who?", "--response", response),
-            *("--unit", planned["unit"], "--json"),
-        )
-    )
+    asked = ("--query", "Who?", "--response", response, "--unit", planned["unit"], "--json")
+    measured = object_of(cli("influence", "--model", "toy", "--context-file", note, *asked))
     for name in ("whole_signed_nats", "whole_posterior", "whole_posterior_note"):
         assert measured[name] == planned[name]
     assert measured["placebo_alone_nats"] == planned["placebo_nats"]
@@ -107,37 +95,6 @@ def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(cli: Call, plan: C
     assert [result.id for result in leakmeter.load_run(run)] == ["c0", "c1", "c2"]
 
 
-def test_terminal_page_and_report_agree(cli: Call, plan: Call, tmp_path: Path) -> None:
-    ended = plan("--html", "plan.html", "--group")
-    assert ended.code == 0, ended.err
-    out = " ".join(ended.out.split())
-    assert "Cutting " in out
-    assert "[…]" in out
-    assert "Answer after" in out
-    (run,) = Path("runs").iterdir()
-    assert ended.err == f"run: {run}\nreport: plan.html (private, readable by you alone)\n"
-    assert cli("report", run, "--html", "again.html").code == 0
-    page = Path("plan.html").read_text(encoding="utf-8")
-    assert Path("again.html").read_text(encoding="utf-8") == page
-    assert page.count("<del ") >= 1
-    (loaded,) = leakmeter.load_run(run)
-    assert isinstance(loaded, leakmeter.RedactionResult)
-    assert cli("report", run, "--public").code == 2
-
-
-def test_many_cases_are_a_table_and_bad_ones_are_left_out(cli: Call, tmp_path: Path) -> None:
-    data = cases_file(tmp_path)
-    data.write_text(data.read_text(encoding="utf-8") + '\n{"context": "", "query": "Who?"}\nno json', encoding="utf-8")
-    words = ("redact-plan", "--model", "toy", "--data", data, "--max-loss", 500, "--max-new-tokens", 4)
-    assert cli(*words).code == 2
-    ended = cli(*words, "--skip-bad")
-    assert ended.code == 0, ended.err
-    assert ended.out.startswith("5 of 5 plans (100\u00a0% [57, 100]) reach their limit; they leave ")
-    table = ended.out[ended.out.index("\nCase ") + 1 :].splitlines()[:6]
-    assert sorted(line.split()[0] for line in table) == ["Case", *(f"c{i}" for i in range(5))]
-    assert "left out 2 bad cases" in ended.err
-
-
 def test_a_dry_run_tells_the_most_it_can_take(plan: Call) -> None:
     dry = json.loads(plan("--dry-run", "--json").out)
     assert dry["at_most"]
@@ -155,21 +112,12 @@ def test_the_response_is_given_or_drawn_and_the_answer_after_drawn(plan: Call) -
     assert drawn["response"]["seed"] == drawn["after"]["seed"] == 0
     assert 1 <= len(drawn["after"]["tokens"]) <= 5
     assert given["after"]["whole_nats"] >= 0
-    nothing = object_of(plan("--json", max_loss=500))
-    assert (nothing["after"], nothing["redacted"], nothing["reached"]) == (None, [], True)
-
-
-def test_units_groups_and_personal_data(plan: Call) -> None:
-    grouped = object_of(plan("--json", "--group", max_loss=1e-6))
-    assert grouped["reached"]
-    assert grouped["n_pieces"] == 5
-    personal = object_of(plan("--json", unit="entity", max_loss=1e-6))
-    assert not personal["reached"]
-    assert personal["all_removed_nats"] >= personal["left_nats"] > 1e-6
-    assert {step["kind"] for step in personal["steps"]} <= {"unit"}
     ended = plan("--json", unit="entity", max_loss=1e-6, write_redacted="left.txt")
     assert "redacted text: not written, since more than 1e-06 nats are left" in ended.err
     assert not Path("left.txt").exists()
+    assert object_of(ended)["all_removed_nats"] >= object_of(ended)["left_nats"] > 1e-6
+    nothing = object_of(plan("--json", max_loss=500))
+    assert (nothing["after"], nothing["redacted"], nothing["reached"]) == (None, [], True)
 
 
 @pytest.mark.parametrize(
@@ -177,11 +125,7 @@ def test_units_groups_and_personal_data(plan: Call) -> None:
     [
         ({"max_loss": None}, "--max-loss"),
         ({"max_loss": "0"}, "max-loss is 0.0; it has to be above 0 (nats)"),
-        ({"max_loss": "-1"}, "max-loss is -1.0"),
-        ({"max_loss": "nan"}, "max-loss is nan"),
         ({"max_loss": "much"}, "--max-loss"),
-        ({"temperature": "0"}, "temperature is 0.0"),
-        ({"unit": "sentnce"}, "did you mean 'sentence'"),
         ({"samples": "3"}, "--samples"),
         ({"write_redacted": "no/such/left.txt"}, "lies in a directory that does not exist"),
         ({"write_redacted": "NOTE"}, "which is read here and would be lost"),
@@ -196,10 +140,8 @@ def test_what_cannot_be_done_is_one_line(
     link.symlink_to(note)
     places = {"NOTE": note, "LINK": link}
     ended = plan(**{name: places.get(value, value) for name, value in options.items()})
-    assert ended.code == 2
-    assert ended.out == ""
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert ended.err.startswith("leakmeter: ")
-    assert ended.err.count("\n") == 1
     assert said in ended.err
     assert list(Path.cwd().iterdir()) == []
     assert note.read_text(encoding="utf-8") == NOTE
@@ -223,27 +165,14 @@ def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, 
 
 def test_from_python_it_is_the_same(plan: Call) -> None:
     told = object_of(plan("--json"))
-    result = leakmeter.redaction(
-        "toy", context={"note.txt": NOTE}, query="Who?", response="Anna", max_loss=0.5, max_new_tokens=5
-    )
+    how: dict[str, Any] = {"query": "Who?", "response": "Anna", "max_loss": 0.5, "max_new_tokens": 5}
+    result = leakmeter.redaction("toy", context={"note.txt": NOTE}, **how)
     assert [piece.to_dict() for piece in result.redacted] == told["redacted"]
     assert result.left_nats == told["left_nats"]
     assert result.text == told["redacted_documents"][0]["text"]
-    assert "[…]" not in result.text
-    with pytest.raises(UsageError, match="max-loss is 0"):
-        leakmeter.redaction("toy", context="Anna sang.", query="Who?", max_loss=0)
-    with pytest.raises(UsageError, match="no option of redaction named 'swap'"):
-        leakmeter.redaction("toy", context="Anna sang.", query="Who?", max_loss=1, unit="entity", swap=True)
-    with pytest.raises(UsageError, match="named 'max_los'"):
-        leakmeter.redaction("toy", context="Anna sang.", query="Who?", max_loss=1, max_los=1)
-
-
-def test_help_says_what_is_required(cli: Call) -> None:
-    said = " ".join(cli("redact-plan", "--help").out.replace("│", " ").split())
-    assert "--max-loss" in said
-    assert "[required]" in said
-    assert "Also offer each value said more than once" in said
-    assert "redact-plan" in cli("--help").out
+    for more, said in (({"max_loss": 0}, "max-loss is 0"), ({"swap": True}, "no option of redaction named 'swap'")):
+        with pytest.raises(UsageError, match=said):
+            leakmeter.redaction("toy", context="Anna sang.", query="Who?", **{"max_loss": 1, **more})
 
 
 def test_the_page_of_documentation_lists_every_field(plan: Call) -> None:

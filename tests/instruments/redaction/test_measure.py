@@ -159,24 +159,28 @@ def test_nothing_is_cut_where_nothing_has_to_be() -> None:
     assert named(measurements, "left").tobytes() == named(measurements, "whole").tobytes()
     assert {r.sample for r in measurements} == {0}
     assert sum(len(r.prompts) for r in chunks[0].requests) == 2
-
-
-def test_a_model_that_is_deaf_to_the_context_needs_no_plan() -> None:
+    # Nor of a model that is deaf to the context.
     measurements, _ = planned(item_of(0), Redaction(1e-9), Toy(N_VOCAB, seed=11, reach=1))
     assert not steps_of(measurements)
 
 
-def test_with_everything_cut_nothing_is_left() -> None:
+def test_with_everything_cut_nothing_is_left_and_each_round_asks_once_for_every_piece() -> None:
     item = item_of(5)
-    measurements, _ = planned(item, Redaction(1e-12))
+    measurements, chunks = planned(item, Redaction(1e-12))
     assert plan_of(measurements) == {span.name for span in item.spans}
     assert loss(named(measurements, "left")) == 0
     assert not any(r.statistic == "all_removed" for r in measurements)
+    n = len(item.spans)
+    # With no context, and then: all; each piece; each of the others … each of all put back; and noise and the answer.
+    asked = [[len(request.prompts) for request in chunk.requests] for chunk in chunks]
+    assert asked[: n + 2] == [[2], *([m + 1] for m in range(n, 0, -1)), [n + 1]]
+    assert {request.reduction for chunk in chunks[: n + 2] for request in chunk.requests} == {Redaction().reduction}
+    assert len(steps_of(measurements)) == n
 
 
 def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() -> None:
     n_shortened = 0
-    for seed in range(8):
+    for seed in range(4):
         item = item_of(seed, uncovered=True)
         measure = Redaction(1e-6)
         measurements, _ = planned(item, measure)
@@ -194,17 +198,6 @@ def test_where_the_pieces_do_not_reach_far_enough_the_best_of_the_way_is_kept() 
     assert n_shortened  # there was a way on which cutting more did no good
 
 
-def test_each_round_asks_once_for_every_piece_that_is_left() -> None:
-    item = item_of(5)
-    measurements, chunks = planned(item, Redaction(1e-12))
-    n = len(item.spans)
-    # With no context, and then: all; each piece; each of the others … each of all put back; and noise and the answer.
-    asked = [[len(request.prompts) for request in chunk.requests] for chunk in chunks]
-    assert asked[: n + 2] == [[2], *([m + 1] for m in range(n, 0, -1)), [n + 1]]
-    assert {request.reduction for chunk in chunks[: n + 2] for request in chunk.requests} == {Redaction().reduction}
-    assert len(steps_of(measurements)) == n
-
-
 def test_ties_go_to_the_first_in_the_text() -> None:
     item = item_of(0)
     twins = replace(
@@ -220,8 +213,7 @@ def test_ties_go_to_the_first_in_the_text() -> None:
 
 
 def test_a_value_with_all_its_mentions_is_one_piece_among_the_others() -> None:
-    text = "Anna is in. Call 555-010-7788 now. Bo ate. Or 555-010-7788 later."
-    item = note(text, group=True)
+    item = note("Anna is in. Call 555-010-7788 now. Bo ate. Or 555-010-7788 later.", group=True)
     assert [span.name for span in item.spans] == ["s1", "s2", "s3", "s4", "v1"]
     # Where two begin together the shorter comes first: a value before the sentence that it opens.
     assert candidates(item) == ["s1", "s2", "v1", "s3", "s4"]
@@ -229,11 +221,7 @@ def test_a_value_with_all_its_mentions_is_one_piece_among_the_others() -> None:
     # Its mentions have gone with the sentences.
     assert candidates(item, ["s2", "s4"]) == ["s1", "s3"]
     assert candidates(item, ["v1"]) == ["s1", "s2", "s3", "s4"]
-
-
-def test_a_piece_within_others_that_were_cut_later_is_put_back_unasked() -> None:
-    text = "Anna is in. Call 555-010-7788 now. Bo ate. Or 555-010-7788 later."
-    item = note(text, group=True)
+    # Within others that were cut later it is put back unasked.
     for seed in range(40):
         measurements, _ = planned(item, Redaction(1e-9), Toy(seed=seed))
         if "v1" in {step.piece for step in steps_of(measurements)}:
@@ -270,12 +258,11 @@ def test_the_answer_after_keeps_to_the_window() -> None:
 def test_what_a_trial_takes_is_known_from_above() -> None:
     assert isinstance(Redaction(), ChoosingMeasure)
     worst = 0.0
-    for seed in range(25):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         item = item_of(seed, int(rng.integers(1, 8)), masks=seed % 2 == 0)
-        measure = Redaction(
-            float(rng.choice([1e-9, 0.3, 2.0])), cid_lambda=float(rng.choice([1.0, 1.5])), max_new_tokens=3
-        )
+        limit, weight = (1e-9, 0.3, 2.0)[seed % 3], (1.0, 1.5)[seed % 2]
+        measure = Redaction(limit, cid_lambda=weight, max_new_tokens=3)
         taken: list[tuple[int, int]] = []
         for trial in (measure.trial(item), measure.longest_trial(item)):
             chunks: list[Chunk] = []
@@ -288,26 +275,26 @@ def test_what_a_trial_takes_is_known_from_above() -> None:
     assert worst > 0.5  # it is no idle bound
 
 
-@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_limit_has_to_be_above_zero(limit: float) -> None:
-    with pytest.raises(UsageError, match=r"max-loss is .*; it has to be above 0"):
-        Redaction(limit)
-
-
-def test_what_influence_refuses_is_refused() -> None:
-    with pytest.raises(UsageError, match="temperature is 0"):
-        Redaction(1.0, temperature=0)
-    with pytest.raises(UsageError, match="seed is -1"):
-        Redaction(1.0, seed=-1)
-
-
-def test_a_record_names_the_search_where_there_is_one() -> None:
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"max_loss": 0.0}, r"max-loss is .*; it has to be above 0"),
+        ({"max_loss": float("nan")}, r"max-loss is .*; it has to be above 0"),
+        ({"max_loss": float("inf")}, r"max-loss is .*; it has to be above 0"),
+        ({"temperature": 0}, "temperature is 0"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Redaction(**given)
+    # A record names the search where there is one.
     assert "search" not in Redaction().record()
     assert Redaction(search="top:5").record()["search"] == "top:5"
 
 
-@pytest.mark.parametrize("k", [1, 2, 6, 9])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("k", [1, 2, 6])
+@pytest.mark.parametrize("seed", range(2))
 def test_with_a_search_those_are_scored_whose_hiding_leaves_least(k: int, seed: int) -> None:
     item = item_of(seed)
     names = list(item.cuts)

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from helpers.report_browser import CHROMIUM, Browser
 from helpers.report_cases import HOSTILE
-from helpers.report_checks import CONTROLS, assert_harmless, assert_markdown_harmless, flat
+from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.redaction.report import posterior, verdict
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.report import blocks as b
-from leakmeter.report import charts, html, markdown
+from leakmeter.report import charts, html
 
 report = RedactionResult.report
 
@@ -108,56 +107,35 @@ def test_what_a_plan_says_is_as_reviewed() -> None:
 
 
 def test_the_verdict_says_what_is_cut_what_is_left_and_what_is_allowed() -> None:
+    given = " The response was given: the numbers are the scoring model’s."
     assert flat(verdict(planned())) == (
-        "Cutting 2 of 4 pieces (65 % of the text) leaves 0.75 of 21.5 nats; the limit is 1. The "
-        "response was given: the numbers are the scoring model’s."
+        f"Cutting 2 of 4 pieces (65 % of the text) leaves 0.75 of 21.5 nats; the limit is 1.{given}"
     )
     assert flat(verdict(untouched())) == (
-        "Nothing has to be cut: the whole context influences the response by 21.5 nats; the limit is 30. The "
-        "response was given: the numbers are the scoring model’s."
+        f"Nothing has to be cut: the whole context influences the response by 21.5 nats; the limit is 30.{given}"
     )
     failed = planned(reached=False, left_nats=7.0, all_removed_nats=8.0)
     assert "leaves 7.00 of 21.5 nats, the least that was found; the limit is 1." in flat(verdict(failed))
     assert "Cutting does not help" in verdict(untouched(reached=False))
+
+    def after(**more: Any) -> str:
+        before, _, told = flat(posterior(planned(**more))).partition(" After: ")
+        assert before.startswith("Before: From even odds, an observer of this response would be")
+        return told
+
     # The same rule before and after: what is left moves the response less than irrelevant words, whose 4.5 nats are
     # what both are held against.
-    before, _, after = flat(posterior(planned())).partition(" After: ")
-    assert before.startswith("Before: From even odds, an observer of this response would be")
-    assert after == "What is left moves the response no more than irrelevant words do."
-    after = flat(posterior(planned(placebo_nats=None))).partition(" After: ")[2]
-    assert after == (
+    assert after() == "What is left moves the response no more than irrelevant words do."
+    assert after(placebo_nats=None) == (
         "From even odds, an observer of this response would be 56 % sure that what is left was there (with signs the "
         "sum is 0.25 nats)."
     )
-    against = planned(left_signed_nats=-0.25, left_posterior=0.4378, placebo_nats=None)
-    assert "After: The response is likelier without what is left (with signs" in flat(posterior(against))
-    assert "44 %" in flat(posterior(against))
-    hidden = planned(left_posterior=None, left_posterior_note="below the placebo", placebo_nats=None)
-    assert flat(posterior(hidden)).endswith(
-        "After: No posterior is shown: with signs the sum is 0.25 nats, below the placebo."
-    )
+    against = after(left_signed_nats=-0.25, left_posterior=0.4378, placebo_nats=None)
+    assert "The response is likelier without what is left (with signs" in against
+    assert "44 %" in against
+    hidden = after(left_posterior=None, left_posterior_note="below the placebo", placebo_nats=None)
+    assert hidden == "No posterior is shown: with signs the sum is 0.25 nats, below the placebo."
     assert "reveals nothing measurable" in posterior(planned(left_nats=0.005))
-
-
-def test_the_terminal_shows_the_text_the_answers_and_the_steps() -> None:
-    out = printed(report([planned()]), width=120)
-    rows = [line.split() for line in out.splitlines() if re.match(r"[0-4] ", line)][:5]
-    assert [row[0] for row in rows] == list("01234")
-    assert "21.50" in rows[0]
-    assert rows[1][1:3] == ["cut", "s1"]
-    assert "+0.50" in rows[1]
-    assert rows[4][1:4] == ["put", "back", "s3"]
-    assert "what is left of the context did" not in printed(report([untouched()]))
-    for width in (60, 80, 200):
-        assert all(len(line) <= width for line in printed(report([planned()]), width=width).splitlines())
-
-
-def test_of_a_long_context_the_terminal_shows_beginning_and_end() -> None:
-    context = "x" * 20_000 + CONTEXT
-    long = planned(context=context, documents=[], redacted=[piece("s1", 20_000, 20_023)])
-    out = printed(report([long]), width=100)
-    assert "14,042 characters more" in flat(out)
-    assert "[…] It rained." in flat(out)
 
 
 def test_steps_within_the_limit_stand_out_and_nothing_below_the_noise_has_a_colour() -> None:
@@ -197,16 +175,10 @@ def test_the_figure_is_of_all_cases() -> None:
     panel = charts.figure(found.figures["left"]).axes[0]  # type: ignore[arg-type]
     assert list(panel.lines[0].get_ydata()) == [21.5, 22.0, 0.875, 0.5, 0.75]
     assert [line.get_ydata()[0] for line in panel.lines[-2:]] == [0.5, 1.0]
-    assert list(RedactionResult.findings([planned()]).figures) == ["left"]
     assert RedactionResult.findings([planned()]).headline == verdict(planned())
-
-
-def test_the_page_strikes_out_what_is_cut() -> None:
     page = html.page(report([planned()]))
-    assert page == html.page(report([planned()]))
     assert re.findall(r"<del title=\"([^\"]*)\">([^<]*)</del>", page) == [
-        ("s1", "The vault code is 7731."),
-        ("s4", "The code is 7731."),
+        *(("s1", "The vault code is 7731."), ("s4", "The code is 7731.")),
     ]
     assert "Answer after" not in html.page(report([untouched()]))
     with pytest.raises(UsageError, match="at least one"):
@@ -217,37 +189,15 @@ def test_nothing_of_a_case_becomes_markup_or_is_obeyed() -> None:
     case = hostile()
     for cases in ([case], [case, case]):
         made = report(cases, command=HOSTILE, provenance=b.Provenance(facts=((b.Untrusted(HOSTILE),) * 2,)))
-        page = html.page(made)
-        assert_harmless(page)
-        assert "<script" not in page
-        assert "script-src &#39;none&#39;" in page
+        page = assert_report_harmless(made)
         assert "{{7*7}}" in page
         page.encode()
-        assert_markdown_harmless(markdown.text(made))
-        for width in (60, 80):
-            assert not CONTROLS.search(printed(made, width=width))
     assert "[bold red]" in printed(report([case]))
 
 
-@pytest.mark.long
-def test_a_large_page_keeps_what_leaves_most() -> None:
-    cases = [planned(id=f"c{i}", left_nats=0.01 * (i % 100), marked_context="x" * 60_000) for i in range(40)]
-    page = html.page(report(cases))
-    assert len(page.encode()) < 2_000_000
-    assert "further cases with less left are left out of this page; the run holds all." in page
-    assert "<strong><bdi>c39</bdi>" in page
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not CHROMIUM, reason="no Chromium to look at pages with")
-def test_a_browser_shows_the_page_without_complaint(tmp_path: Path) -> None:
-    path = tmp_path / "plan.html"
-    path.write_text(html.page(report([planned(), hostile()])), encoding="utf-8")
-    with Browser() as browser:
-        browser.open(path.as_uri())
-        assert browser.complaints == []
-        assert browser.requests == [path.as_uri()]
-        assert browser.run("document.images.length") == 0
-        assert browser.run("document.querySelectorAll('#c1 del').length") == 2
-        assert browser.run("document.querySelectorAll('#c1 .chart title').length") == 6
-        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+def test_of_a_long_context_the_terminal_shows_beginning_and_end() -> None:
+    assert "what is left of the context did" not in printed(report([untouched()]))
+    context = "x" * 20_000 + CONTEXT
+    out = printed(report([planned(context=context, documents=[], redacted=[piece("s1", 20_000, 20_023)])]), width=100)
+    assert "14,042 characters more" in flat(out)
+    assert "[…] It rained." in flat(out)

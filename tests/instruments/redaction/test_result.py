@@ -169,11 +169,6 @@ def test_what_narrows_a_plan_is_said() -> None:
     assert nobody.warnings[0].startswith("No personal data was found")
 
 
-def test_results_of_a_run_come_case_by_case() -> None:
-    parts = [(texts(id=name), measurements(*STEPS)) for name in ("a", "b")]
-    assert [result.id for result in RedactionResult.from_run(parts, PARAMS)] == ["a", "b"]
-
-
 def test_ranges_and_marks() -> None:
     assert merged([(5, 7), (0, 2), (1, 3), (3, 4), (9, 9)]) == [(0, 4), (5, 7), (9, 9)]
     assert marked("ab cd ef", [(0, 2), (3, 5)]) == "[…] ef"
