@@ -69,7 +69,7 @@ def parsed_once() -> Iterator[None]:
     known: dict[Hashable, ArgumentCollection] = {}
 
     def assembled(app: App, **how: Any) -> ArgumentCollection:
-        key = (app.default_command, *how.items())
+        key = (app.default_command, app.app_stack.default_parameter, *how.items())
         if key not in known:
             known[key] = fresh(assemble(app, **how))
         return fresh(known[key])
