@@ -171,3 +171,43 @@ def test_text_that_looks_like_a_special_token_stays_text(
         plain = prepared("x", tokenizer=tokenizer, template=template, query="x", response="x").item
         n_special = sum(int(i) in special for i in plain.prompt.ids)
         assert sum(int(i) in special for i in one.item.prompt.ids) == n_special
+
+
+@SHARED_FIXTURES
+@given(context=documents, n=st.integers(1, 6))
+def test_sliding_ngrams_hold_every_token_and_as_many_windows_as_the_paper_counts(
+    tokenizer: Any, prepared: Prepare, context: list[str], n: int
+) -> None:
+    one = prepared(context, tokenizer=tokenizer, template="plain", unit=f"ngram:{n}:1")
+    pieces = pieces_of(one)
+    assert {name for span in one.item.spans for name in said_by(span)} == set(pieces)
+    for name, _, _ in one.documents:
+        spans = [span for span in one.item.spans if span.document == name]
+        n_tokens = sum(len(pieces[piece]) for piece in dict.fromkeys(p for span in spans for p in said_by(span)))
+        assert len(spans) == max(n_tokens - n + 1, 1)
+
+
+@settings(SHARED_FIXTURES, max_examples=examples(40))
+@given(context=documents, other=documents, query=texts)
+def test_the_blank_frame_does_not_depend_on_the_context(
+    tokenizer: Any, prepared: Prepare, context: list[str], other: list[str], query: str
+) -> None:
+    for template in ("plain", "{context} {query}", "{context}{query}", "{query}\n{context}"):
+        blanks = {
+            tuple(prepared(given_, tokenizer=tokenizer, template=template, query=query, **how).item.blank.ids.tolist())
+            for given_ in (context, other, ["x"], ["\nx", "y"])
+            for how in ({"unit": "whole"}, {"unit": "ngram:2", "group": True}, {"unit": "paragraph", "removal": "mask"})
+        }
+        assert len(blanks) == 1
+
+
+@SHARED_FIXTURES
+@given(context=documents, other=documents, query=texts)
+def test_the_blank_chat_frame_does_not_depend_on_the_context(
+    chat_tokenizer: Any, prepared: Prepare, context: list[str], other: list[str], query: str
+) -> None:
+    one, two = (
+        prepared(given_, tokenizer=chat_tokenizer, template="chat", query=query).item for given_ in (context, other)
+    )
+    assert one.blank.ids.tolist() == two.blank.ids.tolist()
+    assert one.blank.positions.tolist() == list(range(len(one.blank.ids)))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from faker import Faker
 
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.pii.extraction.documents import MOST_CHARACTERS, clean, parts
@@ -298,3 +299,19 @@ def test_lists_of_names(tmp_path: Path) -> None:
         Universities(["", "…"], finder())
     with pytest.raises(UsageError, match="scope is 'page'"):
         Universities(LISTED, finder(), "page")  # type: ignore[arg-type]
+
+
+def test_faker_people_are_found_again() -> None:
+    fake = Faker("en_US")
+    fake.seed_instance(7)
+    n_found = 0
+    for _ in range(40):
+        name = f"{fake.first_name()} {fake.last_name()}"
+        mail, number = fake.email(), fake.numerify("(415) 555-01##")
+        place = f"{fake.building_number()} {fake.street_name()}\n{fake.city()}, {fake.state_abbr(False)} 62704"
+        text = f"{fake.paragraph()}\n\n{name} <{mail}>\n{number}\n{place}\n\n{fake.paragraph()}"
+        for one in told(text):
+            assert (one.name, one.email, one.phone) == (name, mail, number)
+            assert one.address == place.replace("\n", ", ")
+            n_found += 1
+    assert n_found >= 36
