@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from leakmeter.backends.served import ServedBackend
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, TopRow
 from leakmeter.backends.served.in_order import in_order
 from leakmeter.backends.toy import Toy

@@ -23,7 +23,8 @@ from helpers.model_server_llamacpp import LLAMACPP
 from helpers.model_server_sglang import SGLANG
 from helpers.raw_server import HEAD, RawServer, Script, drip, flood, whole
 from helpers.served_requests import SECRET, TEXTS, asked
-from leakmeter.backends.served import ServedBackend, connection
+from leakmeter.backends.served import connection
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.connection import Connection
 from leakmeter.backends.served.load import load_served
 from leakmeter.core.prompt import Piece, Prompt

@@ -131,7 +131,7 @@ def test_a_killed_conversion_leaves_nothing_that_counts(
     tiny_model: KnownModel, stub_converter: list[Path], cache: Path
 ) -> None:
     """A killed process runs no clean-up: the scratch directory stays, as here, and the next run sweeps it away."""
-    final = gguf.folder_of(tiny_model.gguf_sha256, tiny_model.name)
+    final = folder_of(tiny_model.gguf_sha256, tiny_model.name)
     scratch = final.parent / f".{final.name}.abc.tmp" / "converted"
     scratch.mkdir(parents=True)
     for name, content in (("config.json", "{}"), ("model.safetensors", "half"), ("leakmeter.json", '{"format": 1, ')):

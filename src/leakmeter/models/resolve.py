@@ -9,7 +9,6 @@ from pathlib import Path
 from leakmeter.errors import ModelError, UnknownNameError
 from leakmeter.models import hub
 from leakmeter.models.cache import Notify, disk_errors, settings_hash, weights_hash
-from leakmeter.models.gguf import cached_file, convert_file
 from leakmeter.models.local import check_model_folder
 from leakmeter.models.pull import cached_model, pull_model
 from leakmeter.models.registry import KNOWN_MODELS
@@ -47,6 +46,8 @@ def resolve(name: str, *, notify: Notify, download: bool = True, hash_weights: b
         return _local(name, folder, hashed=hash_weights)
     path = Path(name).expanduser()
     if path.suffix.lower() == ".gguf" and path.is_file():
+        from leakmeter.models.gguf import cached_file, convert_file
+
         converted = convert_file(path.absolute(), notify=notify) if download else cached_file(path.absolute())
         if converted is None:
             raise ModelError(f"'{name}' is not converted yet; run `leakmeter models pull {name}`")

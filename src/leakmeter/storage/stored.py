@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leakmeter.core.urls import as_given, copy_of, forget_copy, url_of
 from leakmeter.core.written import make_private, remove_unused, store_errors, write_whole
@@ -26,8 +26,10 @@ from leakmeter.models import cache_dir
 from leakmeter.overriding import override
 from leakmeter.storage.rundir import NUMBERS, RunDirectory
 from leakmeter.storage.spec import RunSpec
-from leakmeter.stores.lease import SECONDS, Lease, held
-from leakmeter.stores.objects import Found, Objects, Version
+
+if TYPE_CHECKING:
+    from leakmeter.stores.lease import Lease
+    from leakmeter.stores.objects import Found, Objects, Version
 
 _LEASE: Final = ".lease"
 _SPEC: Final = "spec.json"
@@ -48,7 +50,13 @@ def run_directory(root: Path, id_: str, slice_: str = "") -> RunDirectory:
 def check_store(root: Path) -> None:
     """Refuse an object store that cannot be used, before any work is done for it."""
     if (url := url_of(root)) is not None:
-        Objects(url).top()
+        _objects_at(url).top()
+
+
+def _objects_at(url: str) -> Objects:
+    from leakmeter.stores.objects import Objects
+
+    return Objects(url)
 
 
 class StoredRun(RunDirectory):
@@ -65,7 +73,7 @@ class StoredRun(RunDirectory):
         self._url = f"{url}/{id_}"
         copy = hashlib.sha256(f"{self._url} {slice_}".encode()).hexdigest()[:32]
         super().__init__(cache_dir() / "stores" / copy / id_)
-        self._objects = Objects(self._url) if objects is None else objects
+        self._objects = _objects_at(self._url) if objects is None else objects
         self._leases: list[Lease] = []
         self._versions: dict[str, Version] = {}
 
@@ -113,6 +121,8 @@ class StoredRun(RunDirectory):
     @contextmanager
     @override
     def _locked(self, name: str = ".lock", what: str = "run", seconds: float = 0) -> Iterator[None]:
+        from leakmeter.stores.lease import SECONDS, held
+
         # Slices begin one after another, and one that was killed as it began leaves its lease.
         patient = 2 * SECONDS if seconds else 0.0
         with (
@@ -223,7 +233,7 @@ def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
     url = url_of(path)
     if url is None:
         return path
-    objects = Objects(url)
+    objects = _objects_at(url)
     files, folders = objects.top()
     if not (files or folders):
         raise StoreError(f"there is nothing at '{url}'; give the URL of a run, or of the directory of runs")

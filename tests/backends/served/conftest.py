@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from leakmeter.backends.served import ServedBackend, connection
+from leakmeter.backends.served import connection
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.load import load_served
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from helpers.served_requests import TEXTS, asked
-from leakmeter.backends.served import ServedBackend, backend
+from leakmeter.backends.served import backend
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend

@@ -16,7 +16,8 @@ import pytest
 from helpers.model_server import VLLM, ModelServer, RefusedError, Routes
 from helpers.places import ROOT
 from helpers.served_requests import SECRET, asked
-from leakmeter.backends.served import ServedBackend, connection
+from leakmeter.backends.served import connection
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.connection import Connection, StatusError, is_loopback, key_for, split
 from leakmeter.backends.served.in_order import waited
 from leakmeter.errors import LeakmeterError, ModelError, UsageError

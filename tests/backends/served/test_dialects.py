@@ -12,7 +12,8 @@ from helpers.model_server import OPENAI, STOP, VLLM, ModelServer, Routes
 from helpers.model_server_llamacpp import LLAMACPP
 from helpers.model_server_sglang import SGLANG
 from helpers.served_requests import asked
-from leakmeter.backends.served import DIALECTS, ServedBackend
+from leakmeter.backends.served import DIALECTS
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Dialect
 from leakmeter.backends.toy import Toy
 from leakmeter.core.plan import plan

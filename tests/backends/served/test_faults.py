@@ -10,7 +10,7 @@ from helpers.model_server import OPENAI, VLLM, ModelServer, Routes
 from helpers.model_server_llamacpp import LLAMACPP
 from helpers.model_server_sglang import SGLANG
 from helpers.served_requests import SECRET, asked
-from leakmeter.backends.served import ServedBackend
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.core.reductions import FullDistribution, Top
 from leakmeter.core.request import Reduction
 from leakmeter.errors import LeakmeterError

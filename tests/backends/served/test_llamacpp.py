@@ -10,7 +10,7 @@ import pytest
 from helpers.model_server import STOP, ModelServer
 from helpers.model_server_llamacpp import LLAMACPP
 from helpers.served_requests import asked
-from leakmeter.backends.served import ServedBackend
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Scored, Setting
 from leakmeter.backends.toy import Toy
 from leakmeter.core.plan import plan

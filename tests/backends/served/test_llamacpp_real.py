@@ -12,7 +12,8 @@ import pytest
 
 from helpers.llama_gguf import write_llama, write_tiny_llama
 from helpers.llama_server import llama_server
-from leakmeter.backends.served import ServedBackend, llamacpp
+from leakmeter.backends.served import llamacpp
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Scored
 from leakmeter.backends.served.load import load_served
 from leakmeter.core import registry

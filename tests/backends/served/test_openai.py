@@ -9,7 +9,7 @@ import pytest
 
 from helpers.model_server import OPENAI, OPENAI_CHAT, VLLM, ModelServer
 from helpers.served_requests import TEXTS, asked
-from leakmeter.backends.served import ServedBackend
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.toy import Toy
 from leakmeter.core.reductions import Labels, Top
 from leakmeter.errors import LeakmeterError

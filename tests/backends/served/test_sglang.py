@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from leakmeter.backends.served import ServedBackend
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Scored, Setting
 from leakmeter.backends.served.sglang import SGLang
 

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.model_server import VLLM, ModelServer, Routes
 from helpers.served_requests import asked
-from leakmeter.backends.served import ServedBackend
+from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.toy import Toy
 from leakmeter.core.reductions import FullDistribution
 from leakmeter.errors import ModelError, ScoreError

@@ -9,10 +9,9 @@ answer       a request of a measure to what a server is asked, and back
 backend      a chunk of requests to questions, in the order that suits a server's prefix cache
 """
 
-from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import DIALECTS
 
-__all__ = ["DIALECTS", "ServedBackend", "names_a_server"]
+__all__ = ["DIALECTS", "names_a_server"]
 
 
 def names_a_server(model: str) -> bool:

@@ -17,7 +17,6 @@ from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.search import alpha_of, kth, reach
 from leakmeter.instruments.influence.search_options import Audit, Search
 from leakmeter.results.result import Texts
-from leakmeter.stats.conformal import interval, interval_factor
 from leakmeter.stats.hypergeometric import upper_limit
 
 Span = Mapping[str, Any]
@@ -168,6 +167,8 @@ def _factor(
 
     How many pieces are drawn is fixed before the draw, and so is the confidence.
     """
+    from leakmeter.stats.conformal import interval_factor
+
     for level in () if audit is None else (1 - audit.alpha, *_CONFIDENCES):
         factor = interval_factor(exact, screened, level, floor)
         if factor is not None:
@@ -204,6 +205,8 @@ def _rounds(
 
 
 def _searched(span: Span, texts: Texts, series: Series, factor: float | None, floor: float) -> SearchedPiece:
+    from leakmeter.stats.conformal import interval
+
     exact, screened, group = (
         None if (values := series.get((0, what, span["name"]))) is None else float(np.abs(values).sum())
         for what in ("without_this", SCREENED, GROUPED)
