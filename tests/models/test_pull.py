@@ -12,6 +12,7 @@ import pytest
 
 from leakmeter.errors import ModelError
 from leakmeter.models import KnownModel, cached_model, gguf, pull_model, weights_hash
+from leakmeter.models.cache import folder_of
 
 
 def left_in(cache: Path) -> list[str]:
