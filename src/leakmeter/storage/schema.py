@@ -40,19 +40,31 @@ def to_table(measurements: Sequence[Measurement]) -> pa.Table:
         codes = np.fromiter(
             (code_of.setdefault(name, len(code_of)) for name in labels), dtype=np.int32, count=len(measurements)
         )
-        return pa.DictionaryArray.from_arrays(np.repeat(codes, lengths), pa.array(list(code_of), type=pa.string()))
+        return pa.DictionaryArray.from_arrays(_numbers(np.repeat(codes, lengths)), _texts(code_of))
 
     samples = np.fromiter((r.sample for r in measurements), dtype=np.int32, count=len(measurements))
     columns = [
         names(r.item for r in measurements),
-        pa.array(np.repeat(samples, lengths)),
+        _numbers(np.repeat(samples, lengths)),
         names(r.piece for r in measurements),
         names(r.statistic for r in measurements),
-        pa.array(_counted(starts, lengths).astype(np.int32)),
-        pa.array(np.concatenate([r.values for r in measurements])),
+        _numbers(_counted(starts, lengths).astype(np.int32)),
+        _numbers(np.concatenate([r.values for r in measurements])),
         names(r.unit for r in measurements),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+# `pyarrow.array` imports pandas, which takes as long as all else that a small run imports.
+def _numbers(values: Any) -> Any:
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def _texts(texts: Iterable[str]) -> Any:
+    encoded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
 def from_table(table: pa.Table) -> list[Measurement]:
