@@ -173,6 +173,21 @@ def test_of_several_calls_one_is_the_answer(
     assert (line["span_id"], line["answer"], line["hidden_calls"]) == (ids[expected], answer, 1)
 
 
+def test_tools_and_an_attempt_that_failed_are_hidden(log: AnswerLog, traffic: Traffic) -> None:
+    root, callback = traffic.chain(), traffic.callback
+    first, second = traffic.chain(root), traffic.chain(root)
+    traffic.call(first, "no JSON")
+    callback.on_chain_error(ValueError(), run_id=first)
+    traffic.call(second, "", tool_calls=[{"name": "clock", "args": {}}])
+    callback.on_tool_start({}, "x", run_id="tool", parent_run_id=second)
+    callback.on_tool_end("y", run_id="tool", parent_run_id=second)
+    last = traffic.call(second, '{"x": 1}')
+    callback.on_chain_end({"x": 1}, run_id=second)
+    traffic.end(root, {"x": 1})
+    (line,) = logged(log)
+    assert (line["span_id"], line["answer"], line["hidden_calls"]) == (last, '{"x": 1}', 3)
+
+
 def test_a_model_around_a_model_is_one_call(log: AnswerLog, traffic: Traffic) -> None:
     outer = traffic.ask(None, "outer")
     inner = traffic.call(outer, "Anna Ek.", "inner")
