@@ -47,6 +47,7 @@ def test_a_command_says_where_an_option_means_something_else_to_it(cli: Call) ->
     for words, others in (
         ("optionally 'response', 'id'.", "A 'response' is not drawn but scored as if it had been"),
         ("bfloat16 on CUDA by default.", "float32 on a CPU or with epsilon"),
+        ("Directory of runs, or its URL", "Directory of runs; with epsilon private, names included."),
     ):
         assert [words in told for told in (influence, decode)] == [True, False]
         assert [others in told for told in (influence, decode)] == [False, True]

@@ -45,7 +45,7 @@ ACTION_SCHEMA: Final = exactly(
     branding={"type": "object", "required": ["icon", "color"]},
     inputs={
         "type": "object",
-        "additionalProperties": exactly("description", description=TEXT, required=TEXT, default=TEXT),
+        "additionalProperties": exactly("description", description=TEXT, required={"type": "boolean"}, default=TEXT),
     },
     outputs={"type": "object"},
     runs=exactly("using", "steps", using={"const": "composite"}, steps={"type": "array", "items": STEP}),

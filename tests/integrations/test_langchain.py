@@ -173,6 +173,21 @@ def test_of_several_calls_one_is_the_answer(
     assert (line["span_id"], line["answer"], line["hidden_calls"]) == (ids[expected], answer, 1)
 
 
+def test_tools_and_an_attempt_that_failed_are_hidden(log: AnswerLog, traffic: Traffic) -> None:
+    root, callback = traffic.chain(), traffic.callback
+    first, second = traffic.chain(root), traffic.chain(root)
+    traffic.call(first, "no JSON")
+    callback.on_chain_error(ValueError(), run_id=first)
+    traffic.call(second, "", tool_calls=[{"name": "clock", "args": {}}])
+    callback.on_tool_start({}, "x", run_id="tool", parent_run_id=second)
+    callback.on_tool_end("y", run_id="tool", parent_run_id=second)
+    last = traffic.call(second, '{"x": 1}')
+    callback.on_chain_end({"x": 1}, run_id=second)
+    traffic.end(root, {"x": 1})
+    (line,) = logged(log)
+    assert (line["span_id"], line["answer"], line["hidden_calls"]) == (last, '{"x": 1}', 3)
+
+
 def test_a_model_around_a_model_is_one_call(log: AnswerLog, traffic: Traffic) -> None:
     outer = traffic.ask(None, "outer")
     inner = traffic.call(outer, "Anna Ek.", "inner")
@@ -290,18 +305,25 @@ def test_what_fails_is_no_answer(log: AnswerLog, traffic: Traffic) -> None:
 
 
 def test_a_stream_may_break_off_or_end_after_the_chain_that_returned_it(log: AnswerLog, traffic: Traffic) -> None:
+    # What it had told is logged, though the chain fails with it.
+    root = traffic.chain()
+    traffic.callback.on_llm_error(ConnectionError(), run_id=traffic.ask(root), response=said("Anna"))
+    traffic.callback.on_chain_error(ConnectionError(), run_id=root)
+    (line,) = logged(log)
+    assert (line["answer"], line["interrupted"]) == ("Anna", True)
+    # Where the call is made again, that call's text is the answer.
     root = traffic.chain()
     traffic.callback.on_llm_error(ConnectionError(), run_id=traffic.ask(root), response=said("Anna"))
     traffic.call(root, "Bo Lind.")
     traffic.end(root, "Bo Lind.")
-    (line,) = logged(log)
+    _, line = logged(log)
     assert (line["answer"], line["hidden_calls"], "interrupted" in line) == ("Bo Lind.", 1, False)
     root = traffic.chain()
     call = traffic.ask(root)
     traffic.end(root, None)
-    assert len(logged(log)) == 1
+    assert len(logged(log)) == 2
     traffic.callback.on_llm_end(said("Anna Ek."), run_id=call)
-    assert logged(log)[1]["answer"] == "Anna Ek."
+    assert logged(log)[2]["answer"] == "Anna Ek."
 
 
 def test_an_answer_that_is_no_text_is_counted(

@@ -1,20 +1,22 @@
 """The callback for LlamaIndex, driven by events and spans as its instrumentation emits them, without importing it.
 
-Streams, chats and condensed questions are those of LlamaIndex itself, in `test_real_libraries.py`.
+Chats and condensed questions are those of LlamaIndex itself, in `test_real_libraries.py`, where it is installed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Generator
 from enum import Enum
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from leakmeter.integrations import AnswerLog, LlamaIndexCallback
+from leakmeter.integrations import AnswerLog, LlamaIndexCallback, answering
 
 
 def node(id_: str, text: str) -> SimpleNamespace:
@@ -172,6 +174,49 @@ def test_a_chat_with_parts_tools_and_reasoning(log: AnswerLog, traffic: Traffic)
     ]
     assert (line["span_id"], line["answer"], line["hidden_calls"], line["n_tools"]) == ("chat", "Anna Ek.", 2, 1)
     assert (line["sampling"]["temperature"], line["response_id"]) == (0.1, "draw-1")
+
+
+def streamed(traffic: Traffic) -> Generator[str, None, None]:
+    """As a synthesizer streams: the call is made when the generator is read, after the query's span has ended."""
+    traffic.begin("llm", None)
+    traffic.exit("llm")
+    try:
+        for text in ("Anna", "Anna Ek", "Anna Ek."):
+            response = SimpleNamespace(text=text, raw=None)
+            traffic.emit("LLMCompletionInProgressEvent", "llm", prompt="q", response=response)
+            yield text
+    except GeneratorExit as error:
+        traffic.emit("ExceptionEvent", "llm", exception=error)
+        raise
+    traffic.emit("LLMCompletionEndEvent", "llm", prompt="q", response=response)
+
+
+def queried(traffic: Traffic) -> Generator[str, None, None]:
+    """The stream that a query returned."""
+    traffic.enter("query", None, recipient="desk 4")
+    traffic.retrieve("retrieve", "query", NODES)
+    traffic.enter("synthesize", "query")
+    stream = streamed(traffic)
+    response = Response(response_gen=stream, source_nodes=NODES[:1])
+    traffic.emit("SynthesizeEndEvent", "synthesize", query="q", response=response)
+    for span in ("synthesize", "query"):
+        traffic.exit(span, response)
+    return stream
+
+
+def test_a_stream_belongs_to_its_query_within_a_block_and_is_counted_outside(log: AnswerLog, traffic: Traffic) -> None:
+    for n_read, answer in ((4, "Anna Ek."), (2, "Anna Ek")):
+        with answering():
+            stream = queried(traffic)
+            assert [*islice(stream, n_read)][-1] == answer
+            stream.close()
+        line = logged(log)[-1]
+        assert (line["recipient"], line["answer"], line["hidden_calls"]) == ("desk 4", answer, 0)
+        assert line.get("interrupted", False) == (n_read < 3)
+        assert [document["id"] for document in line["documents"]] == ["n1", "n2"]
+    assert (log.lost, is_empty(traffic.callback)) == (0, True)
+    queried(traffic)
+    assert (len(logged(log)), log.lost, is_empty(traffic.callback)) == (2, 2, True)
 
 
 def test_what_fails_is_no_answer(log: AnswerLog, traffic: Traffic) -> None:

@@ -30,12 +30,13 @@ def data(tmp_path: Path) -> Path:
     return root
 
 
-def test_the_plan_has_every_planted_answer(data: Path) -> None:
-    made = ledger_day_log.planned(data, SIZES)
-    assert made.exchanges == ledger_day_log.planned(data, SIZES).exchanges
-    assert (len(made.exchanges), len(made.documents)) == (SIZES.answers, SIZES.documents)
+@pytest.mark.parametrize("sizes", [SIZES, ledger_day_log.Sizes(answers=24, documents=10)], ids=["small", "every leak"])
+def test_the_plan_has_every_planted_answer(data: Path, sizes: ledger_day_log.Sizes) -> None:
+    made = ledger_day_log.planned(data, sizes)
+    assert made.exchanges == ledger_day_log.planned(data, sizes).exchanges
+    assert (len(made.exchanges), len(made.documents)) == (sizes.answers, sizes.documents)
     planted = [one.answer for one in made.exchanges if one.answer is not None]
-    assert planted == [leak.answer for leak in SIZES.leaks]
+    assert planted == [leak.answer for leak in sizes.leaks]
     assert all(text in one.messages[1]["content"] for one in made.exchanges for text in one.documents.values())
 
 

@@ -342,8 +342,9 @@ def test_options_that_keep_no_bound_are_refused_before_anything_is_made(
 ) -> None:
     with pytest.raises(UsageError, match=why):
         _bounded(BoundedOptions(receipts=tmp_path / "kept", **options), dtype)
-    bad: dict[str, Any] = {"total": -1.0, "lambda_max": -1.0, "max_tokens": 0, "epsilon": 1e9}
-    for name, value in bad.items():
+    bad: list[tuple[str, Any]] = [("total", -1.0), ("lambda_max", -1.0), ("max_tokens", 0)]
+    bad += [("epsilon", value) for value in (0.0, 1e9)]
+    for name, value in bad:
         with pytest.raises(UsageError):
             Bounded.kept_in(tmp_path / "kept", **{"epsilon": 0.5, "total": 1.0, name: value})
     assert not (tmp_path / "kept").exists()
