@@ -321,6 +321,18 @@ def test_the_model_is_left_as_it_was() -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
+def test_weights_that_were_trained_in_between_are_seen() -> None:
+    model = fresh_model("llama", dtype=torch.float64)
+    request = GradientRequest(query(), Place("query"), ALL, ("embedding",))
+    made = backend_of(model)
+    (before,) = differentiate(made, [request])
+    with torch.no_grad():
+        model.get_input_embeddings().weight[5] += 1.0
+    (after,) = differentiate(made, [request])
+    np.testing.assert_array_equal(after.values, differentiate(backend_of(model), [request])[0].values)
+    assert not np.allclose(after.values, before.values)
+
+
 def test_memory_that_runs_out_costs_digits_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [GradientRequest(query(i), Place("query"), Probes(3, 0, "a"), ("identity",)) for i in range(4)]
     whole = differentiate(tiny_backend(), requests)

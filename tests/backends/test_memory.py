@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from helpers.examples import examples, few
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, tiny_backend
-from leakmeter.backends.hf import HfBackend
-from leakmeter.backends.hf.schedule import Done, Window, windows
+from leakmeter.backends.hf import HfBackend, schedule
+from leakmeter.backends.hf.schedule import Done, Limits, Window, batches, together, windows
+from leakmeter.backends.hf.states import Segment, Start
 from leakmeter.core.drive import drive
 from leakmeter.core.plan import plan
 from leakmeter.core.prompt import Piece, Prompt
@@ -59,6 +60,50 @@ def test_windows_run_every_run_once_after_its_parent_within_the_limit(tails: lis
         assert sum(live.values()) <= limit or len(step.parents) <= 1
     assert done == set(range(len(chunk.runs)))
     assert not live
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40), st.booleans()), min_size=1, max_size=30),
+    st.integers(1, 200),
+    st.integers(1, 4000),
+    st.booleans(),
+)
+@settings(max_examples=examples(200))
+@seed(2)
+def test_batches_hold_every_run_once_within_their_limits_and_waste_15_percent_at_most(
+    shapes: list[tuple[int, int, bool]], n_tokens: int, state_bytes: int, is_padded: bool
+) -> None:
+    padding = schedule._PADDED if is_padded else schedule._ALIKE
+    prompts = [
+        Prompt((Piece("c", "context", (number, *[1] * (start + tail - 1))),))
+        for number, (start, tail, _) in enumerate(shapes)
+    ]
+    chunk = plan([Request((prompt,), (1,), TargetLogProbs()) for prompt in prompts])
+    of = {i: shapes[int(run.ids[0])] for i, run in enumerate(chunk.runs)}
+    starts, lasts = (
+        {i: Start(None, start) for i, (start, _, _) in of.items()},
+        {i: last for i, (_, _, last) in of.items()},
+    )
+    limits = Limits(n_tokens, state_bytes, 1, 1, 1)
+
+    def n_new(batch: list[int]) -> int:
+        return len(batch) * max(of[i][1] for i in batch)
+
+    def n_before(batch: list[int]) -> int:
+        return len(batch) * max(of[i][0] for i in batch)
+
+    cut = list(batches(chunk, sorted(of), starts, lasts, limits, 1, padding=padding, views=lambda run: False))
+    assert sorted(i for batch in cut for i in batch) == sorted(of)
+    for batch in cut:
+        assert len({lasts[i] for i in batch}) == 1
+        assert n_new(batch) <= (1.15 if is_padded else 1.0) * sum(of[i][1] for i in batch)
+        assert len(batch) == 1 or n_new(batch) <= n_tokens
+        assert is_padded or not n_before(batch) or n_before(batch) <= 1.5 * sum(of[i][0] for i in batch)
+    joined = list(together(cut, chunk, starts, limits, n_before))
+    assert [batch for group in joined for batch in group] == cut
+    for group in joined:
+        assert len(group) == 1 or sum(map(n_new, group)) <= n_tokens
+        assert len(group) == 1 or sum(map(n_before, group)) <= state_bytes // 4
 
 
 class Short:
@@ -162,3 +207,20 @@ def test_ragged_prompts_that_end_at_different_rounds_draw_what_each_draws_alone(
     # After the first round, each live trial costs one token a round.
     live = [sum(n > step for n in steps) for step in range(1, max(steps))]
     assert np.diff([*marks, backend.n_tokens_run]).tolist()[1:] == live
+
+
+def test_states_grow_in_place_while_a_batch_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    filled: list[int] = []
+    gather = Segment._gather
+
+    def counted(self: Segment, buffer: torch.Tensor, layer: int, which: int) -> None:
+        filled.append(layer)
+        gather(self, buffer, layer, which)
+
+    rng = np.random.default_rng(4)
+    prompts = [random_prompt(rng, N_VOCAB, (20,), frame=2, query=3) for _ in range(6)]
+    backend = tiny_backend("llama", "sdpa")
+    monkeypatch.setattr(Segment, "_gather", counted)
+    drive(backend, [decode(p, i, 30) for i, p in enumerate(prompts)])
+    # When the prompts were run, keys and values of three layers; then never, for 29 rounds.
+    assert len(filled) == 2 * 3

@@ -185,7 +185,7 @@ def test_the_model_is_borrowed(training: str, raises: bool) -> None:
         model.transformer.h[2].attn.train()
     model.transformer.wpe.weight.requires_grad_(False)
     needs = [weight.requires_grad for weight in model.parameters()]
-    before = modes(model)
+    before, attention = modes(model), model.config._attn_implementation
     backend = backend_of(model)
     assert modes(model) == before
     if raises:
@@ -196,6 +196,7 @@ def test_the_model_is_borrowed(training: str, raises: bool) -> None:
     else:
         np.testing.assert_allclose(scores(backend, CUTS), expected, rtol=0, atol=2e-5)
     assert modes(model) == before
+    assert model.config._attn_implementation == attention
     assert [weight.requires_grad for weight in model.parameters()] == needs
     assert all(weight.grad is None for weight in model.parameters())
     assert torch.is_grad_enabled()

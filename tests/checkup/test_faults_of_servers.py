@@ -44,8 +44,9 @@ def failed(result: DoctorResult) -> list[tuple[int, str | None]]:
 
 
 @pytest.mark.usefixtures("few_draws")
-def test_a_sound_server_passes_every_check() -> None:
-    with ModelServer(VLLM, max_top=20) as server:
+@pytest.mark.parametrize("max_top", few([20, -1]))
+def test_a_sound_server_passes_every_check(max_top: int) -> None:
+    with ModelServer(VLLM, max_top=max_top) as server:
         result = api.doctor(server.model, tokenizer="toy", against="toy")
         assert api.doctor(load_backend(server.model, tokenizer="toy")).fingerprint == result.fingerprint
     assert [check.status for check in result.checks] == ["passed"] * 10

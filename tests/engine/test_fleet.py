@@ -112,6 +112,18 @@ def test_cases_that_cannot_be_measured_are_told_when_all_others_are(tmp_path: Pa
     assert len(engine.done) == 7
 
 
+def test_in_memory_the_numbers_are_those_of_one_process() -> None:
+    found, alone = (
+        [
+            repr(one)
+            for _, measured in measure_cases(model, MEASURE, prepared(model), None, Callbacks())
+            for one in measured
+        ]
+        for model in (fleet(), Toy())
+    )
+    assert found == alone != []
+
+
 def test_progress_and_a_run_say_what_each_worker_did(tmp_path: Path) -> None:
     told: list[int] = []
     finished(fleet(), tmp_path, 2, Callbacks(on_case=lambda number, case_id: told.append(number)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers.command_line import Ended
+from helpers.command_line import PROGRAM, Ended
 from leakmeter.engine.slices import Slice, complete
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.storage import rundir
@@ -165,3 +166,11 @@ def test_a_damaged_note_of_the_slices_is_told(data: Path, measure: Call, cli: Ca
         assert cli("runs", "complete", str(path)).code == 2
         assert measure("runs", "--part", "2/2").code == 2
     assert oct((path / "sliced.json").stat().st_mode)[-3:] == "600"
+
+
+@pytest.mark.long
+def test_processes_at_once(data: Path) -> None:
+    words = [*PROGRAM, "influence", "--data", str(data), "--model", "toy", "--out", "runs", "--part"]
+    started = [subprocess.Popen([*words, f"{i}/7"], cwd=data.parent, stderr=subprocess.DEVNULL) for i in range(1, 8)]
+    assert [one.wait() for one in started] == [0] * 7
+    assert complete([only_run(data.parent / "runs")]).is_complete

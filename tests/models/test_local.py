@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakmeter.errors import ModelError
-from leakmeter.models.cache import file_sha256
+from leakmeter.models.cache import file_sha256, settings_hash, weights_hash
 from leakmeter.models.local import check_loaded, check_model_folder
 
 
@@ -103,3 +103,11 @@ def test_a_hash_kept_by_size_and_time_looks_at_the_file_itself(tmp_path: Path, m
     os.utime(other, ns=(state.st_atime_ns, state.st_mtime_ns))
     other.replace(path)
     assert file_sha256(path) not in (before, changed)
+
+
+def test_the_files_beside_the_weights_have_a_hash_of_their_own(folder: Path) -> None:
+    weights, settings = weights_hash(folder), settings_hash(folder)
+    (folder / "README.md").write_text("of no account")
+    assert settings_hash(folder) == settings
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    assert (weights_hash(folder), settings_hash(folder) != settings) == (weights, True)

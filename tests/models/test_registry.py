@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from leakmeter.models import KNOWN_MODELS, KnownModel, cached_model, weights_hash
+from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, cached_model, weights_hash
 
 HEX = re.compile(r"[0-9a-f]{64}")
 
@@ -38,3 +38,8 @@ def test_what_is_said_of_a_model_is_true_of_its_weights(model: KnownModel) -> No
     assert on_disk == pytest.approx(model.disk_bytes, rel=1e-3)
     record = json.loads((folder / "leakmeter.json").read_text("utf-8"))
     assert record["weights_sha256"] == weights_hash(folder)
+
+
+def test_the_default_model_comes_under_a_free_licence() -> None:
+    default = KNOWN_MODELS[DEFAULT_MODEL]
+    assert (default.licence, default.terms_url) == ("Apache-2.0", None)

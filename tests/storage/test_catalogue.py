@@ -9,7 +9,7 @@ import pytest
 
 from helpers.made_runs import SPEC, other, written
 from leakmeter.errors import StoreError
-from leakmeter.storage.catalogue import Entry, Taken, entries, find_run, spec_of, summary
+from leakmeter.storage.catalogue import Entry, Taken, complete_runs, entries, find_run, spec_of, summary
 from leakmeter.storage.rundir import RunDirectory
 
 
@@ -85,3 +85,14 @@ def test_a_run_is_found_by_path_name_and_beginning(root: Path) -> None:
     ):
         with pytest.raises(StoreError, match=re.escape(reason)):
             find_run(given, root)
+
+
+def test_what_is_no_complete_run_of_its_name_is_left_out_and_told(root: Path, tmp_path: Path) -> None:
+    renamed = written(tmp_path / "elsewhere", other("renamed")).rename(root / "renamed")
+    lacking = written(root, other("lacking"))
+    (lacking / "measurements-00001.parquet").unlink()
+    found, problems = complete_runs(root)
+    assert (found, len(problems)) == ([root / SPEC.id], 3)
+    for path in (root / other("damaged").id, renamed, lacking):
+        assert any(str(path) in problem for problem in problems)
+    assert complete_runs(root / SPEC.id) == ([root / SPEC.id], [])

@@ -106,6 +106,14 @@ def test_an_edited_spec_is_found_out(run: Path, change: Callable[[dict[str, Any]
     assert said in found.findings[0]
 
 
+def test_a_spec_that_cannot_be_read(run: Path) -> None:
+    for content in (b"", b"{", b"[" * 100_000, b"\xff"):
+        (run / "spec.json").write_bytes(content)
+        found = verify(run)
+        assert found.state == "wrong"
+        assert found.findings[0].startswith("spec.json: damaged: all of it: ")
+
+
 def test_parts_of_another_run_with_their_hashes(tmp_path: Path) -> None:
     """What a hash cannot tell: both parts are whole, and in the wrong places."""
     run = written(tmp_path)

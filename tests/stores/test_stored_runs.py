@@ -340,6 +340,19 @@ def test_slices_in_a_store_are_the_run_of_one_process(
     assert cli("runs", "complete", url).code == 0
 
 
+@pytest.mark.long
+def test_slices_of_a_store_and_of_directories_are_put_together(
+    root: str, measure: Call, cli: Call, local: Path, tmp_path: Path
+) -> None:
+    assert measure(root, "--part", "1/2").code == 0
+    assert measure(tmp_path / "other", "--part", "2/2").code == 0
+    url, other = f"{root}/{local.name}", tmp_path / "other" / local.name
+    assert cli("runs", "complete", url, other).code == 0
+    assert cli("runs", "verify", url).code == 0
+    assert cli("runs", "complete", other, url).code == 2
+    assert exported(cli, url, tmp_path / "a") == exported(cli, local, tmp_path / "b")
+
+
 def test_functions_write_and_read_runs_in_a_store(root: str, local: Path, tmp_path: Path) -> None:
     run = leakmeter.influence("toy", CASES, out=root)
     again = leakmeter.load_run(f"{root}/{local.name}")

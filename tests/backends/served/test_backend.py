@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from helpers.examples import examples
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from helpers.served_requests import TEXTS, asked
 from leakmeter.backends.served import backend
+from leakmeter.backends.served.answer import Question
 from leakmeter.backends.served.backend import ServedBackend
+from leakmeter.backends.served.dialect import Scored
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend
@@ -25,6 +30,24 @@ Load = Callable[..., ServedBackend]
 
 def prompt(text: str, gap: int = 0) -> Prompt:
     return Prompt((Piece("frame", "frame", tuple(text.encode())), Piece("query", "query", (63,), gap)))
+
+
+def n_shared(left: Sequence[int], right: Sequence[int]) -> int:
+    return next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+
+
+@settings(max_examples=examples(60))
+@given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=8).map(tuple), min_size=1, max_size=8, unique=True))
+def test_each_waits_for_the_first_that_shares_most_with_it(sequences: list[tuple[int, ...]]) -> None:
+    questions = [Question(Scored(ids, ()), "top", range(1)) for ids in sequences]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(backend, "_WORTH_WAITING", 1)
+        placed = backend._in_prefix_order(questions, waits=True)
+    order = [sequences[one.index] for one in placed]
+    assert order == sorted(sequences)
+    for place, one in enumerate(placed):
+        shared = [n_shared(order[place], other) for other in order[:place]]
+        assert one.after == (shared.index(max(shared)) if shared and max(shared) else -1)
 
 
 def test_a_parent_is_answered_before_its_siblings_are_asked_for(served: Load) -> None:

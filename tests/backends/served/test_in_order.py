@@ -36,6 +36,12 @@ def test_each_item_once_and_after_the_one_it_waits_for(after: list[int], n_threa
     assert sorted(done) == list(range(len(after)))
 
 
+def test_one_thread_keeps_the_order_of_the_items() -> None:
+    done: list[int] = []
+    in_order(done.append, [3, 1, 2], n_threads=1)
+    assert done == [3, 1, 2]
+
+
 def test_items_are_done_side_by_side() -> None:
     barrier = threading.Barrier(3, timeout=5)
     in_order(lambda _: barrier.wait(), range(3), n_threads=3)
