@@ -187,3 +187,17 @@ def test_the_statements_of_all_rounds_hold_together() -> None:
             threshold = min(threshold + len(found), 29)
         held += holds
     assert held / n_cases >= 1 - alpha - 3 * math.sqrt(alpha * (1 - alpha) / n_cases)
+
+
+def test_floats_err_far_less_than_is_allowed_for() -> None:
+    rng = np.random.default_rng(8)
+    for n_population in (10, 1000, 10_000):
+        for _ in range(10):
+            n_drawn, n_marked = (int(n) for n in rng.integers(1, n_population, size=2))
+            least = max(0, n_drawn + n_marked - n_population)
+            total, weights = hypergeometric._weights(n_population, n_marked, n_drawn)
+            first = next(weights)
+            exact = math.log(first) - math.log(total)
+            quick = hypergeometric._log_tail(n_population, n_marked, n_drawn, least, least)
+            allowed = hypergeometric._RELATIVE_ERROR * (math.lgamma(n_population + 2) + 1.0)
+            assert abs(quick - exact) < allowed / 30

@@ -124,3 +124,21 @@ def test_a_sentence_is_cut_out_of_a_message_that_the_template_strips(prepared: P
     left = {name: said(tokenizer, cut.ids) for name, cut in one.item.cuts.items()}
     whole = said(tokenizer, one.item.prompt.ids)
     assert list(left.values()) == [whole.replace("Annasang.", ""), whole.replace("Boatefigs.", "")]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_masking_moves_no_token_that_is_left_whole(prepared: Prepare, name: str) -> None:
+    context = ["Anna sang.\n\nBo (ate) figs.", "Cid left.\n"]
+    for unit in ("sentence", "word", "document"):
+        one = prepared(context, tokenizer=family(name), template="<{context}>\n{query}!", unit=unit, removal="mask")
+        at = dict(zip(one.item.prompt.positions.tolist(), one.item.prompt.ids.tolist(), strict=True))
+        for span in one.item.spans:
+            cut = one.item.cuts[span.name]
+            positions = cut.positions.tolist()
+            assert positions == sorted(set(positions))
+            kept = [at.get(position) == token for position, token in zip(positions, cut.ids.tolist(), strict=True)]
+            # What a joining token held of others may be other ids, at the edges alone.
+            assert kept.count(False) <= 4
+            assert kept[0]
+            assert kept[-1]
+            assert cut.next_position == one.item.prompt.next_position

@@ -18,7 +18,7 @@ from leakmeter.data.chat import messages_of
 from leakmeter.text import templates
 
 Prepare = Callable[..., Prepared]
-N_PROMPTS: Final = 25
+N_PROMPTS: Final = 50
 EDGES: Final = (
     "", " ", "  ", "\n", "\n\n", " \n", "\t", "🙂", "e\u0301", "\u0301", "é", ".", ")", "(", "“", "…", "'s", "7",
 )  # fmt: skip

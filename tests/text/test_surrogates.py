@@ -40,7 +40,7 @@ NOTE = "Dr. Ellen Brandt (ellen@x.example, 555-010-7788), 9 Tallow Row, Brenmout
 
 
 def test_nothing_old_comes_back() -> None:
-    for seed in range(8):
+    for seed in range(20):
         for entity, surrogate in surrogates(NOTE, seed=seed):
             said = [NOTE[a:b] for a, b in entity.mentions]
             assert len(surrogate.mentions) == len(said)

@@ -211,3 +211,18 @@ def test_the_blank_chat_frame_does_not_depend_on_the_context(
     )
     assert one.blank.ids.tolist() == two.blank.ids.tolist()
     assert one.blank.positions.tolist() == list(range(len(one.blank.ids)))
+
+
+@pytest.mark.parametrize("context", ["a  b", "\n\nAnna sang. ", "x \u2028\t y"])
+def test_every_ngram_shows_some_of_the_text(prepared: Prepare, context: str) -> None:
+    one = prepared(context, template="plain", unit="ngram:1")
+    assert len(one.item.spans) == len(context.rstrip().encode())
+    for span in one.item.spans:
+        ((start, end),) = span.ranges
+        assert 0 <= start < end <= len(context)
+
+
+def test_words_are_words_in_any_tokenizer(tokenizer: Any, prepared: Prepare) -> None:
+    context = "Zoë’s naïve  friend,\n\n  Łukasz-Jan (b. 1980) ate 🍎🍏 today"
+    one = prepared(context, tokenizer=tokenizer, template="plain", unit="word")
+    assert [one.context[a:b] for span in one.item.spans for a, b in span.ranges] == context.split()

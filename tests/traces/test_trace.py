@@ -66,6 +66,9 @@ def test_the_call_that_answered_and_those_that_nobody_saw(spans: list[Span], ans
 
 
 def test_spans_without_times_are_taken_as_they_stand_and_failed_or_bare_calls_refused() -> None:
+    # Of a trace, calls of the model are counted, and no tools.
+    hidden = {name: outcome_of(spans, "x").n_hidden for name, (spans, *_) in CALLS.items()}
+    assert (hidden["tools, and a call within a retrieval"], hidden["parents in a circle"]) == (1, 0)
     (answer,) = outcome_of([search("1", None, A), call("2", None, f"{A} Who?")], "x").found
     assert ids(answer) == ["anna"]
     (refused,) = outcome(FOUND, call("2", 2, f"{A} Who?", failed=True))

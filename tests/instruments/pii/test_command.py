@@ -214,3 +214,23 @@ def test_an_export_of_an_address_book_is_probed_as_it_is(
     refused = probe("--dry-run", "--map", "emial=Emial", subjects=path)
     assert (refused.code, refused.out) == (2, "")
     assert "no field 'emial'; did you mean 'email'?" in refused.err
+
+
+def test_numbers_are_the_same_in_json_in_the_library_and_the_second_time(probe: Call, people: Path) -> None:
+    people.write_text(lines_of(PEOPLE[:1]), encoding="utf-8")
+    first = probe("--kinds", "university", "--json")
+    *cases, last = [json.loads(line) for line in first.out.splitlines()]
+    assert "decoy_associations_nats" not in last["summary"]["subjects"][0]["values"][0]
+    assert probe("--kinds", "university", "--json").out == first.out
+    found = leakmeter.pii("toy", load_subjects(people).subjects, kinds=["university"], decoys=50, prompts=1)
+    for name in ("p_value", "association_nats"):
+        assert [getattr(one, name) for one in found] == [case[name] for case in cases]
+    assert len(found.to_frame(detail=True)) == len(cases) == last["summary"]["n_subjects"] == 1
+
+
+def test_without_a_file_two_who_do_not_exist_are_asked_for(cli: Call) -> None:
+    ended = cli("pii", "probe", "--model", "toy", "--decoys", "50", "--prompts", "1", "--beams", "0", "--json")
+    assert ended.code == 0, ended.err
+    *cases, last = [json.loads(line) for line in ended.out.splitlines()]
+    assert last["summary"]["n_subjects"] == 2
+    assert {(case["kind"], len(case["generated"])) for case in cases} == {("twin", 0)}

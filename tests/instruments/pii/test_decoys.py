@@ -15,10 +15,12 @@ import phonenumbers
 import pytest
 from scipy import stats
 
+from helpers.places import SAMPLES
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.decoys import ControlName, control_names_of, decoys_of, share_place
 from leakmeter.instruments.pii.subject import Relation, Subject, ValueType
+from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.surrogates.person import given_names
 from leakmeter.text.surrogates.phone import EXCHANGES_OF_NOBODY
 from leakmeter.text.surrogates.university import universities
@@ -62,6 +64,8 @@ def test_decoys_are_many_and_none_is_true() -> None:
             assert len({decoy.casefold() for decoy in decoys} | {value.casefold()}) == n + 1
             assert not {known for _, _, known in subject.targets()} & set(decoys)
             assert subject is JANE or all("{" in decoy for decoy in decoys)
+    for subject in load_subjects(SAMPLES / "subjects.toml").subjects:
+        assert {len(decoys_of(subject, type_, relation=of, n=99)) for type_, of, _ in subject.targets()} == {99}
     # Nothing else that is true of the person is a decoy either.
     alone = Subject("x", "Jane Doe", relationships=(Relation("father", "John Roe"),))
     first, *_ = decoys_of(alone, "relationship", relation="father", n=50)

@@ -301,6 +301,27 @@ def test_lists_of_names(tmp_path: Path) -> None:
         Universities(LISTED, finder(), "page")  # type: ignore[arg-type]
 
 
+def test_a_finder_is_asked_where_those_before_it_have_found_something() -> None:
+    asked: list[str] = []
+
+    def spy(name: str, find: Find) -> Find:
+        def find_and_tell(text: str) -> Iterator[Place]:
+            asked.append(name)
+            yield from find(text)
+
+        return find_and_tell
+
+    finders = {"email": email.find, "phone": PHONES, "address": ADDRESSES, "name": names_beside_emails}
+    structured = Structured(*(spy(*one) for one in finders.items()))
+    for text, n in (
+        *(("nothing at all, 415 555 0134", 0), ("mail a@b.example, no digits 1 2 3", 0), (BLOCK, 4)),
+        *(("mail a@b.example on 2024-11-03, 17:05", 2), ("mail a@b.example, tel. (415) 555-0134", 3)),
+    ):
+        asked.clear()
+        told(text, structured)
+        assert asked == [*finders][:n]
+
+
 def test_faker_people_are_found_again() -> None:
     fake = Faker("en_US")
     fake.seed_instance(7)

@@ -433,3 +433,35 @@ def test_figures_of_studies_show_their_rows() -> None:
     (panel,) = pii_charts.curves(points, **told).panels
     assert list(zip(panel.series[0].x, panel.series[0].y, strict=True)) == [(0, 0), (0.5, 1), (1, 1)]
     assert b.plain(panel.series[1].name) == "chance"
+
+
+def test_subjects_are_ranked() -> None:
+    out = printed(of(many()))
+    shown = [line.split() for line in out.splitlines() if re.match(r"s\d+ ", line)]
+    assert {row[0] for row in shown[:3]} == {"s0", "s1", "s2"}
+    assert {row[1] for row in shown[:3]} == {"0.010●", "0.010●!"}
+    assert len(shown) == 20
+    assert "5 more subjects" in out
+    # Of a type that is asked for in one way the type's row says all.
+    assert "email twin" not in out[: out.index("Generated, in")]
+    assert "phone triplet" in out[: out.index("Generated, in")]
+
+
+def test_both_densities_share_an_axis_that_holds_all_values() -> None:
+    rng = np.random.default_rng(1)
+    true, decoys = rng.normal(-2.0, 0.3, size=30).tolist(), rng.normal(-4.0, 0.6, size=900).tolist()
+    rows = [{"type": "phone", "value": "true", LIKELIHOOD: nats} for nats in true]
+    rows += [{"type": "phone", "value": "decoy", LIKELIHOOD: nats} for nats in decoys]
+    axes = charts.figure(pii_charts.densities(rows, (), value=LIKELIHOOD, title="T", footer="f")).axes[0]
+    low, high = axes.get_xlim()
+    assert low < min(*true, *decoys)
+    assert high > max(*true, *decoys)
+    lines = [line.get_xdata() for line in axes.lines]
+    means = [line[0] for line in lines if len(line) == 2 and line[0] == line[1]]
+    assert means == pytest.approx([np.mean(decoys), np.mean(true)], rel=1e-12)
+    curves = [line.get_ydata().max() for line in axes.lines if len(line.get_xdata()) == 200]
+    assert curves == [1.0, 1.0]
+    # Each value has a tick within a four hundredth of the axis.
+    ticks = lines[-1][::3]
+    assert set(ticks) <= set(true)
+    assert max(np.abs(ticks - one).min() for one in true) <= (high - low) / 400

@@ -95,9 +95,12 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 def test_tuning_ends_where_nothing_gets_better() -> None:
     # Another value behind the same prompt: what is learned is wrong for it.
     others = [(prompt, ids_of(" zzzz")) for prompt, _ in EXAMPLES]
-    tuned = quick(fresh_llama(), validation=others, epochs=300, patience=20, exact_match_every=5)
+    model = fresh_llama()
+    tuned = quick(model, validation=others, epochs=300, patience=20, exact_match_every=5)
     assert tuned.ended == "no progress"
     assert tuned.best.number <= tuned.epochs[-1].number - 20 < 280
+    # Nothing is better or worse before it was looked at.
+    assert len(quick(model, patience=1, exact_match_every=4, epochs=5).epochs) >= 5
 
 
 def test_what_cannot_be_used_is_refused() -> None:

@@ -103,7 +103,7 @@ def test_weights_and_answers_are_heeded(susceptibility: Call, mine: Path) -> Non
     assert three[0]["susceptibility_nats"] < one[0]["susceptibility_nats"]
 
 
-def test_a_finished_run_is_read(susceptibility: Call) -> None:
+def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(susceptibility: Call) -> None:
     first = susceptibility("--json", "--answer-tokens", 2)
     (run,) = Path("runs").iterdir()
     assert run.name.startswith("susceptibility-")
@@ -112,8 +112,15 @@ def test_a_finished_run_is_read(susceptibility: Call) -> None:
     assert len(stamps) == 2
     assert susceptibility("--json", "--answer-tokens", 2).out == first.out
     assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
+    # As if it had been killed after its first part.
+    for name in ("spec.json", "measurements-00001.parquet"):
+        (run / name).unlink()
+    again = susceptibility("--json", "--answer-tokens", 2)
+    told, expected = (list(map(without_seconds, objects_of(ended)[0])) for ended in (again, first))
+    assert told == expected
+    assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
     results = list(leakmeter.load_run(run))
-    assert [result.id for result in results] == [case["id"] for case in objects_of(first)[0]]
+    assert [result.id for result in results] == [case["id"] for case in expected]
     assert all(isinstance(result, leakmeter.SusceptibilityResult) for result in results)
 
 
@@ -263,3 +270,18 @@ def test_the_sample_with_the_default_model(real_backend: Any) -> None:
     assert told.interval_nats == pytest.approx([0.11, 0.28], abs=0.006)
     means = {row.level: row.mean_nats for name in ("openness", "familiarity") for row in told.factors[name]}
     assert means == pytest.approx({"open": 0.28, "closed": 0.02, "real": 0.18, "invented": 0.22}, abs=0.006)
+
+
+def test_a_dry_run_tells_what_it_will_take(susceptibility: Call) -> None:
+    dry = json.loads(susceptibility("--dry-run", "--json").out)
+    assert not Path("runs").exists()
+    cases, _ = objects_of(susceptibility("--json"))
+    for name in ("requests", "tree_tokens"):
+        assert dry[name] == sum(case["cost"][name] for case in cases)
+
+
+def test_without_options_the_sample_is_measured(cli: Call) -> None:
+    cases, told = objects_of(cli("susceptibility", "--model", "toy", "--json"))
+    assert told["n"] == 12
+    assert {case["n_contexts"] for case in cases} == {16}
+    assert {row["level"] for row in told["factors"]["familiarity"]} == {"real", "invented"}

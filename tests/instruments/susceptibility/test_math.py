@@ -231,3 +231,14 @@ def test_the_standard_error_is_that_of_a_brute_force_bootstrap(weighted: bool) -
 def persuasion_of(log_probs: np.ndarray, raw: np.ndarray) -> np.ndarray:
     got = statistics(np.concatenate([log_probs[:1], log_probs]), tuple(raw / raw.sum()), (1,) * len(raw))
     return got[1:, 0]
+
+
+def test_the_closed_form_of_the_bias_is_its_first_order() -> None:
+    """−(1/2n) Σ_v Var p_c(v) / p̂(v)."""
+    log_probs = drawn(np.random.default_rng(7), 400, rare=False)
+    value, without = measured(log_probs)
+    found = spread(value, without)
+    p = np.exp(log_probs)
+    closed = -(p.var(axis=0, ddof=1) / p.mean(axis=0)).sum() / (2 * len(p))
+    assert found is not None
+    assert found.bias == pytest.approx(closed, rel=0.01)

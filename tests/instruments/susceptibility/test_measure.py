@@ -14,6 +14,7 @@ from helpers.query_items import ANSWERS, ByHand, query_item, readings_of
 from leakmeter.backends.toy import Toy
 from leakmeter.core.drive import drive
 from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.measurement import NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
@@ -269,3 +270,11 @@ def test_known_noise_moves_a_persuasion_that_is_zero_too() -> None:
     answers = (((3,), (4, 5, 6)), ((7,),))
     longer = replace(query_item(29, answers=answers), model_noise_nats=delta)
     assert Susceptibility()._known_noise(longer, found) == pytest.approx((6 * delta) ** 2)
+
+
+def test_every_reading_says_what_it_is() -> None:
+    (measurements,), _ = drive(toy(), [Susceptibility(answer_tokens=2).trial(query_item(N_VOCAB))])
+    assert {r.unit for r in measurements if r.statistic != "token"} == {NATS}
+    assert [len(r.values) for r in measurements if r.statistic in PER_CONTEXT] == [5, 5, 5]
+    assert {r.unit for r in measurements if r.statistic == "token"} == {TOKEN_ID}
+    assert [r.sample for r in measurements if r.statistic == "token"] == [0, 1, 2, 3, 4, 5]

@@ -71,3 +71,13 @@ def test_a_real_model_against_full_passes(real_backend: Any, number: int) -> Non
         # Worst measured: 2e-9.
         np.testing.assert_allclose(got[name], values, rtol=0, atol=1e-3, err_msg=name)
     assert got["noise"][0] < 1e-3 < got["susceptibility"][0]
+
+
+def test_queries_scored_together_have_the_numbers_of_each_alone() -> None:
+    backend = tiny.tiny_backend()
+    items = [query_item(tiny.N_VOCAB, seed=i, id_=str(i), lengths=(9, 4, 7)) for i in range(4)]
+    together, _ = drive(backend, [Susceptibility().trial(item) for item in items])
+    for item, measurements in zip(items, together, strict=True):
+        alone = readings_of(backend, Susceptibility(), item)
+        for measurement in measurements:
+            np.testing.assert_allclose(measurement.values, alone[measurement.statistic], rtol=0, atol=2e-5)

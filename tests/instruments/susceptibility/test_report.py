@@ -166,3 +166,13 @@ def test_nothing_of_a_case_becomes_markup_or_obeyed() -> None:
         assert "<script" not in page
         assert visible(HOSTILE)[:20] in page.replace("&lt;", "<").replace("&gt;", ">")
         assert_markdown_harmless(markdown.text(made))
+
+
+def test_many_queries_are_ranked_in_80_columns() -> None:
+    out = printed(of(*several(25)))
+    assert all(len(line) <= 80 for line in out.splitlines())
+    queries = [line.split()[0] for line in out.splitlines() if re.match(r"q\d+ ", line)]
+    assert queries == [f"q{i}" for i in range(24, 4, -1)]
+    assert "5 more queries" in out
+    assert "entity" not in out[out.index("Factors, mean") : out.index("Contexts, by")]
+    assert "Factors" not in printed(of(asked("a", factors={}), asked("b", factors={})))

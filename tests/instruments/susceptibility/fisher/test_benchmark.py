@@ -12,10 +12,12 @@ import transformers
 from benchmarks import estimates, fisher
 from benchmarks.base import Peer
 from benchmarks.estimates import Estimate, Estimates, rows
+from benchmarks.random_ids import QuerySet
 from benchmarks.random_models import random_backend
 
 from leakmeter.backends.hf import HfBackend
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 
 QUERIES = [Prompt((Piece("q", "query", ids),)) for ids in ((3, 9, 4), (50, 2, 2))]
 SIZES = {
@@ -84,3 +86,23 @@ def test_times_are_those_of_a_query_and_of_all_the_work(monkeypatch: pytest.Monk
         "relative_rms_error": pytest.approx(((0 + 1 + 4 + 9) / 16) ** 0.5), "ratio_slow": pytest.approx(100.0),
         "ratio_forked": pytest.approx(20.0),
     }  # fmt: skip
+
+
+@pytest.mark.long
+def test_numbers_are_compared_without_timing(tiny: HfBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The last hidden state has 32 dimensions, and so has all that gradients span.
+    settings = {"sketch 64": fisher.SETTINGS["sketch 64"], "deflated 32 + 2": Fisher(directions=32, probes=2)}
+    settings["top-k 16"] = fisher.SETTINGS["top-k 16"]
+    monkeypatch.setattr(fisher, "SETTINGS", settings)
+    made = fisher.scenario(tiny, QuerySet.drawn(n_contexts=5, n_queries=3))
+    found = {row["setting"]: row for row in rows(made, tiny, 0)}
+    assert list(found) == ["forked", *settings]
+    assert made.measured().min() > 1e-3
+    assert found["forked"]["max_abs_diff_nats_padded"] < 1e-5
+    assert found["deflated 32 + 2"]["relative_rms_error"] < 1e-4
+    assert 0.01 < found["sketch 64"]["relative_rms_error"] < 0.4
+    # Most of a trace lies outside of the likeliest tokens here, and top-k has none of that.
+    assert 0.5 < found["top-k 16"]["relative_rms_error"] < 1.0
+    assert {name: found[name]["backward_passes"] for name in settings} == dict(zip(settings, (64, 66, 16), strict=True))
+    assert {name: found[name]["n_guesses"] for name in settings} == dict(zip(settings, (12, 12, 3), strict=True))
+    assert not [key for row in found.values() for key in row if key.startswith(("s_per_query", "ratio"))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 
 import leakmeter
 from helpers.places import DOCS
+from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 
 Call = Callable[..., Any]
@@ -190,3 +192,28 @@ def test_the_page_of_documentation_lists_every_field(fisher: Call) -> None:
     row = told["values"][0]
     for fields in (case, case["cost"], case["values"][0], told, row, row["queries"][0], row["factors"]["form"][0]):
         assert set(fields) <= said
+
+
+def test_a_dry_run_tells_what_it_will_take(fisher: Call) -> None:
+    dry = json.loads(fisher("--dry-run", "--json", probes=3).out)
+    assert not Path("runs").exists()
+    cases, _ = objects_of(fisher("--json", probes=3))
+    assert dry["tree_tokens"] == sum(case["cost"]["tree_tokens"] for case in cases)
+    assert "has layers 0 to 0" in fisher("--dry-run", place="layer:1").err
+
+
+def test_a_model_without_gradients_is_refused_before_it_is_loaded(
+    fisher: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: Any, **__: Any) -> None:
+        raise AssertionError("loaded")
+
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", load)
+    assert "gives no gradients" in fisher(model="toy").err
+
+
+def test_every_field_of_the_measure_is_an_option_that_has_no_negative(cli: Call) -> None:
+    told = " ".join(cli("susceptibility", "--help").out.replace("│", " ").split())
+    for field in dataclasses.fields(Fisher):
+        assert f" --{field.name.replace('_', '-')} " in told
+    assert "--empty-" not in told

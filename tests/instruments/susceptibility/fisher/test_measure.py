@@ -17,6 +17,8 @@ from leakmeter.core.gradient import GradientRequest, TopTokens
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
+from leakmeter.core.reductions import FullDistribution
+from leakmeter.core.request import Gradients, Request
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
@@ -249,3 +251,39 @@ def test_probes_are_taken_until_they_suffice_and_those_that_decide_are_left_out(
     (first,) = next(trial)
     (second,) = trial.send([toy().differentiate([first], plan_contexts([first]))[0]])
     assert (first.directions.first, second.directions.first) == (0, 8)
+
+
+def test_where_few_directions_count_deflated_is_the_surer_for_as_many_passes() -> None:
+    backend = toy()
+    rng = np.random.default_rng(0)
+    steep = np.diag(0.6 ** np.arange(N_VOCAB))
+    backend._seen, backend._last = (rng.normal(size=(N_VOCAB, N_VOCAB)) @ steep for _ in range(2))
+    scatter = {}
+    for measure in (Fisher("sketch", probes=24), Fisher(probes=8, directions=8)):
+        assert asked(measure).directions.n_passes == 24
+        trials = [dataclasses.replace(measure, seed=seed).trial(question()) for seed in range(30)]
+        scatter[measure.method] = np.std([measurements[0].values[0] for measurements in drive(backend, trials)[0]])
+    assert 5 * scatter["deflated"] < scatter["sketch"]
+
+
+def test_trials_share_rounds_with_others_that_ask_for_scores() -> None:
+    def both() -> Any:
+        item = question()
+        rows, gradients = yield [
+            Request((item.prompt,), (), FullDistribution()),
+            GradientRequest(item.prompt, asked(Fisher()).place, TopTokens(3), ("identity",)),
+        ]
+        assert isinstance(gradients, Gradients)
+        return rows.values, gradients.entropy
+
+    backend = toy()
+    measure = Fisher(sigma=("identity", "embedding"))
+    trials: list[Any] = [measure.trial(question()), both(), measure.trial(question("other"))]
+    (first, (rows, entropy), other), cost = drive(backend, trials)
+    assert -(np.exp(rows) * rows).sum() == pytest.approx(entropy)
+    assert cost.n_prompts == 4
+    assert cost.n_tokens_run == cost.n_full_pass_tokens == backend.n_tokens_run
+    assert cost.n_gradient_tokens == 2 * 5 * 25 + 5 * 4
+    alone = drive(toy(), [measure.trial(question())])[0][0]
+    assert [r.values.tolist() for r in alone] == [r.values.tolist() for r in first]
+    assert first[0].values != other[0].values  # another case has other probes

@@ -139,3 +139,10 @@ def test_few_queries_have_no_correlation_and_one_no_interval() -> None:
     assert (one.interval_nats, one.factors) == (None, {})
     with pytest.raises(UsageError, match="no queries"):
         summary([])
+
+
+def test_the_frame_has_a_row_for_each_sigma() -> None:
+    frame = case().to_frame()
+    assert list(frame["sigma"]) == ["identity", "empirical"]
+    assert list(frame["fisher_nats"]) == [2.0, 0.5]
+    assert list(frame["n_query_tokens"]) == [4, 4]
