@@ -30,10 +30,10 @@ from leakmeter.report import charts, console, html, markdown
 
 ATTACKS = (
     HOSTILE,
+    "$\\frac{1}{2}$ ${alert(1)} {\\$x$ [x](javascript:alert(1)) ![i](https://x.test/i.png)",
     "=HYPERLINK(1)",
     "@someone #12 https://x.test www.x.test `code` **bold** | cell | <!-- x -->",
     "</pre></code></svg></title><svg onload=alert(1)>",
-    "$\\frac{1}{2}$ ${alert(1)} [x](javascript:alert(1)) ![i](https://x.test/i.png)",
     "",
     "\n\n# heading\n- item\n```\n",
 )

@@ -259,6 +259,21 @@ def test_what_has_no_meaning_is_refused_in_one_line(decode: Call, options: dict[
     assert not Path("runs").exists()
 
 
+def test_a_response_in_the_data_is_scored(cli: Call, tmp_path: Path) -> None:
+    data = tmp_path / "cases.jsonl"
+    data.write_text(json.dumps({"context": "Anna sang.", "query": "Who?", "response": "Anna"}))
+    case, scored = (
+        object_of(cli(name, "--model", "toy", "--data", data, "--json")) for name in ("decode", "influence")
+    )
+    assert (case["response"]["text"].strip(), case["response"]["sampled"]) == ("Anna", False)
+    assert case["ledger"]["per_token"]["loss_nats"] == pytest.approx(scored["whole_per_token_nats"], abs=1e-12)
+
+
+def test_a_dry_run_under_a_bound_leaves_nothing(decode: Call) -> None:
+    assert json.loads(decode("--dry-run", "--json", epsilon=0.5).out)["at_most"]
+    assert not Path("runs").exists()
+
+
 def test_public_needs_a_promise_and_no_response_is_given_under_one(decode: Call, cli: Call, tmp_path: Path) -> None:
     ended = decode("--public")
     assert ended.code == 2

@@ -353,6 +353,27 @@ def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.M
     assert found.recommendation == told["choices"]["rouge_l_f1"]["sentence"]
 
 
+def test_bounds_draw_anew_unless_seeded(capsys: pytest.CaptureFixture[str]) -> None:
+    def told(seed: int | None) -> list[Any]:
+        found = leakmeter.frontier("toy", CASES[:2], epsilons=[8.0], max_new_tokens=6, seed=seed)
+        return [row["nats"] for row in found.settings]
+
+    assert told(None) != told(None)
+    assert capsys.readouterr().err == ""
+    assert told(5) == told(5)
+    assert capsys.readouterr().err == f"{SEED_WARNING}\n" * 2
+
+
+@pytest.mark.long
+def test_bertscore_without_its_model_is_left_out_in_one_line(cli: Call, cases: Path) -> None:
+    words = ("frontier", "--data", cases, "--records", 2, "--model", "toy", "--max-new-tokens", 2, "--lambda", "1")
+    ended = cli(*words, "--bertscore", "nobody/none")
+    assert ended.code == 0
+    (line,) = [line for line in ended.err.splitlines() if "bertscore" in line]
+    assert line.startswith("bertscore_f1 is left out: BERTScore needs ")
+    assert "BERTScore" not in ended.out
+
+
 def test_bertscore_is_a_utility_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """With an encoder at hand; here one that counts letters."""
 

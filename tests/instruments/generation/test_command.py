@@ -276,6 +276,9 @@ def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPat
 def test_only_what_may_be_published_is_told_in_public(audit: Call, cli: Call) -> None:
     # A seed of its own, so that what is drawn holds none of the words that are looked for.
     seed = 987654321987654321
+    # Without one, a nonce would be kept: a prediction keeps none.
+    assert audit("--dry-run", max_new_tokens=12).code == 0
+    assert not Path("runs").exists()
     cases, _ = objects_of(audit("--json", seed=seed, max_new_tokens=12))
     ended = audit("--public", "--json", "--html", "public.html", seed=seed, max_new_tokens=12)
     told = [json.loads(line) for line in lines_of(ended)]

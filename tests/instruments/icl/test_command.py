@@ -14,6 +14,7 @@ import pytest
 
 import leakmeter
 from helpers.places import DOCS
+from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import summary
@@ -98,6 +99,24 @@ def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
     assert len({tuple(exemplar["id"] for exemplar in case["exemplars"]) for case in cases}) > 1
     again, _ = objects_of(icl("--json", seed=1))
     assert [case["exemplars"] for case in again] != [case["exemplars"] for case in cases]
+    # From Python it is the same.
+    measured = leakmeter.icl("toy", ROWS[:10], task=TASK, pool=ROWS[8:], shots=2, label_scoring="whole-sequence")
+    for result, case in zip(measured, cases, strict=True):
+        assert {**result.to_dict(), "cost": None} == {**case, "cost": None}
+    assert measured.summary.mean_nats == told["mean_nats"]
+    largest = measured.to_frame(detail=True).groupby("case")["loss_nats"].max()
+    assert (len(largest), largest.mean()) == (10, pytest.approx(told["mean_nats"]))
+
+
+def test_a_query_that_does_not_fit_is_named_or_left_out(icl: Call, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Toy()
+    small.window = 150
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: small)
+    write_csv(mine / "long.csv", [*ROWS[:4], {"id": "long", "said": "Rain. " * 30, "mood": "s"}])
+    ended = icl(data=mine / "long.csv")
+    assert (ended.code, "case 'long' needs " in ended.err) == (2, True)
+    ended = icl("--json", "--skip-bad", data=mine / "long.csv")
+    assert (objects_of(ended)[1]["n"], "left out 1 bad case" in ended.err) == (4, True)
 
 
 def test_without_options_tickets_are_sorted(cli: Call) -> None:

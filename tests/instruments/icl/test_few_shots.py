@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import leakmeter
 from helpers.icl_results import asked, exemplar
 from leakmeter.backends.toy import Toy
+from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.icl import advice
 from leakmeter.report import blocks as b
 
@@ -168,6 +170,25 @@ def test_free_responses_are_scored_behind_inputs_and_outputs(cli: Call, files: N
         ended = cli(*given, *more)
         assert (ended.code, ended.out) == (2, "")
         assert told in ended.err
+
+
+def test_python_takes_few_shots_of_any_kind() -> None:
+    shots = [{"review": "A delight.", "mood": "good"}, {"review": "Two hours lost.", "mood": "bad"}]
+    columns = {"text_column": "review", "label_column": "mood", "label_scoring": "whole-sequence"}
+    of_texts = leakmeter.icl("toy", ["So long."], exemplars=shots, **columns)
+    assert of_texts[0].labels == ("good", "bad")
+    with pytest.raises(LeakmeterError, match="record 1 is not a JSON object, or another record with fields"):
+        leakmeter.icl("toy", ["So long."], exemplars=[SimpleNamespace(**one) for one in shots], **columns)
+    pandas = pytest.importorskip("pandas")
+    of_frame = leakmeter.icl("toy", ["So long."], exemplars=pandas.DataFrame(shots), **columns)
+    assert of_frame.summary.mean_nats == of_texts.summary.mean_nats
+    drawn = leakmeter.icl("toy", iter(["So long.", "Short."]), pool=iter(shots), shots=1, **columns)
+    assert [len(one.exemplars) for one in drawn] == [1, 1]
+    free = leakmeter.icl_responses(
+        "toy", ["C?"], exemplars=[{"ask": "A?", "to": {"say": "B."}}], map={"input": "ask", "output": "to.say"},
+        max_new_tokens=3,
+    )  # fmt: skip
+    assert free[0].pieces[0].text == "Input: A?\nOutput: B."
 
 
 @pytest.mark.parametrize(

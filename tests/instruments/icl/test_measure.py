@@ -111,6 +111,14 @@ def test_the_mass_is_what_the_labels_have_before_they_are_renormalised() -> None
     np.testing.assert_allclose(got, np.log(sum(np.exp(p[ids[0]]) for ids in LABELS["first-token"])), rtol=1e-12)
 
 
+def test_one_exemplar_is_measured_against_none_and_an_unknown_label_has_no_reading() -> None:
+    item = icl_item(N_VOCAB, lengths=(5,), gold=None)
+    assert item.cuts["e1"] == item.blank
+    got = readings_of(toy(), Icl(), item)
+    np.testing.assert_allclose(got["label_loss", "e1"], by_hand(Icl(), item).loss("e1"), rtol=0, atol=2e-14)
+    assert ("gold", "") not in got
+
+
 def test_company_and_order_of_trials_change_nothing() -> None:
     items = [icl_item(N_VOCAB, seed=i, id_=str(i), lengths=n) for i, n in enumerate([(3, 4), (1,), (2, 2, 2)])]
     measure = Icl("vocabulary")

@@ -77,6 +77,15 @@ def test_all_levels_have_the_same_queries_behind_the_same_exemplars(task: dict[s
     assert [case.exemplars for case in again[0]] != [case.exemplars for case in records[0]]
 
 
+def test_queries_are_chosen_by_their_seed(task: dict[str, str]) -> None:
+    def ids(**changes: list[str]) -> list[str]:
+        (of_cell,) = load_records(study_of("icl_figure_1", queries=["4"], **changes), task)
+        return [case.id for case in of_cell]
+
+    assert ids(choice_seed=["none"]) == ["line 2", "line 3", "line 4", "line 5"]
+    assert ids() == ids(choice_seed=["0"]) != ids(choice_seed=["1"])
+
+
 def test_files_that_are_missing_or_unused_are_told_in_one_line(task: dict[str, str]) -> None:
     study = study_of("icl_figure_1")
     with pytest.raises(UsageError, match="give a file of its train records"):

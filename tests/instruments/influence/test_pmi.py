@@ -12,7 +12,7 @@ from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
 from leakmeter.instruments.influence.pmi import WITH_PMI, TargetWithPmi
 
 N_ROWS, N_VOCAB = 6, 97
-weights = pytest.mark.parametrize("weight", [0.0, 0.5, 1.5])
+weights = pytest.mark.parametrize("weight", [0.0, 0.5, 1.0, 1.5])
 temperatures = pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
 libraries = pytest.mark.parametrize("library", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
 
@@ -71,6 +71,10 @@ def test_each_entry_is_its_definition_written_out(weight: float, temperature: fl
         np.testing.assert_allclose(found[f"{kind}pmi"], of_tokens(pmi), rtol=0, atol=1e-12)
         expected = np.log((np.exp(prior) * np.exp(power * pmi)).sum(axis=-1))
         np.testing.assert_allclose(found[f"{kind}partition"], expected, rtol=0, atol=1e-12)
+    # Nothing stands beside the PMI without a weight, and beside that at T = 1 without a temperature of its own.
+    beside = {name: np.abs(np.diff(found[name][1:], axis=0)).max() for name in ("partition", "tempered_partition")}
+    assert (beside["tempered_partition"] < 1e-12) == (weight in (0.0, 1.0))
+    assert (beside["partition"] < 1e-12) == (weight == 0.0 or weight == temperature == 1.0)
 
 
 @weights

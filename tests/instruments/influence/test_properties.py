@@ -1,4 +1,4 @@
-"""What has to hold of influence whatever the model: deaf models, uniform ones, renamed vocabularies, other orders."""
+"""What has to hold of influence whatever the model: deaf models, renamed vocabularies, other company."""
 
 from __future__ import annotations
 

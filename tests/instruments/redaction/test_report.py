@@ -197,6 +197,9 @@ def test_nothing_of_a_case_becomes_markup_or_is_obeyed() -> None:
 
 def test_of_a_long_context_the_terminal_shows_beginning_and_end() -> None:
     assert "what is left of the context did" not in printed(report([untouched()]))
+    # Of several, what leaves most comes first.
+    several = report([planned(id="a", left_nats=0.1), planned(id="b", left_nats=0.3)])
+    assert [b.plain(section.name) for section in b.ranked(several)] == ["b", "a"]
     context = "x" * 20_000 + CONTEXT
     out = printed(report([planned(context=context, documents=[], redacted=[piece("s1", 20_000, 20_023)])]), width=100)
     assert "14,042 characters more" in flat(out)
