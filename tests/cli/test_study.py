@@ -225,8 +225,8 @@ def test_a_study_of_a_real_model_killed_twice_ends_like_one_left_alone(real_back
                 code = process.wait(timeout=rng.uniform(0.3, 1.0) * seconds if n_killed < 2 else 600)
             except subprocess.TimeoutExpired:
                 process.kill()
-                assert process.wait() == -signal.SIGKILL
-                n_killed += 1
+                code = process.wait()  # it may have ended just before
+                n_killed += code == -signal.SIGKILL
         check_same(calm, out)
 
 

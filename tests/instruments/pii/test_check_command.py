@@ -44,7 +44,7 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
     rows = [json.loads(line) for line in ended.out.splitlines()]
     assert {(row["box"], row["repeats"]) for row in rows} == {(box, n) for box in ("black", "white") for n in (1, 2)}
     assert len(rows) == 2 * 2 * len(SCORES)
-    points = list(csv.DictReader((out / "roc.csv").open()))
+    points = list(csv.DictReader((out / "roc.csv").read_text(encoding="utf-8").splitlines()))
     for row in rows:
         assert 0 <= row["auc_low"] <= row["auc"] <= row["auc_high"] <= 1
         assert (row["type"], row["n"], row["n_held_out"]) == ("phone", 3, 3)
@@ -56,7 +56,7 @@ def test_the_whole_check(cli: Call, small_directory: Path, tmp_path: Path) -> No
         ]
         assert (curve[0], curve[-1]) == ((0, 0), (1, 1))
         assert np.trapezoid(*np.transpose(curve)[::-1]) == pytest.approx(row["auc"], rel=1e-12)
-    assert len(list(csv.DictReader((out / "table.csv").open()))) == len(rows)
+    assert len(list(csv.DictReader((out / "table.csv").read_text(encoding="utf-8").splitlines()))) == len(rows)
     for name in (f"{stem}.{form}" for stem in ("figure", "roc", "densities") for form in ("png", "svg")):
         assert (out / name).stat().st_size > 1000
     kept = sorted(path.stem for path in (out / "canaries").iterdir())
