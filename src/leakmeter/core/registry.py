@@ -78,11 +78,13 @@ def backend(name: str) -> Any:
             return point.load()
     if name not in backends():
         raise UnknownNameError("back end", name, backends())
-    module = importlib.import_module(f"{_BACKENDS}.{name}")
+    # A package may leave its class where it is, so that its name alone loads little.
+    modules = (importlib.import_module(f"{_BACKENDS}.{where}") for where in (name, f"{name}.backend"))
     return next(
         value
+        for module in modules
         for value in vars(module).values()
-        if inspect.isclass(value) and value.__module__.startswith(module.__name__) and hasattr(value, "score")
+        if inspect.isclass(value) and value.__module__.startswith(f"{_BACKENDS}.{name}") and hasattr(value, "score")
     )
 
 
