@@ -201,7 +201,8 @@ def test_some_token_is_left_where_all_that_stop_are_ruled_out() -> None:
 def test_draws_that_tell_more_have_a_shape_of_their_own() -> None:
     rule, backend = ClippedLogitAggregation(Aggregation(3.0, 2, 0.5)), counting()
     for n_orders in (2, 5, 2):
-        vote = LeaveOneOutVote(rule, ORDERS[:n_orders], tuple(rule.bound(ORDERS).tolist()), 0.5)
+        orders = (*ORDERS[: n_orders - 1], ORDERS[-1])
+        vote = LeaveOneOutVote(rule, orders, tuple(rule.bound(ORDERS).tolist()), 0.5)
         (scores,) = backend.score(plan([Request(contexts((1,), (2,)), (), vote)]))
         assert scores.values.shape == (2, 1, 2 + 2 + n_orders)
 
