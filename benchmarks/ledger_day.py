@@ -20,6 +20,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,14 +154,14 @@ def _written_anew(ledger: Path, process: subprocess.Popen[Any], is_now: Callable
 
 def _parts(ledger: Path) -> dict[str, tuple[int, int]]:
     """Measurements under way that are finished, and what tells whether a file was written anew."""
-    found = {}
-    for path in (ledger / "runs").rglob("*.parquet"):
-        try:
-            told = path.stat()
-        except FileNotFoundError:
-            continue
-        found[str(path)] = (told.st_ino, told.st_mtime_ns)
-    return found
+    finished = {}
+    # Files go while they are looked for, and their directories too.
+    with suppress(FileNotFoundError):
+        for path in (ledger / "runs").rglob("*.parquet"):
+            with suppress(FileNotFoundError):
+                status = path.stat()
+                finished[str(path)] = (status.st_ino, status.st_mtime_ns)
+    return finished
 
 
 def _n_commits(ledger: Path) -> int:

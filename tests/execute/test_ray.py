@@ -108,7 +108,7 @@ def until_five_parts(tmp_path: Path) -> tuple[subprocess.Popen[str], list[Path]]
     (tmp_path / "cases.jsonl").write_text("\n".join(map(json.dumps, long)))
     started = subprocess.Popen(WORDS, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
-    while len(done := list(tmp_path.glob("runs/*/measurements-*"))) < 5 and time.monotonic() < deadline:
+    while len(done := list(tmp_path.glob("runs/*/measurements-*.parquet"))) < 5 and time.monotonic() < deadline:
         time.sleep(0.02)
     return started, done
 
@@ -139,7 +139,7 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path: Path) -> None:
     assert asked.returncode == 130
     assert "ending when the 2 parts under way are done" in said
     assert "Traceback" not in said
-    assert 5 < len(list(tmp_path.glob("runs/*/measurements-*"))) < 40
+    assert 5 < len(list(tmp_path.glob("runs/*/measurements-*.parquet"))) < 40
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="what a process had at most is read from /proc")
