@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+import leakmeter
 from leakmeter.backends.toy import Toy
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import RunOptions, Source
 from leakmeter.core.case import Case, Document
 from leakmeter.core.loaded import LoadedCases
-from leakmeter.errors import UsageError
+from leakmeter.errors import LeakmeterError, UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 
@@ -86,3 +87,9 @@ def test_one_source_of_cases(note: Path) -> None:
         read_cases(Source(query="Who?"))
     with pytest.raises(UsageError, match="--context-file and --data do not go together"):
         read_cases(Source(context_file=[note], data=note))
+
+
+def test_what_settings_cannot_use_is_said_before_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *_, **__: pytest.fail("the model was loaded"))
+    with pytest.raises(LeakmeterError, match="no-such-file"):
+        leakmeter.influence("smollm2-135m", context="Ana is 41.", query="Age?", response="41", template="@no-such-file")

@@ -230,6 +230,7 @@ def measured(
     from leakmeter.results.run import Run
     from leakmeter.storage.stored import check_store
 
+    plan = plan.resolved()
     with model.lock:
         if how.out is not None:
             check_store(Path(how.out))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,7 +54,7 @@ def run_cases(
     if not public:
         for note in plan.cases.notes:
             output.tell(note)
-    plan = replace(plan, settings=plan.settings.resolved())
+    plan = plan.resolved()
     if run.dry_run:
         predict_cases(plan, run)
         return

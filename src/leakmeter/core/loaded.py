@@ -76,10 +76,14 @@ class Plan:
     instrument: str
     measure: Measure
     settings: Settings
-    """How prompts are made; files that they name are read when the plan is made ready (see `engine.ready`)."""
+    """How prompts are made."""
     cases: LoadedCases[Any]
     group_size: int = 1
     """Cases that are scored together; see `engine.measure.measure_cases`."""
     settle: Callable[[], tuple[Measure, Path]] | None = None
     """Called once nothing else is refused, before a run is opened: gives what measures instead, and the directory where
     that is kept, which goes again where nothing comes to be measured."""
+
+    def resolved(self) -> Plan:
+        """The plan with the files read that its settings name: what cannot be used is said before a model is loaded."""
+        return replace(self, settings=self.settings.resolved())

@@ -31,14 +31,13 @@ from leakmeter.storage.stored import run_directory
 
 
 def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
-    """A plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure cannot do
-    what is asked of it."""
-    settings = plan.settings.resolved()
-    prepared, kept = plan.cases.prepared(backend, settings, plan.measure)
+    """A resolved plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure
+    cannot do what is asked of it."""
+    prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure)
     # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
     plan.measure.check(prepared[0].item)
     check_answered(backend, plan.measure, prepared)
-    return ReadyPlan(replace(plan, settings=settings, cases=kept), backend, prepared)
+    return ReadyPlan(replace(plan, cases=kept), backend, prepared)
 
 
 class OpenRun(NamedTuple):

@@ -132,7 +132,7 @@ def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> JsonObject
     from leakmeter.engine.ready import make_ready
     from leakmeter.traces.presets import PRESETS
 
-    settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole")
+    settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole").resolved()
     what = Influence(max_new_tokens=asked.max_new_tokens)
     loaded = cases_of(list(asked.records), context_from=asked.context_from, logs=PRESETS)
     kept = serving.use(asked.model, job)

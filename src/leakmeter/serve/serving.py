@@ -55,7 +55,7 @@ class Serving:
     """Of pages that have options of their own, by name."""
 
     def use(self, model: str, job: Job) -> KeptModel:
-        """A model, for a job, which is told if it has to be loaded."""
+        """A model for a job, which shows that it is loading where it has to be loaded."""
         if self.models.loaded != model:
             job.tell("loading", model=model)
         return self.models.use(model)

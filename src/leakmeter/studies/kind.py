@@ -177,7 +177,7 @@ def lines_over(
 
     Args:
         x: a factor.
-        cells: of each its factors, the ids of its records, and what is told of it.
+        cells: of each its factors, the ids of its records, and its content.
     """
     lines: list[tuple[Row, Sequence[str], list[tuple[Any, T]]]] = []
     for factors, ids, content in cells:
