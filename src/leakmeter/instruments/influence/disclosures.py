@@ -1,0 +1,383 @@
+"""What an answer gives away of its context: spans of the answer, and the pieces of the context that each came from.
+
+A **disclosure** is a span of words of the answer whose log-probability the context raised, Σ_t log p̄(y_t | D) −
+log p̄(y_t | ∅) over its tokens, by more than noise and an irrelevant text do. Nothing is asked of the model again: the
+numbers are those of context influence, token by token.
+
+1. Values that a recogniser, a shape or a list of the user's knows are spans of their own. What is left of the answer is
+   cut into words, each scored by what the context did to it less what an irrelevant text does to a word; maximal
+   stretches of these scores (`stats.segments`) are spans.
+2. A span's floor is the most that an irrelevant text does to as many neighbouring tokens of the answer, its noise, and
+   `LEAST_NATS`.
+3. Its sources are the pieces that say its words, where one does; else the piece without which it loses half or more of
+   what the whole context does; else those that, alone, give it as much; else the pieces that move it most, together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any, Final, Literal
+
+import numpy as np
+import regex
+
+from leakmeter.core.measurement import HALF_WIDTH
+from leakmeter.core.record import Record, Unbounded
+from leakmeter.core.request import FloatArray
+from leakmeter.instruments.influence.piece import Series
+from leakmeter.results.result import Texts
+from leakmeter.stats.segments import maximal_segments
+from leakmeter.stats.stats import posterior_from_even_odds
+from leakmeter.text.entities import values
+from leakmeter.text.entities.values import Value
+
+LEAST_NATS: Final = 3.0
+"""From even odds, an observer is 95 % sure then that the context was there."""
+_SOLE: Final = 0.5
+"""Share of what the whole context does that a piece has to do to be the only source."""
+_REDUNDANT: Final = 0.6
+"""Share of the best source's nats, alone, that another source of the same has."""
+_PENALTY_NATS: Final = 0.5
+"""Of a word, least; what an irrelevant text does to a word may be more."""
+_MOST_SOURCES: Final = 4
+_COPIED: Final = 0.6
+"""Share of a span's telling words that stand in its source, from where it is called copied."""
+_EDGE: Final = 0.5
+"""Share of a stretch's mean nats of a word that the words at its ends have at least."""
+_MOST_BETWEEN: Final = 4
+"""Words between two stretches of one sentence that come from the same piece and are one."""
+_ENDS: Final = ".!?…;:"
+_PUNCTUATION: Final = " \t\r\n.,;:!?()[]«»\"“”„'’*–—-…¿¡"
+_WORDS = regex.compile(r"\S+")
+_TELLING = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[.'’@/+=_-][\p{L}\p{M}\p{N}]+)*")
+
+Relation = Literal["copied", "reworded", "inferred"]
+OTHER: Final = "other"
+"""Kind of content that nothing known calls personal or secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(Record):
+    """A piece of the context that a disclosure came from."""
+
+    piece: str
+    document: str | None
+    text: str = field(repr=False)
+    """The words of the context that the span says, where it says them; else the piece."""
+    start: int
+    """First character in the context."""
+    end: int
+    nats: Unbounded
+    """Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over the span."""
+    alone_nats: Unbounded
+    """Σ_t log p̄(y_t | D_i) − log p̄(y_t | ∅) over the span: high where it is said elsewhere too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disclosure(Record):
+    """A span of the answer that the context gave away."""
+
+    text: str = field(repr=False)
+    start: int
+    """First character in the response."""
+    end: int
+    first_token: int
+    last_token: int
+    kind: str
+    """'phone', 'email', 'address', 'date', 'person', 'account', 'key', 'code', 'number', 'number in words', 'amount',
+    'name', a type of the user's, or 'other' for what nothing known calls personal or secret."""
+    found_by: str | None
+    """How the kind is known: 'list' of the user's, 'recogniser' of a form, or 'shape'; None of other content."""
+    relation: Relation
+    """'copied' where its words stand in a source, 'reworded' where they do not, 'inferred' where no single piece is
+    its source."""
+    nats: Unbounded
+    """Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens, with signs."""
+    interval_nats: tuple[Unbounded, Unbounded]
+    """`nats` less and plus what rounding, and a server's intervals, may move the span."""
+    posterior: float
+    """How sure an observer of the span is, from even odds, that the context was there: 1 / (1 + e^−nats)."""
+    surprise_nats: Unbounded
+    """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context."""
+    placebo_nats: Unbounded | None
+    """Most that an irrelevant text raises as many neighbouring tokens of the response; None where none fits."""
+    is_above_placebo: bool
+    """Whether `nats` is above the noise, the placebo and 3 nats: what is not is no disclosure, and said beside them."""
+    sources: tuple[Source, ...]
+    """Most nats first; several where the same is said more than once, or where only several together say it."""
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether it is something personal or secret, by a list, a recogniser or a shape."""
+        return self.kind != OTHER
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A piece of the context: what it does to each token, and what it says."""
+
+    name: str
+    document: str | None
+    ranges: Sequence[Sequence[int]]
+    without: FloatArray
+    alone: FloatArray | None
+    context: str
+
+    @cached_property
+    def words(self) -> list[tuple[str, int, int]]:
+        """Words in lower case, and their characters in the context."""
+        return [
+            (word.group().casefold(), word.start(), word.end())
+            for start, end in self.ranges
+            for word in _TELLING.finditer(self.context, start, end)
+        ]
+
+    @cached_property
+    def known(self) -> frozenset[str]:
+        return frozenset(word for word, _, _ in self.words)
+
+    @cached_property
+    def folded(self) -> list[values.Folded]:
+        return [values.Folded(self.context[start:end], start) for start, end in self.ranges]
+
+    def nats(self, tokens: slice) -> tuple[float, float]:
+        """What leaving it out, and having nothing else, does to tokens, with signs."""
+        return float(self.without[tokens].sum()), 0.0 if self.alone is None else float(self.alone[tokens].sum())
+
+    def where(self, text: str, value: Value | None) -> tuple[int, int] | None:
+        """Characters of the context, within the piece, that say a span's words; None where it does not."""
+        if value is not None:
+            return next((place for part in self.folded if (place := part.where(text)) is not None), None)
+        telling = [word.group().casefold() for word in _TELLING.finditer(text)]
+        long = {word for word in telling if len(word) > 3 or any(map(str.isdigit, word))} or {*telling}
+        if len(long & self.known) < max(_COPIED * len(long), 1):
+            return None
+        at = [(first, last) for word, first, last in self.words if word in long]
+        return at[0][0], max(last for _, last in at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """What is known of a response, token by token."""
+
+    whole: FloatArray
+    surprise: FloatArray
+    noise: FloatArray
+    half_width: FloatArray
+    placebos: FloatArray
+    """(placebo, token): what each irrelevant text does, with signs."""
+    pieces: Sequence[_Piece]
+
+    def floor(self, n_tokens: int) -> float | None:
+        """Most that an irrelevant text raises n neighbouring tokens, nats; None where none fits."""
+        if not len(self.placebos):
+            return None
+        sums = np.cumsum(np.pad(self.placebos, ((0, 0), (1, 0))), axis=1)
+        n = min(n_tokens, self.placebos.shape[1])
+        return max(0.0, float((sums[:, n:] - sums[:, : sums.shape[1] - n]).max()))
+
+
+def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
+    """What the first response of a case gives away, in its order, and values below the floor beside it.
+
+    Args:
+        texts: of the case.
+        series: its measurements.
+    """
+    response = texts["responses"][0]
+    tokens: Sequence[str] = response["tokens"]
+    if not tokens or (0, "log_prob", "") not in series:
+        return ()
+    text = "".join(tokens)
+    edges = [0, *accumulate(map(len, tokens))]
+    numbers = _numbers(texts, series, len(tokens))
+    found = values.find(
+        text, texts["context"], texts["query"], region=texts.get("region", "US"), listed=texts.get("sensitive", ())
+    )
+    taken = np.zeros(len(tokens), dtype=bool)
+    spans: list[tuple[int, int, int, int, Value | None]] = []
+    for value in found:
+        first, last = bisect_right(edges, value.start) - 1, bisect_right(edges, value.end - 1)
+        spans.append((value.start, value.end, first, last, value))
+        taken[first:last] = True
+    spans += [(*span, None) for span in _other_spans(text, edges, numbers, taken)]
+    made = (_disclosure(text, span, numbers) for span in sorted(spans, key=lambda span: span[:2]))
+    return tuple(disclosure for disclosure in made if disclosure is not None)
+
+
+def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
+    whole = np.asarray(series[0, "whole", ""])
+    placebos = [
+        values for (sample, what, _), values in series.items() if not sample and what in ("placebo", "placebo_alone")
+    ]
+    zeros = np.zeros(n_tokens)
+    return _Numbers(
+        whole,
+        whole - series[0, "log_prob", ""],
+        np.asarray(series[0, "noise", ""]),
+        np.asarray(series.get((0, HALF_WIDTH, ""), zeros)),
+        np.asarray(placebos).reshape(len(placebos), n_tokens),
+        [
+            _Piece(
+                piece["name"],
+                piece["document"],
+                piece["ranges"],
+                np.asarray(series[0, "without_this", piece["name"]]),
+                series.get((0, "only_this", piece["name"])),
+                texts["context"],
+            )
+            for piece in texts["spans"]
+            if piece["kind"] == "unit" and (0, "without_this", piece["name"]) in series
+        ],
+    )
+
+
+def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, taken: Any) -> Iterator[tuple[int, int, int, int]]:
+    """Characters and tokens of the stretches of words that the context raised, where no value stands."""
+    words: list[tuple[int, int, int, int]] = []
+    for match in _WORDS.finditer(text):
+        first, last = bisect_right(edges, match.start()) - 1, bisect_right(edges, match.end() - 1)
+        # A token may hold the end of one word and the beginning of the next.
+        first = max(first, words[-1][3]) if words else first
+        words.append((match.start(), match.end(), first, max(first, last)))
+    ends = [i + 1 for i, word in enumerate(words) if text[word[1] - 1] in _ENDS]
+    for begin, end in pairwise(dict.fromkeys((0, *ends, len(words)))):
+        sentence = words[begin:end]
+        scores = [_score(numbers, first, last, taken) for _, _, first, last in sentence]
+        segments = [_trimmed(segment, sentence, numbers) for segment in maximal_segments(scores)]
+        for start, stop in _joined(segments, sentence, scores, numbers):
+            first, last = sentence[start][0], sentence[stop - 1][1]
+            inner = text[first:last]
+            trimmed = inner.strip(_PUNCTUATION)
+            if trimmed:
+                first += inner.index(trimmed)
+                yield first, first + len(trimmed), sentence[start][2], sentence[stop - 1][3]
+
+
+def _trimmed(
+    segment: tuple[int, int], words: Sequence[tuple[int, int, int, int]], numbers: _Numbers
+) -> tuple[int, int]:
+    """A segment without words at its ends that the context raised by less than half of the segment's mean."""
+    start, end = segment
+    nats = [float(numbers.whole[first:last].sum()) for _, _, first, last in words[start:end]]
+    least = _EDGE * float(np.mean(nats))
+    inner = [i for i, word in enumerate(nats) if word >= least]
+    return start + inner[0], start + inner[-1] + 1
+
+
+def _joined(
+    segments: Sequence[tuple[int, int]],
+    words: Sequence[tuple[int, int, int, int]],
+    scores: Sequence[float],
+    numbers: _Numbers,
+) -> Iterator[tuple[int, int]]:
+    """Neighbouring segments of one sentence as one where the same piece moves both and few words lie between."""
+    open_: tuple[int, int] | None = None
+    for segment in segments:
+        if open_ is not None and segment[0] - open_[1] <= _MOST_BETWEEN:
+            between = np.isfinite(scores[open_[1] : segment[0]]).all()
+            if between and _strongest(open_, words, numbers) == _strongest(segment, words, numbers):
+                open_ = (open_[0], segment[1])
+                continue
+        if open_ is not None:
+            yield open_
+        open_ = segment
+    if open_ is not None:
+        yield open_
+
+
+def _strongest(segment: tuple[int, int], words: Sequence[tuple[int, int, int, int]], numbers: _Numbers) -> str | None:
+    tokens = slice(words[segment[0]][2], words[segment[1] - 1][3])
+    strongest = max(numbers.pieces, key=lambda piece: piece.nats(tokens)[0], default=None)
+    return None if strongest is None else strongest.name
+
+
+def _score(numbers: _Numbers, first: int, last: int, taken: Any) -> float:
+    """What the context did to a word, less what an irrelevant text does to one; never more beside a value."""
+    if taken[first:last].any() or last <= first:
+        return -np.inf
+    placebo = np.abs(numbers.placebos[:, first:last].sum(axis=1)).max(initial=0.0)
+    return float(numbers.whole[first:last].sum()) - max(_PENALTY_NATS, float(placebo))
+
+
+def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], numbers: _Numbers) -> Disclosure | None:
+    start, end, first, last, value = span
+    tokens = slice(first, last)
+    nats = float(numbers.whole[tokens].sum())
+    uncertain = float(numbers.noise[tokens].sum() + 2 * numbers.half_width[tokens].sum())
+    placebo = numbers.floor(last - first)
+    is_above = nats > max(LEAST_NATS, uncertain, placebo or 0.0)
+    words = text[start:end]
+    sources = _sources(words, value, numbers, tokens, nats)
+    copied = [source for source, is_copied in sources if is_copied]
+    if not is_above and (value is None or not copied or nats <= uncertain):
+        return None
+    relation: Relation = "copied" if copied else "reworded"
+    if not copied and not _is_single(sources, nats):
+        relation = "inferred"
+    return Disclosure(
+        text=words,
+        start=start,
+        end=end,
+        first_token=first,
+        last_token=last - 1,
+        kind=OTHER if value is None else value.type,
+        found_by=None if value is None else value.found_by,
+        relation=relation,
+        nats=nats,
+        interval_nats=(nats - uncertain, nats + uncertain),
+        posterior=posterior_from_even_odds(nats),
+        surprise_nats=float(numbers.surprise[tokens].sum()),
+        placebo_nats=placebo,
+        is_above_placebo=is_above,
+        sources=tuple(source for source, _ in sources),
+    )
+
+
+def _is_single(sources: Sequence[tuple[Source, bool]], nats: float) -> bool:
+    """Whether one piece, or one of several that say the same, accounts for a span."""
+    return any(source.nats >= _SOLE * nats or source.alone_nats >= _SOLE * nats for source, _ in sources)
+
+
+def _sources(
+    words: str, value: Value | None, numbers: _Numbers, tokens: slice, nats: float
+) -> list[tuple[Source, bool]]:
+    """The pieces that a span came from, each with whether it says the span's words; most nats first."""
+    rows = [(piece, *piece.nats(tokens), piece.where(words, value)) for piece in numbers.pieces]
+    if not rows:
+        return []
+    best = max(max(without, alone) for _, without, alone, _ in rows)
+    says = [row for row in rows if row[3] is not None and max(row[1], row[2]) > 0.1 * max(nats, best)]
+    sole = [row for row in rows if row[1] >= _SOLE * nats]
+    if says:
+        chosen = says
+    elif sole:
+        chosen = sole
+    else:
+        enough = [row for row in rows if row[2] >= _SOLE * nats]
+        top = max((row[2] for row in enough), default=0.0)
+        chosen = [row for row in enough if row[2] >= _REDUNDANT * top]
+        if not chosen:
+            chosen = [row for row in rows if row[1] > 0.1 * nats] or [max(rows, key=lambda row: row[1])]
+    chosen.sort(key=lambda row: -max(row[1], row[2]))
+    return [
+        (_source(piece, without, alone, where), where is not None)
+        for piece, without, alone, where in chosen[:_MOST_SOURCES]
+    ]
+
+
+def _source(piece: _Piece, without: float, alone: float, where: tuple[int, int] | None) -> Source:
+    start, end = where or (piece.ranges[0][0], piece.ranges[-1][1])
+    return Source(
+        piece=piece.name,
+        document=piece.document,
+        text=piece.context[start:end],
+        start=start,
+        end=end,
+        nats=without,
+        alone_nats=alone,
+    )

@@ -1,0 +1,287 @@
+"""Values that a shape gives away in any language: keys, codes, numbers, numbers in words, and capitalised names.
+
+A shape says less than a recogniser: a product has a capitalised name too. It is asked of what a text says and a model
+would not have said by itself, see `instruments.influence.disclosures`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import Final
+
+import regex
+
+from leakmeter.text.entities.date import MONTHS
+from leakmeter.text.entities.mention import PERSON, Mention
+from leakmeter.text.entities.names import NAME, without_opening
+
+KEY, CODE, NUMBER, AMOUNT, ACCOUNT, SPELLED = "key", "code", "number", "amount", "account", "number in words"
+NAME_TYPE: Final = "name"
+"""A capitalised name of which it is not known whose it is: a person's, a firm's, a product's."""
+
+_TOKEN = regex.compile(r"(?<![\w+/=-])[\w+/=!#$%&*@?.:-]*[\w+/=](?![\w])")
+_GROUPS = regex.compile(r"(?<![\w.,-])[(+]{0,2}\d[\d()]*(?:[ .,/\u00a0\u202f-]{1,2}[\d()]+)*(?![\w])")
+_ACCOUNT = regex.compile(r"(?<!\w)[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{2,4}){3,8}(?!\w)")
+_TITLES: Final = frozenset(
+    [
+        "Herr",
+        "Herrn",
+        "Frau",
+        "Mr",
+        "Mrs",
+        "Ms",
+        "Miss",
+        "Mx",
+        "Dr",
+        "M",
+        "Mme",
+        "Mlle",
+        "Sr",
+        "Sra",
+        "Srta",
+        "Don",
+        "Doña",
+        "Señor",
+        "Señora",
+    ]
+)
+_CURRENCY = regex.compile(
+    r"[€£$¥₹]|\b(?:EUR|USD|GBP|CHF|euros?|dollars?|pounds?|Franken|libras|dólares)\b", regex.IGNORECASE
+)
+_UNIT = regex.compile(
+    r"[\s\u00a0-]?(?:%|°|(?:[kcmµ]?[mglWVAs]|k?Wh|[kMGT]?Hz|[kMGT]i?B|mbar|bar|rpm|ppm|dB)\b|"
+    r"(?:Minut|Sekund|Stund|Tag|Woche|Monat|Jahr|Meter|Millim|Zentim|Kilo|Gramm|Liter|Grad|Prozent|Watt|Volt|Seite|Stück|"
+    r"minut|second|hour|day|week|month|year|met(?:er|re|ro)|millim|centim|kilo|gram|lit(?:er|re|ro)|degree|percent|watt|"
+    r"volt|page|piece|heure|jour|semaine|mois|an(?:s|née|née?s|ual)|grade?|pour|hora|día|semana|mes|año|por\b|grado|"
+    r"points?\b|mile|people|patient|participant|case|words?\b|times?\b|fois|veces|Mal\b))"
+)
+_DIGIT_WORDS: Final = (
+    *("zero oh nought one two three four five six seven eight nine double triple",),
+    *("null eins ein zwei zwo drei vier fünf sechs sieben acht neun doppelt",),
+    *("zéro un une deux trois quatre cinq six sept huit neuf",),
+    *("cero uno una dos tres cuatro cinco seis siete ocho nueve",),
+    *("zero uno due tre quattro cinque sei sette otto nove",),
+    *("zero um uma dois duas três quatro cinco seis sete oito nove meia",),
+    *("nul een één twee drie vier vijf zes zeven acht negen",),
+)
+_SPELLED = tuple(
+    regex.compile(
+        rf"(?<!\w)(?:{'|'.join(words.split())})(?:[\s,;.–-]{{1,3}}(?:{'|'.join(words.split())})){{3,}}(?!\w)",
+        regex.IGNORECASE,
+    )
+    for words in _DIGIT_WORDS
+)
+_RUN = regex.compile(rf"(?<![\p{{L}}\p{{M}}.@]){NAME}")
+_WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
+_SENTENCE_START = regex.compile(r"[.!?:…]['\"”»)]?\s+|.*\n\s*|.*[\"“„«¿¡•*-]\s*|\s*", regex.DOTALL)
+_LOCALES: Final = (
+    *(
+        "en_US",
+        "en_GB",
+        "en_IN",
+        "de_DE",
+        "de_AT",
+        "de_CH",
+        "fr_FR",
+        "es_ES",
+        "es_MX",
+        "it_IT",
+        "pt_BR",
+        "pt_PT",
+        "nl_NL",
+    ),
+    *("sv_SE", "da_DK", "no_NO", "fi_FI", "pl_PL", "cs_CZ", "hu_HU", "ro_RO", "hr_HR", "tr_TR", "ga_IE"),
+)
+_CALENDAR: Final = frozenset(
+    word.casefold()
+    for words in (
+        *MONTHS.values(),
+        "Monday Tuesday Wednesday Thursday Friday Saturday Sunday Christmas Easter",
+        "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag Sonnabend Ostern Weihnachten",
+        "lundi mardi mercredi jeudi vendredi samedi dimanche Noël Pâques",
+        "lunes martes miércoles jueves viernes sábado domingo Navidad",
+    )
+    for word in words.split()
+)
+_LEAST_DIGITS: Final = 4
+_LEAST_KEY: Final = 12
+_LEAST_MONEY: Final = 3
+"""Digits of an amount before its decimals: a price of less is said of many."""
+_NO_SIGNS: Final = str.maketrans("", "", " .,'’\u00a0\u202f")
+
+
+def find(text: str, around: str = "") -> Iterator[Mention]:
+    """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone.
+
+    Args:
+        text: what is searched.
+        around: other texts of the same language, which say how words are written in it.
+    """
+    for match in _ACCOUNT.finditer(text):
+        if sum(map(str.isdigit, match.group())) >= _LEAST_KEY:
+            yield Mention(ACCOUNT, match.start(), match.end(), "".join(match.group().split()))
+    yield from _tokens(text)
+    yield from _numbers(text)
+    for words in _SPELLED:
+        for match in words.finditer(text):
+            yield Mention(SPELLED, match.start(), match.end(), " ".join(match.group().casefold().split()))
+    yield from _names(text, around)
+
+
+def _tokens(text: str) -> Iterator[Mention]:
+    """Keys and codes: what mixes letters with digits, or cases, in a way that words do not."""
+    for match in _TOKEN.finditer(text):
+        word = match.group().rstrip(".:?!&*@")
+        if "@" in word or "://" in word or word.startswith("www."):
+            continue
+        digits, letters = sum(map(str.isdigit, word)), sum(map(str.isalpha, word))
+        start, end = match.start(), match.start() + len(word)
+        if not letters or not word.isascii():
+            continue
+        mixed = regex.search(r"\p{Ll}.*\p{Lu}.*\p{Ll}|\d\p{L}+\d", word)
+        if (len(word) >= _LEAST_KEY and digits and (mixed or not regex.search(r"[\s-]", word))) or (
+            digits and regex.search(r"[!#$%&*?+/=]", word[:-1]) and len(word) >= 8
+        ):
+            yield Mention(KEY, start, end, word)
+        elif _is_code(word, digits, letters):
+            yield Mention(CODE, start, end, word.casefold())
+
+
+def _is_code(word: str, digits: int, letters: int) -> bool:
+    if digits < 2 or len(word) < 5 or regex.fullmatch(r"\d+(?:st|nd|rd|th|er|e|º|ª|s|[a-zµ]{1,3})", word):
+        return False
+    if regex.fullmatch(r"\d+(?:[:.,]\d+)*(?:-\p{Ll}+)+", word) or regex.fullmatch(
+        r"\d{1,2}[:.h]\d{2}(?:[ap]m|h)?", word
+    ):
+        return False  # '24-hour', '8:30am'
+    upper = sum(map(str.isupper, word))
+    return upper > 0 or (letters >= 1 and digits >= 3)
+
+
+def _numbers(text: str) -> Iterator[Mention]:
+    """Groups of digits that are no year, no time and no measure; amounts of money."""
+    for match in _GROUPS.finditer(text):
+        value = match.group().rstrip(" .,/-(\u00a0\u202f")
+        start, end = match.start(), match.start() + len(value)
+        digits = "".join(filter(str.isdigit, value))
+        money = _money(text, start, end)
+        if money is not None:
+            if len(regex.sub(r"[.,]\d\d\Z", "", value).translate(_NO_SIGNS)) >= _LEAST_MONEY:
+                yield Mention(AMOUNT, *money, digits)
+        elif (
+            len(digits) < _LEAST_DIGITS
+            or regex.fullmatch(r"(?:1[5-9]|20)\d\d(?:[-–/]\d{2,4})?", value)
+            or regex.fullmatch(r"\d{1,2}[.:]\d{2}(?:[-–]\d{1,2}[.:]\d{2})?|0?\.\d+|\d\.\d+", value)
+        ):
+            continue
+        elif not _UNIT.match(text, end):
+            yield Mention(NUMBER, start, end, digits)
+
+
+def _money(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """The characters of an amount with its currency, which stands before or behind; None where there is none."""
+    behind = regex.compile(rf"(?:,-)?[ \u00a0\u202f-]{{0,2}}(?:,- )?(?:{_CURRENCY.pattern})", regex.IGNORECASE).match(
+        text, end
+    )
+    if behind:
+        return start, behind.end()
+    before = regex.search(rf"(?:{_CURRENCY.pattern})[ \u00a0\u202f]?\Z", text[:start], regex.IGNORECASE)
+    return (before.start(), end) if before else None
+
+
+def _names(text: str, around: str) -> Iterator[Mention]:
+    """Runs of capitalised words that are names: of people where a word is a known first name."""
+    all_text = f"{text}\n{around}"
+    lowered = frozenset(word for word in _WORD.findall(all_text) if word.islower())
+    capitalises_nouns = _capitalises_nouns(all_text)
+    for match in _RUN.finditer(text):
+        run = without_opening(match.group())
+        start = match.end() - len(run)
+        words = [
+            (start + word.start(), start + word.end(), word.group())
+            for word in _WORD.finditer(run)
+            if word.group()[0].isupper() and word.group().casefold() not in _CALENDAR
+        ]
+        opens = bool(words) and words[0][0] == start and _opens_sentence(text, start)
+        # A word that is written small elsewhere opens the sentence, and is no name.
+        while words and words[0][2].casefold() in lowered and (opens or capitalises_nouns):
+            words = words[1:]
+        if not words:
+            continue
+        given = next((i for i, (_, _, word) in enumerate(words) if is_first_name(word)), None)
+        if given is not None and (len(words) > 1 or not opens):
+            part = words[given:] if capitalises_nouns or (given == 1 and opens) else words
+            # A noun may be a first name too, as 'Tage' is.
+            if len(part) > 1 or not capitalises_nouns or part[0][2] in _words_in_names(around, by_first_name=True):
+                yield _mention(PERSON, text, part)
+        elif len(words) > 1 and not capitalises_nouns and not any(word.isupper() for _, _, word in words):
+            yield _mention(NAME_TYPE, text, words)
+        elif not opens or len(words) > 1:
+            known = _words_in_names(around, by_first_name=capitalises_nouns)
+            called = [word for word in words if word[2] in known]
+            if called:
+                yield _mention(PERSON if capitalises_nouns else NAME_TYPE, text, called)
+
+
+def _opens_sentence(text: str, at: int) -> bool:
+    """Whether a word begins a sentence or a line; of what stands before it a few characters tell."""
+    before = text[max(0, at - 4) : at]
+    return at < 2 or any(_SENTENCE_START.fullmatch(before, i) for i in range(len(before)))
+
+
+@lru_cache(maxsize=4)
+def _words_in_names(text: str, *, by_first_name: bool) -> frozenset[str]:
+    """Words that a text says behind a first name or a title, or behind any capitalised word."""
+    words: set[str] = set()
+    for match in _RUN.finditer(text):
+        run = [word.group() for word in _WORD.finditer(match.group())]
+        for i, word in enumerate(run[1:], 1):
+            if not run[0].isupper() and (
+                not by_first_name or any(is_first_name(other) or other in _TITLES for other in run[:i])
+            ):
+                words.add(word)
+    return frozenset(words)
+
+
+def _mention(kind: str, text: str, words: list[tuple[int, int, str]]) -> Mention:
+    start, end = words[0][0], words[-1][1]
+    end -= len(regex.search(r"(?:['’]s)?\Z", text[start:end]).group())
+    return Mention(kind, start, end, " ".join(text[start:end].casefold().split()))
+
+
+def _capitalises_nouns(text: str) -> bool:
+    """Whether a text writes nouns with capitals, as German does: an eighth of the words within sentences."""
+    n = capital = 0
+    for match in _WORD.finditer(text):
+        if not _opens_sentence(text, match.start()):
+            n += 1
+            capital += match.group()[0].isupper()
+    return (
+        regex.search(r"(?<!\w)(?:der|die|das|und|ist|nicht|ein|den|dem|mit)(?!\w)", text) is not None
+        and 8 * capital > n
+    )
+
+
+def is_first_name(word: str) -> bool:
+    return _folded(word) in _first_names()
+
+
+@cache
+def _first_names() -> frozenset[str]:
+    """First names of two dozen countries, folded: those that faker draws."""
+    names: set[str] = set()
+    for locale in _LOCALES:
+        provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
+        for attribute in dir(provider):
+            if attribute.startswith("first_name") and isinstance(
+                listed := getattr(provider, attribute), tuple | list | dict
+            ):
+                names.update(_folded(str(name)) for name in listed)
+    return frozenset(name for name in names if len(name) > 2)
+
+
+def _folded(text: str) -> str:
+    return "".join(sign for sign in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(sign))
