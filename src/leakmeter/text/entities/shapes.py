@@ -26,31 +26,24 @@ _TOKEN = regex.compile(r"(?<![\w+/=-])[\w+/=!#$%&*@?.:-]*[\w+/=](?![\w])")
 _GROUPS = regex.compile(r"(?<![\w.,-])[(+]{0,2}\d[\d()]*(?:[ .,/\u00a0\u202f-]{1,2}[\d()]+)*(?![\w])")
 _ACCOUNT = regex.compile(r"(?<!\w)[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{2,4}){3,8}(?!\w)")
 _TITLES: Final = frozenset(
-    [
-        "Herr",
-        "Herrn",
-        "Frau",
-        "Mr",
-        "Mrs",
-        "Ms",
-        "Miss",
-        "Mx",
-        "Dr",
-        "M",
-        "Mme",
-        "Mlle",
-        "Sr",
-        "Sra",
-        "Srta",
-        "Don",
-        "Doña",
-        "Señor",
-        "Señora",
-    ]
+    {
+        *("Herr", "Herrn", "Frau", "Mr", "Mrs", "Ms", "Miss", "Mx", "Dr", "M", "Mme", "Mlle", "Sr", "Sra", "Srta"),
+        *("Don", "Doña", "Señor", "Señora"),
+    }
 )
 _CURRENCY = regex.compile(
     r"[€£$¥₹]|\b(?:EUR|USD|GBP|CHF|euros?|dollars?|pounds?|Franken|libras|dólares)\b", regex.IGNORECASE
 )
+_NO_VALUE = regex.compile(
+    r"(?:1[5-9]|20)\d\d(?:[-–/]\d{2,4})?|\d{1,2}[.:]\d{2}(?:[-–]\d{1,2}[.:]\d{2})?|0?\.\d+|\d\.\d+"
+)
+"""Years, times of day and decimals."""
+_NO_CODE = regex.compile(
+    r"\d+(?:st|nd|rd|th|er|e|º|ª|s|[a-zµ]{1,3})|\d+(?:[:.,]\d+)*(?:-\p{Ll}+)+|\d{1,2}[:.h]\d{2}(?:[ap]m|h)?"
+)
+"""'21st', '250ml', '24-hour', '8:30am'."""
+_MIXED = regex.compile(r"\p{Ll}.*\p{Lu}.*\p{Ll}|\d\p{L}+\d")
+_SIGNS = regex.compile(r"[!#$%&*?+/=]")
 _UNIT = regex.compile(
     r"[\s\u00a0-]?(?:%|°|(?:[kcmµ]?[mglWVAs]|k?Wh|[kMGT]?Hz|[kMGT]i?B|mbar|bar|rpm|ppm|dB)\b|"
     r"(?:Minut|Sekund|Stund|Tag|Woche|Monat|Jahr|Meter|Millim|Zentim|Kilo|Gramm|Liter|Grad|Prozent|Watt|Volt|Seite|Stück|"
@@ -108,6 +101,8 @@ _CALENDAR: Final = frozenset(
 )
 _LEAST_DIGITS: Final = 4
 _LEAST_KEY: Final = 12
+_LEAST_PASSWORD: Final = 8
+_LEAST_CODE: Final = 5
 _LEAST_MONEY: Final = 3
 """Digits of an amount before its decimals: a price of less is said of many."""
 _NO_SIGNS: Final = str.maketrans("", "", " .,'’\u00a0\u202f")
@@ -141,24 +136,17 @@ def _tokens(text: str) -> Iterator[Mention]:
         start, end = match.start(), match.start() + len(word)
         if not letters or not word.isascii():
             continue
-        mixed = regex.search(r"\p{Ll}.*\p{Lu}.*\p{Ll}|\d\p{L}+\d", word)
-        if (len(word) >= _LEAST_KEY and digits and (mixed or not regex.search(r"[\s-]", word))) or (
-            digits and regex.search(r"[!#$%&*?+/=]", word[:-1]) and len(word) >= 8
-        ):
+        is_long = len(word) >= _LEAST_KEY and ("-" not in word or _MIXED.search(word))
+        if digits and (is_long or (len(word) >= _LEAST_PASSWORD and _SIGNS.search(word[:-1]))):
             yield Mention(KEY, start, end, word)
         elif _is_code(word, digits, letters):
             yield Mention(CODE, start, end, word.casefold())
 
 
 def _is_code(word: str, digits: int, letters: int) -> bool:
-    if digits < 2 or len(word) < 5 or regex.fullmatch(r"\d+(?:st|nd|rd|th|er|e|º|ª|s|[a-zµ]{1,3})", word):
+    if digits < 2 or len(word) < _LEAST_CODE or _NO_CODE.fullmatch(word):
         return False
-    if regex.fullmatch(r"\d+(?:[:.,]\d+)*(?:-\p{Ll}+)+", word) or regex.fullmatch(
-        r"\d{1,2}[:.h]\d{2}(?:[ap]m|h)?", word
-    ):
-        return False  # '24-hour', '8:30am'
-    upper = sum(map(str.isupper, word))
-    return upper > 0 or (letters >= 1 and digits >= 3)
+    return any(map(str.isupper, word)) or (letters >= 1 and digits >= 3)
 
 
 def _numbers(text: str) -> Iterator[Mention]:
@@ -171,13 +159,7 @@ def _numbers(text: str) -> Iterator[Mention]:
         if money is not None:
             if len(regex.sub(r"[.,]\d\d\Z", "", value).translate(_NO_SIGNS)) >= _LEAST_MONEY:
                 yield Mention(AMOUNT, *money, digits)
-        elif (
-            len(digits) < _LEAST_DIGITS
-            or regex.fullmatch(r"(?:1[5-9]|20)\d\d(?:[-–/]\d{2,4})?", value)
-            or regex.fullmatch(r"\d{1,2}[.:]\d{2}(?:[-–]\d{1,2}[.:]\d{2})?|0?\.\d+|\d\.\d+", value)
-        ):
-            continue
-        elif not _UNIT.match(text, end):
+        elif len(digits) >= _LEAST_DIGITS and not _NO_VALUE.fullmatch(value) and not _UNIT.match(text, end):
             yield Mention(NUMBER, start, end, digits)
 
 
