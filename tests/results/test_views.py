@@ -12,7 +12,7 @@ import leakmeter
 from helpers.each_run import runs_of_each
 from leakmeter.core import registry
 from leakmeter.core.quantity import Quantity
-from leakmeter.core.record import scalar_fields
+from leakmeter.core.record import part_fields, scalar_fields
 from leakmeter.results import views
 from leakmeter.results.query import ask
 from leakmeter.results.run import Run
@@ -72,7 +72,7 @@ def test_the_views_of_a_measure_are_its_records(runs: list[Path]) -> None:
         assert [row["id"] for row in own] == [case.id for case in run.cases]
         for row, case in zip(own, run.cases, strict=True):
             assert all(same(row[name], getattr(case, name)) for name in scalar_fields(type(case)))
-        for field, kind in views.part_fields(run.kind).items():
+        for field, kind in part_fields(run.kind).items():
             parts = [(case.id, i, part) for case in run.cases for i, part in enumerate(views.parts_of(case, field))]
             told = rows(f"{run.measure}_{field.replace('.', '_')}", runs, where)
             assert len(told) == len(parts)

@@ -105,6 +105,28 @@ def _scalar(hint: Any) -> type | None:
     return kinds.pop() if len(kinds) == 1 and kinds <= {*_SCALARS} else None
 
 
+def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
+    """Fields of a record that are tuples of records, and of which; those of a record that may be missing too.
+
+    The latter have the names of both fields with a point between them, such as 'search.pieces'.
+    """
+    parts = {}
+    hints = get_type_hints(kind)
+    for field in fields(kind):
+        hint = hints[field.name]
+        inner = next(
+            (argument for argument in get_args(hint) if isinstance(argument, type) and issubclass(argument, Record)),
+            None,
+        )
+        if inner is None:
+            continue
+        if get_origin(hint) is tuple:
+            parts[field.name] = inner
+        elif get_origin(hint) is UnionType:
+            parts |= {f"{field.name}.{name}": record_type for name, record_type in part_fields(inner).items()}
+    return parts
+
+
 def schema(kind: type[Record], name: str) -> dict[str, Any]:
     """JSON schema (draft 2020-12) of what `to_dict` makes of a record, with the docstrings of its fields: the source of
     it and of all that it holds has to be at hand."""

@@ -13,6 +13,7 @@ import numpy as np
 from leakmeter.core.check import Number
 from leakmeter.core.plain import excerpt, to_json
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
+from leakmeter.core.record import Record, frame_of, part_fields
 from leakmeter.errors import UnknownNameError
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Report
@@ -154,19 +155,23 @@ class Results(Generic[R]):
         return summed
 
     # ---- as data -----------------------------------------------------------------------------------------------------
-    def to_frame(self, *, detail: bool = False) -> pd.DataFrame:
+    def to_frame(self, *, detail: bool | str = False) -> pd.DataFrame:
         """One row a case: 'id', and each quantity under its name; NaN where a case has none, or a lower bound only; inf
         where it is infinite.
 
         Args:
             detail: the rows of each result's own `to_frame` instead, one below the other, with the case's id in a first
-                column 'case': one row a piece, exemplar, context, template or token.
+                column 'case': one row a piece, exemplar, context, template or token. Or the name of a field of the
+                results that holds records, such as 'disclosures': one row a record.
         """
         import pandas as pd
 
         if detail:
             cases: list[Any] = list(self.cases)
-            frames = [case.to_frame().assign(case=case.id) for case in cases]
+            frames = [
+                (case.to_frame() if detail is True else _frame_of_field(case, detail)).assign(case=case.id)
+                for case in cases
+            ]
             frame: pd.DataFrame = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
             return frame.reindex(columns=["case", *(name for name in frame.columns if name != "case")])
         measured = self.measured
@@ -229,6 +234,14 @@ class Results(Generic[R]):
     def _repr_html_(self) -> str:
         """The page of all results, for a notebook; see `results.result.in_notebook`."""
         return in_notebook(self.report())
+
+
+def _frame_of_field(result: Any, field: str) -> pd.DataFrame:
+    """One row a record of a field of a result."""
+    kinds = part_fields(type(result)) if isinstance(result, Record) else {}
+    if field not in kinds:
+        raise UnknownNameError("detail", field, kinds)
+    return frame_of(kinds[field], getattr(result, field))
 
 
 def _name(result: Any) -> str:

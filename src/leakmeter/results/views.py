@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
-from types import UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
 import pyarrow as pa
 
 from leakmeter.core import registry
 from leakmeter.core.quantity import Quantity
-from leakmeter.core.record import Record, docstrings, scalar_fields
+from leakmeter.core.record import Record, docstrings, part_fields, scalar_fields
 from leakmeter.errors import UnknownNameError
 from leakmeter.results.run import Run
 
@@ -49,6 +48,8 @@ _NUMBER: Final = Column("number", "BIGINT", "place of the case in its run, from 
 _PLACE: Final = Column("place", "BIGINT", "place in the case, from 0")
 RESULTS: Final = "results"
 PIECES: Final = "pieces"
+DISCLOSURES: Final = "disclosures"
+"""Also the field of a result that holds them."""
 QUANTITIES: Final = "quantities"
 _OF_PIECES: Final = (
     RUN,
@@ -90,7 +91,7 @@ _OF_QUANTITIES: Final = (
 def may_name_a_view(sql: str) -> bool:
     """Whether a query may name one of `views`, which take a moment to make."""
     query = sql.lower()
-    begin = (RESULTS, PIECES, QUANTITIES, *(_view_name(measure, "") for measure in registry.instruments()))
+    begin = (RESULTS, PIECES, DISCLOSURES, QUANTITIES, *(_view_name(measure, "") for measure in registry.instruments()))
     return any(name in query for name in begin)
 
 
@@ -102,6 +103,8 @@ def views() -> dict[str, tuple[Column, ...]]:
         if issubclass(kind, Record):
             columns[_view_name(measure, RESULTS)] = (RUN, _NUMBER, *_columns(kind))
             for field, part in part_fields(kind).items():
+                if field == DISCLOSURES:
+                    columns[DISCLOSURES] = (RUN, _MEASURE, _ITEM, _PLACE, *_columns(part))  # type: ignore[arg-type]
                 columns[_view_name(measure, field)] = (RUN, _ITEM, _PLACE, *_columns(part))  # type: ignore[arg-type]  # a class is hashable, whatever its instances are
     return columns
 
@@ -122,28 +125,6 @@ def filled(runs: Sequence[Run], columns: Mapping[str, Sequence[Column]]) -> tupl
         if QUANTITIES in rows:
             rows[QUANTITIES] += _quantities(run)
     return {name: _table(columns[name], view_rows) for name, view_rows in rows.items()}, problems
-
-
-def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
-    """Fields of a record that are tuples of records, and of which; those of a record that may be missing too.
-
-    The latter have the names of both fields with a point between them, such as 'search.pieces'.
-    """
-    parts = {}
-    hints = get_type_hints(kind)
-    for field in fields(kind):
-        hint = hints[field.name]
-        inner = next(
-            (argument for argument in get_args(hint) if isinstance(argument, type) and issubclass(argument, Record)),
-            None,
-        )
-        if inner is None:
-            continue
-        if get_origin(hint) is tuple:
-            parts[field.name] = inner
-        elif get_origin(hint) is UnionType:
-            parts |= {f"{field.name}.{name}": record_type for name, record_type in part_fields(inner).items()}
-    return parts
 
 
 def parts_of(result: Any, field: str) -> Sequence[Any]:
@@ -202,6 +183,10 @@ def _rows(
     if PIECES in columns:
         for row in _pieces(id_, measure, kind, result):
             yield PIECES, row
+    if DISCLOSURES in columns:
+        names = [column.name for column in columns[DISCLOSURES][4:]]
+        for place, part in enumerate(getattr(result, DISCLOSURES, ())):
+            yield DISCLOSURES, (id_, measure, result.id, place, *(getattr(part, name) for name in names))
     own = _view_name(measure, RESULTS)
     if own in columns:
         yield own, (id_, number, *(getattr(result, column.name) for column in columns[own][2:]))

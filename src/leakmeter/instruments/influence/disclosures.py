@@ -107,6 +107,10 @@ class Disclosure(Record):
     """Most that an irrelevant text raises as many neighbouring tokens of the response; None where none fits."""
     is_above_placebo: bool
     """Whether `nats` is above the noise, the placebo and 3 nats: what is not is no disclosure, and said beside them."""
+    document: str | None
+    """Of its first source."""
+    source: str | None = field(repr=False)
+    """Words of its first source."""
     sources: tuple[Source, ...]
     """Most nats first; several where the same is said more than once, or where only several together say it."""
 
@@ -334,6 +338,8 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
         surprise_nats=float(numbers.surprise[tokens].sum()),
         placebo_nats=placebo,
         is_above_placebo=is_above,
+        document=sources[0][0].document if sources else None,
+        source=sources[0][0].text if sources else None,
         sources=tuple(source for source, _ in sources),
     )
 

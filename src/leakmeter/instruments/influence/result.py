@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core import places
-from leakmeter.core.measurement import HALF_WIDTH
+from leakmeter.core.measurement import HALF_WIDTH, NATS
 from leakmeter.core.places import NOISE, Number, Quantities, at, most, of_response
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Case, LowerBound, Quantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.kept import KeptInfluence
 from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
@@ -183,6 +184,11 @@ def _repeated(case: Case) -> float | None:
     return float(repetitions.count("verbatim")) if repetitions else None
 
 
+def _n_disclosures(kind: str) -> Number:
+    """How many disclosures of a kind a case has."""
+    return lambda case: float(sum(getattr(disclosure, kind) for disclosure in case.disclosed))
+
+
 _QUANTITIES: Final[Quantities] = (
     of_response(
         "influence",
@@ -218,6 +224,29 @@ _QUANTITIES: Final[Quantities] = (
         at("whole_mean_nats"),
     ),
     Quantity(
+        "influence.disclosures",
+        "disclosures",
+        "How many spans of the response the context gave away, whatever they say.",
+        lambda case: float(len(case.disclosed)),
+        usual="max",
+    ),
+    Quantity(
+        "influence.disclosures.personal",
+        "disclosures",
+        "How many of these are personal or secret, as far as a list, a recogniser or a shape can tell.",
+        _n_disclosures("is_sensitive"),
+        usual="max",
+    ),
+    Quantity(
+        "influence.worst_disclosure",
+        NATS,
+        "Signed sum over the personal or secret disclosure that has most; 0 where there is none.",
+        lambda case: max((disclosure.nats for disclosure in case.disclosed if disclosure.is_sensitive), default=0.0),
+        floor=NOISE,
+        half_width=places.HALF_WIDTH,
+        usual="max",
+    ),
+    Quantity(
         "influence.repeated",
         "values",
         "How many values of personal data in the context the response says word for word.",
@@ -238,6 +267,9 @@ class InfluenceResult(ContextResult):
     pieces: tuple[Piece, ...]
     """In the order of the context; values said several times come last. Of a context that was searched, those that were
     scored exactly."""
+    disclosures: tuple[Disclosure, ...]
+    """What the response gives away of the context, in its order, and beside it values that both say and that are not
+    above the placebo; see `disclosed`."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
@@ -299,6 +331,7 @@ class InfluenceResult(ContextResult):
         return cls(
             **cls.of_context(texts, series, params, alone_signed_nats, _warnings(texts, series)),
             pieces=tuple(pieces),
+            disclosures=disclosures(texts, series),
             whole_signed_per_token_nats=tuple(whole.tolist()),
             whole_mean_nats=mean,
             whole_interval_nats=interval,
@@ -319,6 +352,11 @@ class InfluenceResult(ContextResult):
             else (),
             search=summary({**texts, "spans": every}, series, params),
         )
+
+    @property
+    def disclosed(self) -> tuple[Disclosure, ...]:
+        """The disclosures that are above noise, placebo and 3 nats."""
+        return tuple(disclosure for disclosure in self.disclosures if disclosure.is_above_placebo)
 
     @property
     def matrix(self) -> npt.NDArray[np.float64]:

@@ -69,7 +69,7 @@ _SPELLED = tuple(
 )
 _RUN = regex.compile(rf"(?<![\p{{L}}\p{{M}}.@]){NAME}")
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
-_SENTENCE_START = regex.compile(r"[.!?:…]['\"”»)]?\s+|.*\n\s*|.*[\"“„«¿¡•*-]\s*|\s*", regex.DOTALL)
+_OPENING: Final = '.!?:…"“„«»”¿¡•*'
 _LOCALES: Final = (
     *(
         "en_US",
@@ -211,7 +211,8 @@ def _names(text: str, around: str) -> Iterator[Mention]:
 def _opens_sentence(text: str, at: int) -> bool:
     """Whether a word begins a sentence or a line; of what stands before it a few characters tell."""
     before = text[max(0, at - 4) : at]
-    return at < 2 or any(_SENTENCE_START.fullmatch(before, i) for i in range(len(before)))
+    written = before.rstrip()
+    return not written or "\n" in before[len(written) :] or written[-1] in _OPENING
 
 
 @lru_cache(maxsize=4)
