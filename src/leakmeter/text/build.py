@@ -6,7 +6,7 @@ import statistics
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.case import Case
@@ -18,12 +18,13 @@ from leakmeter.core.prompt import CONTEXT, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.overriding import override
-from leakmeter.text import personal, spans, templates, units
+from leakmeter.text import personal, sensitive, spans, templates, units
 from leakmeter.text.entities import FINDERS
 from leakmeter.text.entities.mention import Recogniser
 from leakmeter.text.layout import LOOSE, Layout
 from leakmeter.text.spans import Cover, Cuts
 
+REGION: Final = "US"
 Removal = Literal["drop", "mask", "retokenize"]
 _IRRELEVANT = (
     " The library opens at nine on weekdays. A bus stops near the park every half hour. Bread is baked before dawn."
@@ -54,8 +55,8 @@ class PromptSettings:
     max_context_tokens: int | None = None
     """Cut the end off a context of more tokens than this, whatever the window, and say so."""
 
-    region: str = "US"
-    """For unit entity: ISO code of the country whose telephone numbers, addresses and dates are expected."""
+    region: str = REGION
+    """ISO code of the country whose telephone numbers, addresses and dates are expected."""
     entity_patterns: str | None = None
     """For unit entity: a file of lines TYPE = REGEX, which are looked for too."""
     ner: str | None = None
@@ -65,6 +66,9 @@ class PromptSettings:
     """For unit entity: also put a surrogate value of the same type in the place of each."""
     swap_seed: int = 0
     """Of the surrogate values."""
+    sensitive: str | None = None
+    """A file of what is personal or secret to you: a .csv table, whose columns are types of values, or lines
+    TYPE = REGEX."""
 
     def __post_init__(self) -> None:
         if self.removal not in get_args(Removal):
@@ -87,6 +91,8 @@ class PromptSettings:
         if self.unit is not None:
             units.parse(self.unit)
         settings = replace(self, template=templates.resolved(self.template))
+        if settings.sensitive is not None:
+            sensitive.read(settings.sensitive)
         if settings.unit != "entity":
             return settings
         from leakmeter.text.entities import pattern, phone
@@ -95,11 +101,14 @@ class PromptSettings:
         return replace(settings, entity_patterns=pattern.resolved(settings.entity_patterns))
 
     def model_record(self) -> JsonObject:
-        if self.ner is None:
-            return {}
-        from leakmeter.models.recogniser import recogniser_fingerprint
+        record: JsonObject = {}
+        if self.ner is not None:
+            from leakmeter.models.recogniser import recogniser_fingerprint
 
-        return {"recogniser": recogniser_fingerprint(self.ner)}
+            record["recogniser"] = recogniser_fingerprint(self.ner)
+        if self.sensitive is not None:
+            record["sensitive_sha256"] = sensitive.read(self.sensitive).sha256
+        return record
 
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         if case.response is not None and measure.samples > 1:
@@ -130,10 +139,17 @@ class PreparedContext(Prepared):
 
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
+    sensitive: tuple[sensitive.Place, ...] = field(default=(), kw_only=True)
+    """Where the context says what a list of the user's holds."""
+    region: str = field(default=REGION, kw_only=True)
+    """Of telephone numbers and dates."""
 
     @override
     def texts(self) -> JsonObject:
-        return {} if self.decoding is None else {"decoding": self.decoding}
+        texts: JsonObject = {} if self.decoding is None else {"decoding": self.decoding}
+        if self.sensitive:
+            texts["sensitive"] = [list(place) for place in self.sensitive]
+        return texts if self.region == REGION else {**texts, "region": self.region}
 
 
 def prepare(
@@ -190,6 +206,8 @@ def prepare(
         n_cut,
         removal=settings.removal,
         decoding=case.decoding,
+        sensitive=() if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context)),
+        region=settings.region,
     )
 
 

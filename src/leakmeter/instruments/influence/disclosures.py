@@ -176,6 +176,10 @@ class _Numbers:
     """(placebo, token): what each irrelevant text does, with signs."""
     pieces: Sequence[_Piece]
 
+    def placebo(self, tokens: slice) -> float | None:
+        """Most that an irrelevant text moves these tokens, nats; None where none fits."""
+        return float(np.abs(self.placebos[:, tokens].sum(axis=1)).max()) if len(self.placebos) else None
+
     def floor(self, n_tokens: int) -> float | None:
         """Most that an irrelevant text raises n neighbouring tokens, nats; None where none fits."""
         if not len(self.placebos):
@@ -313,12 +317,16 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
     uncertain = float(numbers.noise[tokens].sum() + 2 * numbers.half_width[tokens].sum())
-    placebo = numbers.floor(last - first)
-    is_above = nats > max(LEAST_NATS, uncertain, placebo or 0.0)
     words = text[start:end]
     sources = _sources(words, value, numbers, tokens, nats)
     copied = [source for source, is_copied in sources if is_copied]
-    if not is_above and (value is None or not copied or nats <= uncertain):
+    # A value stands where it stands; other spans were chosen among many by what the context did to them.
+    placebo = numbers.floor(last - first) if value is None else numbers.placebo(tokens)
+    least = max(LEAST_NATS, uncertain, placebo or 0.0)
+    # A piece that says a value shows what it does without the others too, which may say something else there.
+    by_source = [max(source.nats, source.alone_nats) for source in copied] if value is not None else []
+    is_above = max(nats, *by_source, -np.inf) > least
+    if not is_above and (value is None or not copied):
         return None
     relation: Relation = "copied" if copied else "reworded"
     if not copied and not _is_single(sources, nats):

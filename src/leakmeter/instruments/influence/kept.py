@@ -11,12 +11,26 @@ from leakmeter.core.measurement import COUNT, HALF_WIDTH, Measurement
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
 from leakmeter.overriding import override
 from leakmeter.storage.damage import FieldError
-from leakmeter.storage.kept import KeptCase, Series
+from leakmeter.storage.kept import Count, KeptCase, Series
+from leakmeter.text.build import REGION
+from leakmeter.text.entities import phone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptInfluence(KeptCase):
     """The texts of a case with a context and one or more responses."""
+
+    sensitive: tuple[tuple[Count, Count, str], ...] = ()
+    """Characters of the context that a list of the user's has, and the type of each."""
+    region: str = REGION
+
+    @override
+    def __post_init__(self) -> None:
+        super(KeptInfluence, self).__post_init__()
+        if any(not start < end <= len(self.context) for start, end, _ in self.sensitive):
+            raise FieldError("sensitive", "lies outside of the context")
+        if self.region != REGION and not phone.is_region(self.region):
+            raise FieldError("region", "has to be the ISO code of a country")
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:

@@ -24,10 +24,16 @@ _LOOK_BACK = 40
 _GROUPED = re.compile(r"\(?\d{3}\)?[ .\-/\u2010-\u2015]{1,2}\d{3}[ .\-\u2010-\u2015]\d{4}")
 
 
+def is_region(region: str) -> bool:
+    import phonenumbers
+
+    return region in phonenumbers.SUPPORTED_REGIONS
+
+
 def check_region(region: str) -> None:
     import phonenumbers
 
-    if region not in phonenumbers.SUPPORTED_REGIONS:
+    if not is_region(region):
         raise UnknownNameError("region", region, phonenumbers.SUPPORTED_REGIONS)
 
 

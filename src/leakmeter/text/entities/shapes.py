@@ -15,7 +15,7 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities.date import MONTHS
-from leakmeter.text.entities.mention import PERSON, Mention
+from leakmeter.text.entities.mention import ADDRESS, PERSON, Mention
 from leakmeter.text.entities.names import NAME, without_opening
 
 KEY, CODE, NUMBER, AMOUNT, ACCOUNT, SPELLED = "key", "code", "number", "amount", "account", "number in words"
@@ -52,20 +52,42 @@ _UNIT = regex.compile(
     r"points?\b|mile|people|patient|participant|case|words?\b|times?\b|fois|veces|Mal\b))"
 )
 _DIGIT_WORDS: Final = (
-    *("zero oh nought one two three four five six seven eight nine double triple",),
-    *("null eins ein zwei zwo drei vier fünf sechs sieben acht neun doppelt",),
-    *("zéro un une deux trois quatre cinq six sept huit neuf",),
-    *("cero uno una dos tres cuatro cinco seis siete ocho nueve",),
-    *("zero uno due tre quattro cinque sei sette otto nove",),
-    *("zero um uma dois duas três quatro cinco seis sete oito nove meia",),
-    *("nul een één twee drie vier vijf zes zeven acht negen",),
+    "zero one two three four five six seven eight nine",
+    "null eins zwei drei vier fünf sechs sieben acht neun",
+    "zéro un deux trois quatre cinq six sept huit neuf",
+    "cero uno dos tres cuatro cinco seis siete ocho nueve",
+    "zero uno due tre quattro cinque sei sette otto nove",
+    "zero um dois três quatro cinco seis sete oito nove",
+    "nul een twee drie vier vijf zes zeven acht negen",
 )
-_SPELLED = tuple(
-    regex.compile(
-        rf"(?<!\w)(?:{'|'.join(words.split())})(?:[\s,;.–-]{{1,3}}(?:{'|'.join(words.split())})){{3,}}(?!\w)",
-        regex.IGNORECASE,
-    )
-    for words in _DIGIT_WORDS
+DIGIT_OF: Final = {word: str(digit) for words in _DIGIT_WORDS for digit, word in enumerate(words.split())} | {
+    "oh": "0",
+    "nought": "0",
+    "zwo": "2",
+    "une": "1",
+    "una": "1",
+    "uma": "1",
+    "duas": "2",
+    "meia": "6",
+    "één": "1",
+}
+"""Words for digits in seven languages; none of them is another digit in another."""
+_SPELLED = regex.compile(
+    rf"(?<!\w)(?:{'|'.join(DIGIT_OF)})(?:[\s,;.–-]{{1,3}}(?:{'|'.join(DIGIT_OF)})){{3,}}(?!\w)", regex.IGNORECASE
+)
+_STREET = (
+    r"(?:rue|avenue|av\.|boulevard|bd|route|chemin|allées?|place|impasse|quai|cours|square|passage|faubourg|"
+    r"calle|c/|avenida|avda\.|paseo|plaza|glorieta|camino|carretera|ronda|travesía|cuesta|callejón|"
+    r"via|viale|piazza|corso|vicolo|largo|rua|travessa|praça|estrada)"
+)
+_OF_STREET = (
+    r"(?:[ ](?:de|du|des|del|della|dei|da|do|dos|das|la|las|los|le|les|el|l['’]|d['’]|san|santa|don|doña)){0,3}"
+)
+_NAMED = r"[ ]?\p{Lu}[\p{L}\p{M}'’-]*(?:[ ](?:(?:de|du|la|le|des|del|y|et)[ ]){0,2}\p{Lu}[\p{L}\p{M}'’-]*){0,3}"
+_ADDRESS = regex.compile(
+    rf"(?<!\w)(?:\d{{1,4}}(?:[ ]?(?:bis|ter|[a-c]))?,?[ ](?i:{_STREET}){_OF_STREET}{_NAMED}"
+    rf"|(?i:{_STREET}){_OF_STREET}{_NAMED},?[ ](?:n\.?[º°]?[ ]?)?\d{{1,4}}(?!\w))"
+    rf"(?:(?:,[ ]|[ ](?:à|en|a|in)[ ])(?:\d{{5}}[ ])?\p{{Lu}}[\p{{L}}\p{{M}}'’-]+)?"
 )
 _RUN = regex.compile(rf"(?<![\p{{L}}\p{{M}}.@]){NAME}")
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
@@ -118,11 +140,12 @@ def find(text: str, around: str = "") -> Iterator[Mention]:
     for match in _ACCOUNT.finditer(text):
         if sum(map(str.isdigit, match.group())) >= _LEAST_KEY:
             yield Mention(ACCOUNT, match.start(), match.end(), "".join(match.group().split()))
+    for match in _ADDRESS.finditer(text):
+        yield Mention(ADDRESS, match.start(), match.end(), " ".join(match.group().casefold().split()))
     yield from _tokens(text)
     yield from _numbers(text)
-    for words in _SPELLED:
-        for match in words.finditer(text):
-            yield Mention(SPELLED, match.start(), match.end(), " ".join(match.group().casefold().split()))
+    for match in _SPELLED.finditer(text):
+        yield Mention(SPELLED, match.start(), match.end(), " ".join(match.group().casefold().split()))
     yield from _names(text, around)
 
 

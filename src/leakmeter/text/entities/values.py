@@ -5,12 +5,17 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
+import regex
+
 from leakmeter.text.entities import address, date, email, person, phone, shapes
-from leakmeter.text.entities.mention import DATE, Mention, without_overlaps
+from leakmeter.text.entities.mention import ADDRESS, DATE, Mention, without_overlaps
 
 LISTED: Final = "list"
+_DIGIT = regex.compile(r"\d|[\p{L}\p{M}]+")
+_LEAST_DIGITS: Final = 4
 RECOGNISED: Final = "recogniser"
 SHAPED: Final = "shape"
 SEARCHED: Final = (
@@ -46,7 +51,7 @@ def find(
     ranks = [
         (LISTED, list(_listed(text, context, listed))),
         (RECOGNISED, list(email.find(text))),
-        (SHAPED, [mention for mention in shapes.find(text) if mention.type in (shapes.ACCOUNT, shapes.KEY)]),
+        (SHAPED, [mention for mention in shapes.find(text) if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
         (RECOGNISED, list(address.find(text, region))),
         (
             RECOGNISED,
@@ -78,9 +83,8 @@ class Folded:
         start: characters before it.
     """
 
-    __slots__ = ("_places", "letters")
-
     def __init__(self, text: str, start: int = 0) -> None:
+        self._text, self._start = text, start
         letters: list[str] = []
         self._places: list[int] = []
         for i, sign in enumerate(text, start):
@@ -90,9 +94,30 @@ class Folded:
                     self._places.append(i)
         self.letters = "".join(letters)
 
+    @cached_property
+    def _digits(self) -> tuple[str, list[tuple[int, int]]]:
+        """Digits in the order of the text, also those that are words, and the characters of each."""
+        digits: list[str] = []
+        places: list[tuple[int, int]] = []
+        for match in _DIGIT.finditer(self._text):
+            digit = shapes.DIGIT_OF.get(match.group().casefold(), match.group())
+            if digit.isdecimal():
+                digits.append(digit)
+                places.append((self._start + match.start(), self._start + match.end()))
+        return "".join(digits), places
+
     def where(self, value: str) -> tuple[int, int] | None:
-        """First characters that say a value, however it is spaced, punctuated or cased; None where none do."""
-        return next(self.places(value), None)
+        """First characters that say a value, however it is spaced, punctuated or cased; None where none do.
+
+        Four digits or more are the same number in figures and in words.
+        """
+        place = next(self.places(value), None)
+        wanted, parts = Folded(value)._digits
+        if place is not None or len(wanted) < _LEAST_DIGITS or _letters_beside(value, parts):
+            return place
+        digits, places = self._digits
+        at = digits.find(wanted)
+        return None if at < 0 else (places[at][0], places[at + len(wanted) - 1][1])
 
     def places(self, value: str) -> Iterator[tuple[int, int]]:
         wanted = Folded(value).letters
@@ -100,6 +125,12 @@ class Folded:
         while at >= 0:
             yield self._places[at], self._places[at + len(wanted) - 1] + 1
             at = self.letters.find(wanted, at + len(wanted))
+
+
+def _letters_beside(value: str, digits: Sequence[tuple[int, int]]) -> bool:
+    """Whether a value has letters that are no digit in words, as a code has."""
+    taken = {i for start, end in digits for i in range(start, end)}
+    return any(sign.isalpha() and i not in taken for i, sign in enumerate(value))
 
 
 def _is_day(mention: Mention) -> bool:

@@ -1,0 +1,113 @@
+"""What a user calls personal or secret: values of a table, such as an export of customers, or patterns.
+
+Only hashes of a list are kept in a run: the places of its values in each context, which holds them anyway, and the
+SHA-256 of the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import regex
+
+from leakmeter.core.files import read_text
+from leakmeter.errors import DataError
+from leakmeter.text.entities import pattern
+from leakmeter.text.entities.values import Folded
+
+Place = tuple[int, int, str]
+"""Characters [start, end) of a context, and the type of what stands there."""
+_WHAT: Final = "file of sensitive values"
+_LEAST_CHARACTERS: Final = 3
+"""Letters and digits of a value: shorter ones stand in every text."""
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitive:
+    """A list of values, or patterns, with the type of each."""
+
+    sha256: str
+    """Of the file."""
+    by_first_word: dict[str, list[tuple[tuple[str, ...], str]]]
+    """Values as folded words, longest first, with their types, by their first word."""
+    patterns: tuple[pattern.Pattern, ...]
+
+    def find(self, context: str) -> list[Place]:
+        """Where a context says any of it, in order; a value has to stand there in whole words."""
+        return sorted({*self._values(context), *self._matches(context)})
+
+    def _matches(self, context: str) -> Iterator[Place]:
+        for user_pattern in self.patterns:
+            for mention in pattern.find(context, user_pattern):
+                yield mention.start, mention.end, mention.type
+
+    def _values(self, context: str) -> Iterator[Place]:
+        if not self.by_first_word:
+            return
+        words = [(_folded(match.group()), match.start(), match.end()) for match in _WORD.finditer(context)]
+        for i, (first, start, _) in enumerate(words):
+            for value, kind in self.by_first_word.get(first, ()):
+                if tuple(word for word, _, _ in words[i : i + len(value)]) == value:
+                    yield start, words[i + len(value) - 1][2], kind
+                    break
+
+
+def read(path: str) -> Sensitive:
+    """A '.csv' file with a line of headings, whose columns are types, or lines 'TYPE = REGEX'.
+
+    Raises:
+        DataError: it cannot be read, or holds nothing.
+        UsageError: a pattern is none.
+    """
+    text = read_text(Path(path), _WHAT)
+    return _read(text, path)
+
+
+@lru_cache(maxsize=4)
+def _read(text: str, path: str) -> Sensitive:
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    if Path(path).suffix.lower() != ".csv":
+        return Sensitive(sha256, {}, tuple(pattern.parse(text)))
+    try:
+        rows = list(csv.DictReader(io.StringIO(text)))
+    except csv.Error as error:
+        raise DataError(f"{_WHAT} '{path}' is no table: {error}") from None
+    values = {(tuple(_words(value)), _type(column)) for row in rows for column, value in _cells(row)}
+    by_first_word: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for words, kind in sorted(values, key=lambda value: (-len(value[0]), value)):
+        if sum(map(len, words)) >= _LEAST_CHARACTERS:
+            by_first_word.setdefault(words[0], []).append((words, kind))
+    if not by_first_word:
+        raise DataError(
+            f"{_WHAT} '{path}' holds no value of {_LEAST_CHARACTERS} characters or more; give a table with a line of "
+            "headings and a value in each column, or lines TYPE = REGEX in a file that is not called .csv"
+        )
+    return Sensitive(sha256, by_first_word, ())
+
+
+def _cells(row: dict[Any, Any]) -> Iterator[tuple[str, str]]:
+    """Columns and values of a row; a row may be longer or shorter than its headings."""
+    for column, value in row.items():
+        if isinstance(column, str) and isinstance(value, str):
+            yield column, value
+
+
+def _words(text: str) -> list[str]:
+    return [_folded(word) for word in _WORD.findall(text)]
+
+
+def _folded(word: str) -> str:
+    return Folded(word).letters
+
+
+def _type(column: str) -> str:
+    return re.sub(r"\W+", "_", column.strip().casefold())[:24] or "value"
