@@ -267,7 +267,7 @@ class InfluenceResult(ContextResult):
     pieces: tuple[Piece, ...]
     """In the order of the context; values said several times come last. Of a context that was searched, those that were
     scored exactly."""
-    disclosures: tuple[Disclosure, ...]
+    disclosures: tuple[Disclosure, ...] = ()
     """What the response gives away of the context, in its order, and beside it values that both say and that are not
     above the placebo; see `disclosed`."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
