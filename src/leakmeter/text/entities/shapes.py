@@ -215,9 +215,9 @@ def _names(text: str, around: str) -> Iterator[Mention]:
         while words and words[0][2].casefold() in lowered and (opens or capitalises_nouns):
             words = words[1:]
         # So is what a document does not say before the name.
-        if opens and len(words) > 1 and f"{words[0][2]} {words[1][2]}" not in around:
-            if words[1][2] in _words_in_names(around, by_first_name=False):
-                words, opens = words[1:], False
+        said_so = len(words) > 1 and f"{words[0][2]} {words[1][2]}" in around
+        if opens and not said_so and len(words) > 1 and words[1][2] in _words_in_names(around, by_first_name=False):
+            words, opens = words[1:], False
         if not words:
             continue
         given = next((i for i, (_, _, word) in enumerate(words) if is_first_name(word)), None)
