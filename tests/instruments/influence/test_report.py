@@ -265,7 +265,7 @@ def leaking(case: Case, kind: str, text: str, **more: Any) -> Case:
     disclosure = Disclosure(
         text=text, start=0, end=len(text), first_token=0, last_token=1, kind=kind, found_by="shape", relation="copied",
         nats=12.5, interval_nats=(12.4, 12.6), posterior=0.999, surprise_nats=14.0, placebo_nats=0.5,
-        is_above_placebo=True, document="note", source=text, sources=(),
+        evidence="scores", document="note", source=text, sources=(),
     )  # fmt: skip
     return replace(case, disclosures=(replace(disclosure, **more),))
 
@@ -288,7 +288,7 @@ def test_headlines() -> None:
     assert flat(InfluenceResult.findings([phone]).headline) == (
         "The response discloses something personal or secret: phone number “555 0199” (12.5 nats)."
     )
-    below = leaking(small(1), "phone", "555 0199", is_above_placebo=False, nats=0.4)
+    below = leaking(small(1), "phone", "555 0199", evidence=None, nats=0.4)
     assert InfluenceResult.findings([below]).headline == nothing
     other = leaking(small(1), "other", "descale it", found_by=None)
     assert InfluenceResult.findings([other]).headline == nothing
@@ -309,7 +309,7 @@ def test_disclosures_are_listed_most_first_and_what_is_none_stands_apart() -> No
     cases = [
         leaking(replace(small(1), id="a"), "phone", "555 0199"),
         leaking(replace(small(2), id="b"), "code", "QX-771", nats=30.0),
-        leaking(replace(small(3), id="c"), "date", "3 May 1984", is_above_placebo=False, nats=0.4),
+        leaking(replace(small(3), id="c"), "date", "3 May 1984", evidence=None, nats=0.4),
     ]
     tables = {b.plain(block.caption): block for block in report(cases).blocks if isinstance(block, b.Table)}
     personal, below = tables["Disclosed: personal or secret"], next(t for c, t in tables.items() if c.startswith("Not"))

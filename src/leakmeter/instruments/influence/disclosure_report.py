@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from leakmeter.instruments.influence import context
-from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure
+from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
@@ -130,9 +130,8 @@ def tables(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
         ("Disclosed: personal or secret", [(case, d) for case in cases for d in personal(case)], True),
         ("Disclosed: in other words, or from several pieces", [(c, d) for c in cases for d in retold(c)], False),
         (
-            f"Not disclosed: values of the documents that the response says, no likelier than by chance "
-            f"({LEAST_NATS:g} nats, noise, or an irrelevant text)",
-            [(case, d) for case in cases for d in case.disclosures if not d.is_above_placebo],
+            "Not disclosed: values of the documents that the model says without them too",
+            [(case, d) for case in cases for d in case.disclosures if d.evidence is None],
             False,
         ),
     )
