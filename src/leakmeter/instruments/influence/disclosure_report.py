@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from leakmeter.instruments.influence import context
@@ -14,8 +14,10 @@ from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
 from leakmeter.text.entities.values import LISTED, SEARCHED
 
-_NAMED: Final = 8
+_NAMED: Final = 4
 """Cases, or disclosures, that a headline names."""
+_LISTED: Final = 8
+"""Cases that a piece of advice names."""
 _NAMES: Final = {
     "person": "name of a person",
     "name": "name",
@@ -118,14 +120,18 @@ def ids_of(cases: Sequence[InfluenceResult], n: int) -> tuple[str | b.Untrusted,
     if n == 1:
         return ()
     phrases: list[str | b.Untrusted] = [" ("]
-    for i, case in enumerate(cases[:_NAMED]):
+    for i, case in enumerate(cases[:_LISTED]):
         phrases += [", " * bool(i), b.Untrusted(case.id, 24)]
-    return (*phrases, f" and {len(cases) - _NAMED:,} more)" if len(cases) > _NAMED else ")")
+    return (*phrases, f" and {len(cases) - _LISTED:,} more)" if len(cases) > _LISTED else ")")
 
 
-def tables(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
-    """Disclosures, a row each: personal or secret ones; content in other words; values that are not above placebo."""
-    several = len(cases) > 1
+def tables(cases: Sequence[InfluenceResult], weights: Sequence[float] = ()) -> Iterator[b.Block]:
+    """Disclosures, a row each: personal or secret ones; content in other words; values that are none.
+
+    Rows lead to the sections of their cases, which a page numbers from 1, those with the largest weights first.
+    """
+    ranked = sorted(range(len(weights)), key=lambda i: -weights[i])
+    sections = {cases[i].id: f"c{number}" for number, i in enumerate(ranked, 1)}
     groups = (
         ("Disclosed: personal or secret", [(case, d) for case in cases for d in personal(case)], True),
         ("Disclosed: in other words, or from several pieces", [(c, d) for c in cases for d in retold(c)], False),
@@ -137,21 +143,23 @@ def tables(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     )
     for caption, rows, is_personal in groups:
         if rows:
-            yield _table(sorted(rows, key=lambda row: -row[1].nats), caption, several=several, is_personal=is_personal)
+            yield _table(
+                sorted(rows, key=lambda row: -row[1].nats), caption, sections=sections, is_personal=is_personal
+            )
     copied = [(case, d) for case in cases for d in case.disclosed if not d.is_sensitive and d.relation == "copied"]
     if copied:
         copied.sort(key=lambda row: -row[1].nats)
-        table = _table(copied, "Copied from the documents", several=several, is_personal=False)
+        table = _table(copied, "Copied from the documents", sections=sections, is_personal=False)
         n = f"{len(copied):,} span{'s' * (len(copied) != 1)}"
         yield b.Details(f"Other content that stands in the documents word for word: {n}", [table])
 
 
 def _table(
-    rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, *, several: bool, is_personal: bool
+    rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, *, sections: Mapping[str, str], is_personal: bool
 ) -> b.Table:
     columns: list[tuple[b.Column, bool]] = [
-        (b.Column("Case"), several),
-        (b.Column("What", on="everywhere" if is_personal else "pages"), True),
+        (b.Column("Case"), bool(sections)),
+        (b.Column("What"), any(disclosure.kind != OTHER for _, disclosure in rows)),
         (b.Column("Response says"), True),
         (b.Column("From"), True),
         (b.Column("Nats", "signed_nats", shade=is_personal), True),
@@ -162,6 +170,7 @@ def _table(
         b.Row(
             [cell for cell, (_, is_shown) in zip(_cells(case, disclosure), columns, strict=True) if is_shown],
             quiet=not is_personal,
+            to=sections.get(case.id, ""),
         )
         for case, disclosure in rows
     ]

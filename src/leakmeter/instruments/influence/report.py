@@ -98,6 +98,7 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     if several and shared:
         notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
     overview = [*_overview(cases), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
+    listed = disclosure_report.tables(cases, [_weight(case) for case in cases]) if several else ()
     ablated = (
         f"Each {_piece(cases[0])} of it was ablated in turn, and the same response scored again."
         if not searched
@@ -107,15 +108,15 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     return b.Report(
         title=what,
         measure="influence",
-        blocks=[*overview, *(disclosure_report.tables(cases) if several else ()), *charts(cases)],
+        blocks=[*overview, *listed, *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
         "What its log-probability moved, added up over its tokens, "
         f"is the influence of that {_piece(cases[0])} on the response, in nats.",
         caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}, searched=searched) for case in cases],
         index=(
-            b.Column("Discloses"),
             b.Column("Nats", "signed_nats", shade=True),
+            b.Column("Discloses"),
             b.Column("Response", on="pages"),
             b.Column("Whole context", "nats", "nats"),
             *([b.Column("Missed by the search")] if searched else []),
@@ -212,7 +213,7 @@ def _weight(case: InfluenceResult) -> float:
 def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
     most = disclosure_report.most(case)
     nats = None if most is None else b.Shaded(most.nats, scale.heat(most.nats, LEAST_NATS) if most.is_sensitive else 0)
-    return disclosure_report.summary(case), nats, b.Untrusted(case.response.text, 72), case.whole_nats
+    return nats, disclosure_report.summary(case), b.Untrusted(case.response.text, 72), case.whole_nats
 
 
 def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
