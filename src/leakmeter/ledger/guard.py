@@ -28,8 +28,8 @@ from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, Setup, in_me
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Look, Thing, total_of
 from leakmeter.text.build import PromptSettings
-from leakmeter.text.entities.find import find as find_entities
-from leakmeter.text.entities.mention import Entity
+from leakmeter.text.entities import person
+from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.entities.values import Folded
 from leakmeter.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
 from leakmeter.traces.places import Retrieved
@@ -347,31 +347,12 @@ class Guard:
             uses=tuple(uses),
             pieces=tuple(sorted(pieces, key=lambda piece: -abs(piece.signed_nats or 0.0))),
             cuts=(),
-            held_spans=tuple(self._held_spans(book.disclosed([event]), answer)),
+            held_spans=tuple(_held_spans(book.disclosed([event]), answer)),
             recorded=False,
             flags=tuple(event["flags"]),
             _rows=rows,
             _answer=answer,
         )
-
-    def _held_spans(self, disclosures: Iterable[Disclosed], answer: str) -> list[HeldSpan]:
-        by_place: dict[tuple[int, int], list[Disclosed]] = defaultdict(list)
-        for disclosed in disclosures:
-            if disclosed.is_sensitive:
-                by_place[disclosed.row["first_character"], disclosed.row["last_character"] + 1].append(disclosed)
-        entities = find_entities(answer, [(0, len(answer))], region=self._how.region) if by_place else []
-        spans: list[HeldSpan] = []
-        for (start, end), rows in by_place.items():
-            documents = tuple(sorted({disclosed.document for disclosed in rows}))
-            said_at = {(start, end), *_said_again(answer, start, end, entities)}
-            spans += [HeldSpan(*place, rows[0].kind, documents, rows[0].nats) for place in said_at]
-        apart: list[HeldSpan] = []
-        for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-            if apart and span.start < apart[-1].end:
-                apart[-1] = replace(apart[-1], end=max(apart[-1].end, span.end))
-            else:
-                apart.append(span)
-        return apart
 
     def _use(self, look: Look, before: Sequence[Look]) -> Use:
         # What has no number as a whole may have told anything.
@@ -418,11 +399,30 @@ class Guard:
             )
 
 
-def _said_again(answer: str, start: int, end: int, entities: Sequence[Entity]) -> Iterator[tuple[int, int]]:
-    """Where an answer says a value once more: it is likely there without the documents too, after it was said."""
-    for first, last in Folded(answer).places(answer[start:end]):
-        if not (answer[first - 1 : first].isalnum() or answer[last : last + 1].isalnum()):
-            yield first, last
-    for entity in entities:
-        if any(first < end and start < last for first, last in entity.mentions):
-            yield from entity.mentions
+def _held_spans(disclosures: Iterable[Disclosed], answer: str) -> list[HeldSpan]:
+    by_place: dict[tuple[int, int], list[Disclosed]] = defaultdict(list)
+    for disclosed in disclosures:
+        if disclosed.is_sensitive:
+            by_place[disclosed.row["first_character"], disclosed.row["last_character"] + 1].append(disclosed)
+    spans: list[HeldSpan] = []
+    for (start, end), rows in by_place.items():
+        documents = tuple(sorted({disclosed.document for disclosed in rows}))
+        said_at = {(start, end), *_said_again(answer, answer[start:end], rows[0].kind)}
+        spans += [HeldSpan(*place, rows[0].kind, documents, rows[0].nats) for place in said_at]
+    apart: list[HeldSpan] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if apart and span.start < apart[-1].end:
+            apart[-1] = replace(apart[-1], end=max(apart[-1].end, span.end))
+        else:
+            apart.append(span)
+    return apart
+
+
+def _said_again(answer: str, value: str, kind: str) -> Iterator[tuple[int, int]]:
+    """Where an answer says a value once more: once it is said, it is likely there without the documents too."""
+    for start, end in Folded(answer).places(value):
+        if not (answer[start - 1 : start].isalnum() or answer[end : end + 1].isalnum()):
+            yield start, end
+    if kind == PERSON:
+        for mention in person.said_again(answer, [person.normal(value)], person.lowered_words(answer)):
+            yield mention.start, mention.end

@@ -349,7 +349,6 @@ def _disclosed(
             (
                 names.phrase(recipient), b.Untrusted(kind, _ID), b.Untrusted(document, _ID),
                 len({disclosed.event["draw"] for disclosed in groups[recipient, kind, document]}), worst.nats,
-                worst.row["posterior"],
             ),
             to=names.address(RECIPIENT, recipient or ""),
             quiet=not worst.is_sensitive,
@@ -360,7 +359,7 @@ def _disclosed(
     ]  # fmt: skip
     columns = (
         b.Column("Recipient"), b.Column("Kind"), b.Column("Document"), b.Column("Answers", "count"),
-        b.Column("Most", "signed_nats", "nats", shade=True), b.Column("Posterior", "posterior"),
+        b.Column("Most", "signed_nats", "nats", shade=True),
     )  # fmt: skip
     return [b.Table(columns, rows, _DISCLOSED, rest=("row", "rows"), sortable=True)] if rows else []
 
