@@ -50,7 +50,7 @@ def test_they_are_those_of_the_measurement(ledger: Ledger) -> None:
     part, params = ledger.part(event["by_document"])
     (result,) = InfluenceResult.from_run([part], params)
     expected = {
-        (one.text, one.kind, one.relation, round(one.nats, 9), one.posterior, source.document)
+        (one.text, one.kind, one.relation, one.evidence, round(one.nats, 9), one.posterior, source.document)
         for one in result.disclosed
         for source in one.sources
     }
@@ -59,9 +59,8 @@ def test_they_are_those_of_the_measurement(ledger: Ledger) -> None:
     assert len(rows) == len(expected) > 1
     for row in rows:
         words = LEAK[row["first_character"] : row["last_character"] + 1]
-        assert (
-            words, row["kind"], row["relation"], round(row["nats"], 9), row["posterior"], names[row["content"]]
-        ) in expected  # fmt: skip
+        stored = [row[name] for name in ("kind", "relation", "evidence")]
+        assert (words, *stored, round(row["nats"], 9), row["posterior"], names[row["content"]]) in expected
     assert {row["kind"]: row["entities"] for row in rows if row["kind"] != "other"} == {
         "person": [KEYS.entity("person", "ana alvi")],
         "phone": [KEYS.entity("phone", "+12025550143")],

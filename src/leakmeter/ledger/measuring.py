@@ -410,7 +410,7 @@ def _disclosures(
         for measurement in measurements
     }
     for disclosure in disclosures(texts, series):
-        if not disclosure.is_above_placebo:
+        if disclosure.evidence is None:
             continue
         start, end = _place(disclosure, answer.answer)
         for source in {source.document: source for source in reversed(disclosure.sources)}.values():
@@ -419,6 +419,7 @@ def _disclosures(
                 "content": contents[str(source.document)],
                 "kind": disclosure.kind,
                 "relation": disclosure.relation,
+                "evidence": disclosure.evidence,
                 "nats": disclosure.nats,
                 "posterior": disclosure.posterior,
                 "first_character": start,

@@ -65,6 +65,7 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         content=(_TEXT, "keyed hash of the text of a document that it came from"),
         kind=(_TEXT, "'phone', 'person', 'code' …, a type of the user's, or 'other': neither personal nor secret"),
         relation=(_TEXT, "'copied', 'reworded' or 'inferred'"),
+        evidence=(_TEXT, "'scores' or 'words', as of disclosures in `leakmeter influence`"),
         nats=(_NATS, "log p(span) − log p(span without the context)"),
         posterior=(_NATS, "how sure an observer of the span is, from even odds, that the context was there"),
         first_character=(_COUNT, "of the span in the answer, from 0"),
