@@ -62,6 +62,7 @@ def case(id_: str, context: str, query: str, tokens: Sequence[str], whole: Seque
         placebo_alone_nats=0.52, placebo_per_token_nats=tuple(0.41 / len(tokens) for _ in tokens),
         placebo_alone_per_token_nats=tuple(0.52 / len(tokens) for _ in tokens), placebo_alone_signed_nats=0.33,
         samples=(), whole_mean_nats=None, whole_interval_nats=None, whole_worst_nats=None, cost=COST, warnings=(),
+        disclosures=(),
     )  # fmt: skip
     return replace(made, **{name: tuple(value) if isinstance(value, list) else value for name, value in more.items()})
 

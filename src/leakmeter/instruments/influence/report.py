@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from leakmeter.core.plain import excerpt
-from leakmeter.instruments.influence import context, search_report
+from leakmeter.instruments.influence import context, marks, search_report
 from leakmeter.instruments.influence.charts import charts
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
@@ -268,6 +268,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         whole_floor_by_token=floors,
         beside=query,
         partly=search_report.is_partial(case),
+        disclosures=marks.disclosures(case),
     )
 
 
@@ -309,6 +310,7 @@ def _context(case: InfluenceResult) -> b.ShadedText:
                 ranks.get(units[0]) if units else None,
                 # Beside a finding it is known what stands there; beside none it is not.
                 unmeasured=search_report.why(unknown[0]) if unknown and not is_finding else "",
+                parts=marks.parts(stretch, case.disclosed),
             )
         )
     documents = case.documents
