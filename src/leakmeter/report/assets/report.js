@@ -48,6 +48,8 @@
     if (word) word.scrollIntoView({ block: "nearest" });
   };
 
+  window.leaks = { leaksOf, choosable, lightLeaks };
+
   // -- one attribution: a context, a response, and tables of pieces
   const open = (box) => {
     if (states.has(box)) return states.get(box);
