@@ -110,6 +110,28 @@ def test_from_a_text_to_a_run(serving: Serving) -> None:
         assert all(one.startswith((serving.access.origin, "data:")) for one in browser.requests)
 
 
+def test_a_disclosure_and_its_source_light_each_other_up(serving: Serving) -> None:
+    lit = "[...document.querySelectorAll('#seen .lit')].map(one => one.tagName).sort()"
+    with Browser() as browser:
+        browser.open(serving.access.new_link())
+        measure(browser, **{**CASE, "response": "6" * 16})
+        assert text(browser, "#list dt").startswith("number, ")
+        assert text(browser, "#answer .leak").startswith("6" * 16)
+        assert browser.run(lit) == []
+        browser.run("document.querySelector('#list button').focus()")
+        browser.press("Enter")
+        assert browser.run(lit) == ["DT", "SPAN", "U"]
+        assert browser.run("document.querySelector('#list button').getAttribute('aria-pressed')") == "true"
+        check_page(browser)
+        browser.run("document.querySelector('#answer .leak').click()")
+        assert browser.run(lit) == []
+        # A piece that is chosen lights up what it gave away; another does not.
+        for place, expected in ((2, ["DT", "SPAN", "U"]), (0, [])):
+            browser.run(f"document.querySelectorAll('#context .s')[{place}].focus()")
+            assert browser.run(lit) == expected
+        assert browser.complaints == []
+
+
 def test_hostile_texts_stay_texts_in_a_browser(serving: Serving) -> None:
     hostile = '<img src=x onerror="document.title=1"><script>document.title=2</script> Two. </textarea>Three \u202e.'
     with Browser() as browser:

@@ -270,7 +270,7 @@ class Disclosed:
     kind: Phrase
     nats: float
     origin: Phrase
-    """Where it came from: documents, or words of the context."""
+    """Where it came from: documents, or pieces."""
     tokens: tuple[int, int]
     """First token of the response, and the one behind the last."""
     pieces: Sequence[int] = ()

@@ -11,8 +11,8 @@ from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 
-_PLACES: Final = 3
-"""Documents that a line names."""
+_NAMED: Final = 3
+"""Documents, or pieces, that a line names."""
 
 
 def disclosures(case: InfluenceResult) -> b.Disclosures:
@@ -46,18 +46,18 @@ def disclosed_span(
 
 
 def _origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
-    """Documents, or, of an only one, the words of the first source."""
-    if not disclosure.sources:
-        return "no single piece"
-    together = " together" if disclosure.relation == "inferred" and len(disclosure.sources) > 1 else ""
+    """Documents, or, of an only one, pieces; and the words of the first that says it otherwise."""
     documents = list(dict.fromkeys(source.document for source in disclosure.sources if source.document is not None))
-    if several and documents:
-        names = [part for name in documents[:_PLACES] for part in (", ", b.Untrusted(name, 40))][1:]
-        n_more = len(documents) - _PLACES
-        return (*names, f" and {n_more} more" if n_more > 0 else "", together)
-    n_more = len(disclosure.sources) - 1
-    more = f" and {n_more} other piece{'s' if n_more > 1 else ''}{together}" if n_more else ""
-    return ("“", b.Untrusted(disclosure.sources[0].text, 80), f"”{more}")
+    names = documents if several and documents else [source.piece for source in disclosure.sources]
+    if not names:
+        return "no single piece"
+    listed = [part for name in names[:_NAMED] for part in (", ", b.Untrusted(name, 40))][1:]
+    n_more = len(names) - _NAMED
+    more = f" and {n_more} more" if n_more > 0 else ""
+    if disclosure.relation == "inferred" and len(disclosure.sources) > 1:
+        return (*listed, f"{more} together")
+    words = () if disclosure.relation == "copied" else (": “", b.Untrusted(disclosure.sources[0].text, 80), "”")
+    return (*listed, more, *words)
 
 
 def parts(stretch: Stretch, disclosed: Sequence[Disclosure]) -> Sequence[b.Words]:

@@ -10,7 +10,7 @@
   let spans = new Map();    // piece → its elements
   let cells = [];           // the context, in the stretches that the server tells of
   let leak = null;          // the disclosure that was chosen
-  let disclosed = [];           // disclosures, each with its tokens and the pieces that it came from
+  let disclosed = [];       // disclosures, each with its tokens and the pieces that it came from
 
   // Whether nobody has moved the page since a measurement began: what is found is then brought into view.
   let still = false;
