@@ -193,8 +193,8 @@ def several_documents() -> Case:
 
 
 def disclosing(hostile: str = "") -> Case:
-    """A telephone number that two documents say, a name with a token of punctuation, and content that nothing calls
-    sensitive, of two sentences together; a value below the placebo stays unmarked. `hostile` stands in every text.
+    """A telephone number that two documents say, a name, and content of two sentences together that nothing calls
+    sensitive; a value that the model says anyway stays unmarked. `hostile` stands in every text.
     """
     texts = {
         f"crm/4411{hostile}": f"Odile Fenwarren keeps{hostile} bees. Call her on 555-010-2231.",
@@ -234,7 +234,7 @@ def disclosing(hostile: str = "") -> Case:
             text=text, start=response.index(text), end=response.index(text) + len(text), first_token=first,
             last_token=last, kind=kind, found_by=None if kind == "other" else "recogniser", relation="copied",
             nats=nats, interval_nats=(nats - 0.01, nats + 0.01), posterior=0.99, surprise_nats=nats + 1,
-            placebo_nats=0.5, is_above_placebo=True, document=sources[0].document, source=sources[0].text,
+            placebo_nats=0.5, evidence="scores", document=sources[0].document, source=sources[0].text,
             sources=sources,
         )  # fmt: skip
         return replace(made, **more)
@@ -242,7 +242,7 @@ def disclosing(hostile: str = "") -> Case:
     disclosures = (
         disclosure("Odile Fenwarren", 1, 3, f"person{hostile}", source("Odile Fenwarren", 0)),
         disclosure("555-010-2231", 5, 7, "phone", source("555-010-2231", 1), source("555-010-2231", 3)),
-        disclosure("about", 9, 9, "name", source("Bees", 2), is_above_placebo=False),
+        disclosure("about", 9, 9, "name", source("Bees", 2), evidence=None),
         disclosure(
             "moving hives in May", 10, 13, "other", source("Hives are moved at night.", 4),
             source("Bees swarm in May.", 2), relation="inferred",

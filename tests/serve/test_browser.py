@@ -114,9 +114,10 @@ def test_a_disclosure_and_its_source_light_each_other_up(serving: Serving) -> No
     lit = "[...document.querySelectorAll('#seen .lit')].map(one => one.tagName).sort()"
     with Browser() as browser:
         browser.open(serving.access.new_link())
-        measure(browser, **{**CASE, "response": "6" * 16})
-        assert text(browser, "#list dt").startswith("number, ")
-        assert text(browser, "#answer .leak").startswith("6" * 16)
+        measure(browser, **CASE)
+        assert text(browser, "#list dt").startswith("phone, ")
+        assert text(browser, "#answer .leak").startswith(CASE["response"])
+        assert text(browser, "#context .source") == CASE["response"]
         assert browser.run(lit) == []
         browser.run("document.querySelector('#list button').focus()")
         browser.press("Enter")

@@ -68,7 +68,21 @@ def test_what_an_answer_gives_away_is_listed_and_marked_as_soon_as_the_context_i
     assert ("so far" in done["list"], done["marks"][0]["pieces"]) == (False, [s.piece for s in expected.sources])
     assert "".join(part["text"] for part in done["sources"]["4"]) == "Call 555-010-2231."
     assert [part["of"] for part in done["sources"]["4"]] == [[0]]
-    assert "No span of the answer is above" in asked(made, "measure")[-1][1]["list"]
+    assert "Nothing is disclosed." in asked(made, "measure", response="It rains.")[-1][1]["list"]
+
+
+def test_a_value_that_the_context_says_is_told_with_its_piece_once_that_is_scored(made: TestClient) -> None:
+    told = asked(made, "measure")
+    names = [data["name"] if name == "piece" else name for name, data in told]
+    known = next(i for i, (name, data) in enumerate(told) if name == "disclosed" and data["marks"])
+    assert known > names.index("s3")
+    (mark,) = told[-1][1]["marks"]
+    assert (mark["label"].split(",")[0], mark["pieces"]) == ("phone", ["s3"])
+    assert told[-1][1]["sources"]["4"] == [
+        {"text": "Call ", "of": [], "sensitive": False},
+        {"text": "555-010-2231", "of": [0], "sensitive": True},
+        {"text": ".", "of": [], "sensitive": False},
+    ]
 
 
 @pytest.mark.parametrize(("n", "search"), [(20, {}), (30, {"search": "top:2"})])

@@ -29,7 +29,7 @@ from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
 from leakmeter.instruments.influence import marks
-from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
+from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import InfluenceResult
@@ -165,7 +165,7 @@ class Disclosing(Seen):
             return
         series = {(0, "log_prob", ""): found.whole.values, (0, "whole", ""): whole, (0, "noise", ""): 0 * whole}
         series |= {(0, "without_this", name): values for name, values in rows.items()}
-        disclosed = [one for one in disclosures(self._texts, series) if one.is_above_placebo]
+        disclosed = [one for one in disclosures(self._texts, series) if one.evidence is not None]
         tokens = list(zip(self._texts["responses"][0]["tokens"], np.abs(whole).tolist(), strict=True))
         self.job.tell("disclosed", **self.marked(disclosed, tokens, is_complete=self._units <= {*rows}))
 
@@ -197,10 +197,7 @@ class Disclosing(Seen):
             )
             for disclosure in disclosed
         ]
-        baselines = (
-            f"noise, an irrelevant text and {LEAST_NATS:g} nats." if is_complete else f"{LEAST_NATS:g} nats so far."
-        )
-        heading = "What the answer gives away" + ("" if is_complete else ", so far")
+        so_far = "" if is_complete else " so far"
         return {
             "tokens": [
                 {"text": visible(text), "nats": scale.nats_text(nats), "heat": scale.heat(nats, floor_nats)}
@@ -208,9 +205,9 @@ class Disclosing(Seen):
             ],
             "list": html.fragment(
                 [
-                    b.Disclosures(spans, heading)
+                    b.Disclosures(spans, f"What the answer gives away{so_far}")
                     if spans
-                    else b.Text(f"No span of the answer is above {baselines}", "soft")
+                    else b.Text(f"Nothing is disclosed{so_far}.", "soft")
                 ]
             ),
             "marks": [

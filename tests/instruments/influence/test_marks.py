@@ -43,6 +43,10 @@ def test_a_line_says_what_was_given_away_and_where_it_came_from() -> None:
     assert lines(one)[1:] == ["phone 32.00 <- s1, s3", "other content 8.55 <- s4, s2 together"]
     other = replace(case.disclosures[3], relation="reworded", sources=case.disclosures[3].sources[:1])
     assert lines(replace(one, disclosures=(other,))) == ["other content 8.55 <- s4: “Hives are moved at night.”"]
+    worded = replace(case.disclosures[1], evidence="words")
+    assert lines(replace(one, disclosures=(worded,))) == [
+        "phone 32.00 <- s1, s3, by its words alone: the scores do not show it"
+    ]
     many = replace(case.disclosures[1], sources=case.disclosures[1].sources * 2)
     assert lines(replace(one, disclosures=(many,))) == ["phone 32.00 <- s1, s3, s1 and 1 more"]
 

@@ -56,6 +56,8 @@ def _origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
     more = f" and {n_more} more" if n_more > 0 else ""
     if disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         return (*listed, f"{more} together")
+    if disclosure.evidence == "words":
+        return (*listed, f"{more}, by its words alone: the scores do not show it")
     words = () if disclosure.relation == "copied" else (": “", b.Untrusted(disclosure.sources[0].text, 80), "”")
     return (*listed, more, *words)
 
