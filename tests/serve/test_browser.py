@@ -55,7 +55,7 @@ def test_from_a_text_to_a_run(serving: Serving) -> None:
         assert [one.split(",")[0] for one in said] == [
             f"{piece.name}: {scale.nats_text(piece.nats)} nats" for piece in expected.pieces
         ]
-        assert scale.nats_text(expected.whole_nats) in text(browser, "#found h2")
+        assert scale.nats_text(expected.whole_nats) in text(browser, "#found")
 
         # A file that is dropped stands in the field.
         browser.run(
@@ -160,7 +160,7 @@ def test_two_browsers_at_once_and_one_that_goes(serving: Serving) -> None:
             other.run("document.querySelector('.primary').click()")
             other.until("document.getElementById('status').textContent.includes('in the queue')")
         other.until(_DONE)
-        assert "3.84" in text(other, "#found h2")
+        assert "3.84" in text(other, "#found")
         other.open(link)
         assert "the link was used" not in text(other, "body"), "a browser that is signed in stays so"
         assert serving.queue.length == 0

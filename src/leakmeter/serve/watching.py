@@ -54,7 +54,7 @@ class Watch:
         """A piece is known, or what a screen says of it."""
 
     def on_scored(self, found: Found) -> None:
-        """More is known of the tokens of the response: the whole context, or twice as many pieces as before."""
+        """More is known of the tokens of the response: the whole context, twice as many pieces as before, or all."""
 
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
         """A token was drawn: what it adds to the text, and its entry in the ledger of the response."""
@@ -245,7 +245,7 @@ class _Pieces:
                 piece_rows[name] = rows[number]
                 self.watch.on_piece(name, self.found.nats(piece_rows, name), exact=not is_hidden)
                 n_exact = len(self.found.cuts)
-                if not is_hidden and n_exact & (n_exact - 1) == 0:
+                if not is_hidden and (n_exact & (n_exact - 1) == 0 or n_exact == len(self.item.spans)):
                     self.watch.on_scored(self.found)
         return answers
 
