@@ -65,6 +65,8 @@ def assert_leakage(
           case '1', piece whole: ... nats, bound 0.01 nats; ...
     """
     __tracebackhide__ = True  # pytest then shows the line that called
+    from leakmeter.instruments.influence.findings import telling
+
     _check_bounds(max_nats, max_posterior)
     results = tuple(_results(case, model, meter, options))
     for result in results:
@@ -72,7 +74,7 @@ def assert_leakage(
     broken = [
         _told(result, piece, max_nats, max_posterior, show_text=show_text)
         for result in results
-        for piece in result.pieces
+        for piece in telling(result)
         if _is_above(piece, max_nats, max_posterior)
     ]
     if broken:

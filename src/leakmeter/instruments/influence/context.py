@@ -13,13 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from leakmeter.core.plain import visible
-from leakmeter.instruments.influence.findings import (
-    floor_nats as floor_nats,
-    has_documents,
-    is_finding as is_finding,
-    shown_in_context,
-    telling,
-)
+from leakmeter.instruments.influence.findings import has_documents, is_finding, shown_in_context, telling
 from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
 from leakmeter.report.scale import nats_text, percent

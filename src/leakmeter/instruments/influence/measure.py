@@ -43,8 +43,8 @@ class Influence(Measure):
     interval for each log-probability, differences are those of the middles; `half_width`, of each piece and of the
     response, is the most that one may be off, and `noise` holds it too.
 
-    Of a context that is cut by unit 'auto', documents are scored first, then sentences of those that matter; sentences of
-    the others have no numbers, and not all sentences are scored alone (see `ladder`).
+    Of a context that is cut by unit 'auto', documents are scored first, then sentences of those that matter; sentences
+    of the others have no numbers, and not all sentences are scored alone (see `ladder`).
 
     With `search` only some pieces have these numbers. `screened` is log p̄(y_t | D) − log p̄(y_t | D with D_i hidden) of
     every piece that was screened, `grouped` the same without a group of pieces, of each of the group, and `audited` the

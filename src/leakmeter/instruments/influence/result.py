@@ -202,8 +202,7 @@ _QUANTITIES: Final[Quantities] = (
     ),
     of_response(
         "influence.worst_piece",
-        "Influence on the response of the piece of the context that has most; a document whose sentences were measured too "
-        "counts where none of them is a finding.",
+        "Influence on the response of the piece of the context that has most.",
         lambda case: most(piece.nats for piece in telling(case)),
         LowerBound(
             lambda case: not (case.search is None or case.search.is_complete),
