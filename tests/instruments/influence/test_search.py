@@ -59,7 +59,7 @@ class Blind(Toy):
 def both(model: Any, texts: list[str], **settings: Any) -> tuple[InfluenceResult, InfluenceResult, SearchSummary]:
     """Without a search, and with one, and what that one says."""
     search = {name: settings.pop(name) for name in ("search", "audit", "audit_rounds") if name in settings}
-    full = leakmeter.influence(model, context=texts, **ASKED, **settings)
+    full = leakmeter.influence(model, context=texts, **ASKED, **{"unit": "sentence", **settings})
     some = leakmeter.influence(model, context=texts, **ASKED, **settings, **search)
     assert some.search is not None
     return full, some, some.search
