@@ -34,7 +34,9 @@ _BOTH: Final = {
     "influence-entity-swap": f"influence {NOTE} {ANSWER} --unit entity --swap",
     "influence-group": f"influence {NOTE} {ANSWER} --unit sentence --group",
     "influence-entity-mask": f"influence {NOTE} {ANSWER} --unit entity --removal mask",
-    "influence-cases-retokenize": "influence --data cases.jsonl --unit sentence --removal retokenize --max-new-tokens 5",
+    "influence-cases-retokenize": (
+        "influence --data cases.jsonl --unit sentence --removal retokenize --max-new-tokens 5"
+    ),
     "audit": AUDIT,
     "susceptibility": ASKED,
 }

@@ -30,6 +30,7 @@ from leakmeter.instruments.influence.ladder import Ladder, Scored, best_stretch
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.results.results import Results
+from leakmeter.storage.damage import FieldError
 from leakmeter.text.build import PromptSettings, prepare
 
 QUERY, RESPONSE = "What is the code of Ana?", "41-77-20"
@@ -47,10 +48,9 @@ class Copying(Toy):
 
     def logits(self, ids: Any, positions: Any) -> Any:
         pulled = super().logits(ids, positions).copy()
-        n = len(ids)
-        for at in range(3, n):
-            if tuple(ids[at - 3 : at]) == tuple(ids[n - 3 :]):
-                pulled[ids[at]] = 6.0
+        if len(ids) > 3:
+            before = np.lib.stride_tricks.sliding_window_view(ids, 3)
+            pulled[ids[3:][(before[:-1] == before[-1]).all(axis=1)]] = 6.0
         return pulled
 
 
@@ -245,7 +245,7 @@ def any_measure(rng: Random) -> Influence:
     )
 
 
-@pytest.mark.parametrize("n", few([30, 300], 1))
+@pytest.mark.parametrize("n", few([20, 200], 1))
 def test_it_takes_no_more_prompts_than_sentences_and_no_more_than_predicted(n: int) -> None:
     backend = Copying()
     chosen = shares = 0.0
@@ -351,13 +351,11 @@ def test_a_run_keeps_it_and_damage_is_seen(tmp_path: Path) -> None:
     (measurements,), _ = drive(Copying(), [Influence().trial(item)])
     texts = InfluenceResult.kept.from_dict(_texts(item))
     texts.check_measurements({}, measurements)
-    for statistic, piece in (("without_this", "s4"), ("without_this", "d1"), ("only_this", "d2"), ("only_this", "s9")):
-        damaged = [m for m in measurements if (m.statistic, m.piece) != (statistic, piece)]
-        if len(damaged) == len(measurements):
-            continue
-        if (statistic, piece) == ("without_this", "d1"):
-            damaged = [m for m in damaged if m.piece != "s1"]
-        with pytest.raises(Exception, match=r"missing|is none of"):
+    # A document that was left in has its sentences left out, and of one that matters all are.
+    for gone in (("without_this", "s4"), ("without_this", "d1"), ("only_this", "d2")):
+        damaged = [m for m in measurements if (m.statistic, m.piece) != gone]
+        assert len(damaged) == len(measurements) - 1
+        with pytest.raises(FieldError, match=r"is missing|is none of"):
             texts.check_measurements({}, damaged)
 
 
