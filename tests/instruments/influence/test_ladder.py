@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 import leakmeter
+from helpers import tiny_models as tiny
 from helpers.examples import few
 from helpers.measure_items import readings_of
 from helpers.toy_chat import ToyChat
@@ -54,11 +55,13 @@ class Copying(Toy):
         return pulled
 
 
-def item_of(texts: Any, settings: PromptSettings | None = None, response: str | None = RESPONSE) -> ContextItem:
+def item_of(
+    texts: Any, settings: PromptSettings | None = None, response: str | None = RESPONSE, backend: Any = None
+) -> ContextItem:
     documents = tuple(Document(f"d{number}", text) for number, text in enumerate(texts, 1))
     settings = settings or PromptSettings(unit="auto", template="plain")
     case = Case("case", documents, QUERY, response)
-    return prepare(case, Toy().tokenizer, settings, window=None, n_reserved=8).item
+    return prepare(case, (backend or Toy()).tokenizer, settings, window=None, n_reserved=8).item
 
 
 def measured(texts: Any, **settings: Any) -> InfluenceResult:
@@ -245,9 +248,9 @@ def any_measure(rng: Random) -> Influence:
     )
 
 
-@pytest.mark.parametrize("n", few([20, 200], 1))
-def test_it_takes_no_more_prompts_than_sentences_and_no_more_than_predicted(n: int) -> None:
-    backend = Copying()
+@pytest.mark.parametrize(("kind", "n"), few([("copying", 20), ("tiny", 6), ("copying", 100), ("tiny", 20)], 2))
+def test_it_takes_no_more_prompts_than_sentences_and_no_more_than_predicted(kind: str, n: int) -> None:
+    backend: Any = {"copying": Copying, "tiny": tiny.tiny_backend}[kind]()
     chosen = shares = 0.0
     for seed in range(n):
         rng = Random(seed)
@@ -260,7 +263,7 @@ def test_it_takes_no_more_prompts_than_sentences_and_no_more_than_predicted(n: i
         response = RESPONSE if measure.samples == 1 and rng.random() < 0.8 else None
         taken = []
         for unit in ("auto", "sentence"):
-            item = item_of(texts, PromptSettings(unit=unit, **how), response)
+            item = item_of(texts, PromptSettings(unit=unit, **how), response, backend)
             if seed % 3 == 0:
                 item = replace(item, model_noise_nats=0.0)
             told = predict(planning_backend(backend, None), measure.longest_trial(item))
@@ -275,7 +278,7 @@ def test_it_takes_no_more_prompts_than_sentences_and_no_more_than_predicted(n: i
             if response is not None and not chooses(measure, item):
                 assert cost.n_prompts == told.n_prompts
         assert taken[0] <= taken[1], seed
-    assert chosen > n / 3
+    assert chosen >= n / 4
     assert shares / n > 0.6
 
 

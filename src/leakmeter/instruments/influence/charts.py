@@ -28,8 +28,8 @@ def charts(cases: Sequence[InfluenceResult]) -> Iterator[b.Chart]:
 
 def _units(case: InfluenceResult) -> list[Piece]:
     """The pieces that a context is cut into, in its order: units, and documents whose sentences were not measured."""
-    shown = [case.pieces[i] for i in findings.shown_in_context(case.pieces)]
-    return sorted((piece for piece in shown if piece.kind != "value"), key=lambda piece: piece.start)
+    shown = [case.pieces[i] for i in findings.shown_in_context(case.pieces) if case.pieces[i].kind != "value"]
+    return sorted(shown, key=lambda piece: piece.start) if findings.has_documents(shown) else shown
 
 
 def _strongest(case: InfluenceResult) -> list[Piece]:
