@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -16,6 +18,7 @@ import leakmeter
 from helpers import tiny_models as tiny
 from helpers.examples import few
 from helpers.measure_items import readings_of
+from helpers.model_server import VLLM, ModelServer
 from helpers.toy_chat import ToyChat
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
@@ -226,6 +229,7 @@ def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any =
         ({"without": (np.inf, 0, 0, 0), "alone": (0, -np.inf, 0, 0)}, 0, True),
         # What an interval leaves open may matter.
         ({"without": 0.1, "alone": 0, "widths": 0.1}, 0, True),
+        ({"without": (3, 0, 0, 0), "alone": 0, "placebo": 1, "widths": 0.2}, 0, True),
         ({"without": 0.01, "alone": 0, "widths": 0.01}, 0, False),
     ],
 )  # fmt: skip
@@ -332,6 +336,30 @@ def test_chats_keep_their_default_and_what_was_retrieved_into_a_turn_is_document
     tools = [{"role": "tool", "content": note} for note in notes]
     asking = [{"role": "user", "content": QUERY}, answer]
     assert leakmeter.influence(ToyChat(), messages=[*tools, *asking]).unit == "message"
+
+
+@pytest.mark.parametrize("weight", few(["1", "0.5"]))
+def test_a_served_model_may_leave_intervals(cli: Callable[..., Any], tmp_path: Path, weight: str) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(
+        json.dumps({"context": [IDLE[0], f"Ana sings. {SAYS} Bo left."], "query": QUERY, "response": RESPONSE}),
+        encoding="utf-8",
+    )
+    how = ("--data", path, "--temperature", "0.5", "--cid-lambda", weight, "--template", "plain", "--json")
+    exact = {}
+    for unit in ("sentence", "document"):
+        ended = cli("influence", "--model", "toy", "--unit", unit, *how)
+        exact |= {piece["name"]: piece for piece in json.loads(ended.out)["pieces"]}
+    with ModelServer(VLLM, max_top=20) as server:
+        ended = cli("influence", "--model", server.model, "--tokenizer", "toy", *how)
+    assert ended.code == 0, ended.err
+    got = json.loads(ended.out)
+    assert got["half_width_nats"] > 1
+    assert {piece["name"] for piece in got["pieces"]} >= {"d1", "d2"}
+    for piece in got["pieces"]:
+        for name in ("nats", "signed_nats", "alone_nats"):
+            if piece[name] is not None:
+                assert abs(piece[name] - exact[piece["name"]][name]) <= piece["half_width_nats"]
 
 
 # ---- runs and reports -----------------------------------------------------------------------------------------------

@@ -254,7 +254,7 @@ def test_what_is_no_search_is_refused(given: dict[str, Any], message: str) -> No
 def test_statements_of_audits_are_true_as_often_as_they_say() -> None:
     # The toy's screen is poor without gaps, so that pieces are missed.
     texts = documents(3, 9)
-    full = leakmeter.influence("toy", context=texts, **ASKED)
+    full = leakmeter.influence("toy", context=texts, **ASKED, unit="sentence")
     exact = {piece.name: piece.nats for piece in full.pieces}
     n, false = 200, 0
     for seed in range(n):

@@ -191,11 +191,18 @@ class Ladder:
         return any(nats[tokens].sum() > max(least, noise[tokens].sum()) for tokens in stretches)
 
     def _irrelevant(self, *, alone: bool) -> float:
-        """What an irrelevant text does to a stretch, as the only context or within it; 0 where none fits."""
-        rows = self.scored[0].values
-        if alone:
-            return max((_most(_difference(row, rows.bare)) for row in rows.others[:1]), default=0.0)
-        return max((_most(_difference(row, rows.whole)) for row in rows.others[1:]), default=0.0)
+        """What an irrelevant text does to a stretch at least, as the only context or within it; 0 where none fits."""
+        numbers = slice(0, 1) if alone else slice(1, None)
+
+        def against(rows: Rows) -> FloatArray:
+            return rows.bare if alone else rows.whole
+
+        first = self.scored[0]
+        effects = [_difference(row, against(first.values)) for row in first.values.others[numbers]]
+        if first.half_widths is not None:
+            wide = [row + against(first.half_widths) for row in first.half_widths.others[numbers]]
+            effects = [effect - width for effect, width in zip(effects, wide, strict=True)]
+        return max(map(_most, effects), default=0.0)
 
     def alone(self, documents: Sequence[str]) -> list[str]:
         """Sentences to score as the only context, most promising first, as many as there are prompts left for."""
