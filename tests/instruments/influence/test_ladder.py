@@ -35,6 +35,7 @@ from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.results.results import Results
 from leakmeter.storage.damage import FieldError
+from leakmeter.studies.contexts import KIND
 from leakmeter.text.build import PromptSettings, prepare
 
 QUERY, RESPONSE = "What is the code of Ana?", "41-77-20"
@@ -316,6 +317,9 @@ def test_other_measures_and_searches_refuse_it() -> None:
         measured(IDLE, unit="auto", search="top:2")
     with pytest.raises(UsageError, match="unit 'auto' is for influence without a search"):
         leakmeter.redaction("toy", context=list(IDLE), **ASKED, max_loss=1, unit="auto")
+    with pytest.raises(UsageError, match="give another, such as sentence"):
+        KIND.prompts({"dataset": "pubmedqa", "unit": "auto"})
+    assert KIND.prompts({"dataset": "pubmedqa", "unit": None}).unit == "sentence"
     assert measured(IDLE, search="top:2").unit == "sentence"
 
 
