@@ -28,7 +28,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
-from leakmeter.instruments.influence import marks
+from leakmeter.instruments.influence import findings, marks
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.piece import ContextPiece
@@ -306,7 +306,7 @@ def _measure(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> Jso
 
 def _piece(result: InfluenceResult, number: int) -> JsonObject:
     piece = result.pieces[number]
-    heat = scale.heat(piece.nats, wording.floor_nats(result, piece)) if wording.is_finding(result, piece) else 0
+    heat = scale.heat(piece.nats, findings.floor_nats(result, piece)) if findings.is_finding(result, piece) else 0
     return {
         "name": piece.name,
         "nats": scale.nats_text(piece.nats),

@@ -29,8 +29,9 @@ from helpers.report_checks import CONTROLS, Page, assert_harmless, assert_markdo
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.instruments.influence import context
-from leakmeter.instruments.influence.context import Stretch, by_nats, is_finding, leader, stretches
+from leakmeter.instruments.influence.context import Stretch, by_nats, leader, stretches
 from leakmeter.instruments.influence.disclosures import Disclosure
+from leakmeter.instruments.influence.findings import is_finding
 from leakmeter.instruments.influence.report import posterior, verdict
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
@@ -351,7 +352,7 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
     case = clinic()
     quiet = tuple(replace(piece, nats=0.0, signed_nats=0.0, posterior=None) for piece in case.pieces)
     whole = replace(case, pieces=quiet)
-    assert (context.is_finding(whole), context.leader(whole)) == (True, None)
+    assert (is_finding(whole), context.leader(whole)) == (True, None)
     none = replace(whole, whole_nats=0.0, whole_signed_nats=0.0, whole_posterior=None)
     ship, look = "Nothing personal or secret disclosed: ship", "The context as a whole above placebo and noise"
     # The terminal has those rows of the table alone that the cases meet.

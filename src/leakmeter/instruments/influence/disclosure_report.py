@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from leakmeter.instruments.influence import context
+from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
@@ -74,7 +74,7 @@ def headline(cases: Sequence[InfluenceResult]) -> b.Headline:
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as is known,"
         # What is given away and recognised by nothing may be sensitive all the same.
-        quiet = sure and not any(case.disclosed or context.is_finding(case) for case in cases)
+        quiet = sure and not any(case.disclosed or findings.is_finding(case) for case in cases)
         return b.Headline(
             f"{where}{who} {known} anything personal or secret that can be recognised.", verdict="good" if quiet else ""
         )
