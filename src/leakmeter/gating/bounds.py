@@ -52,8 +52,8 @@ class Bound:
 
 
 def parse_bound(text: str, option: str) -> Bound:
-    """A bound such as 'influence.p95 <= 5'; option 'max' is for what may not be exceeded, 'min' for what has to be
-    reached."""
+    """A bound such as 'influence.disclosures.personal <= 0'; option 'max' is for what may not be exceeded, 'min' for
+    what has to be reached."""
     match = _BOUND.fullmatch(text)
     form = f"--{option} takes QUANTITY.AGGREGATE {' or '.join(_UPPER if option == 'max' else _LOWER)} NUMBER"
     try:
