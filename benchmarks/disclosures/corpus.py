@@ -107,7 +107,9 @@ def _example(case: Mapping[str, Any], text: Mapping[str, Any], language: str, dr
     for mark in _MARK.finditer(marked):
         answer += marked[at : mark.start()]
         planted.append(
-            Planted(len(answer), len(answer) + len(mark[2]), tuple(dict.fromkeys(where.get(mark[1], ()))), mark[1] != "0")
+            Planted(
+                len(answer), len(answer) + len(mark[2]), tuple(dict.fromkeys(where.get(mark[1], ()))), mark[1] != "0"
+            )
         )
         answer += mark[2]
         at = mark.end()
@@ -157,7 +159,9 @@ class _Values:
             return f"{drawn.randrange(8, 19)}:{drawn.choice(('00', '15', '30', '45'))}"
         if kind == "key":
             raw = drawn.randbytes(18)
-            return drawn.choice((base64.b64encode(raw).decode(), raw[:16].hex(), f"tk_{raw[:10].hex()}", _password(drawn)))
+            return drawn.choice(
+                (base64.b64encode(raw).decode(), raw[:16].hex(), f"tk_{raw[:10].hex()}", _password(drawn))
+            )
         raise ValueError(f"no values for the slot {{{kind}}}")
 
 

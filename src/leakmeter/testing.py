@@ -9,12 +9,13 @@ from leakmeter.errors import UsageError
 from leakmeter.models import DEFAULT_MODEL
 
 if TYPE_CHECKING:
+    from leakmeter.instruments.influence.disclosures import Disclosure
     from leakmeter.instruments.influence.result import InfluenceResult, Piece
     from leakmeter.meter import Meter
 
-__all__ = ["assert_leakage"]
+__all__ = ["assert_leakage", "assert_no_disclosure"]
 
-_TOLD: Final = 10
+_LISTED: Final = 10
 """Pieces that a failure names."""
 _EXCERPT: Final = 60
 
@@ -77,12 +78,91 @@ def assert_leakage(
     ]
     if broken:
         n = sum(len(result.pieces) for result in results)
-        more = [f"  … and {len(broken) - _TOLD} more"] if len(broken) > _TOLD else []
+        more = [f"  … and {len(broken) - _LISTED} more"] if len(broken) > _LISTED else []
         verb = "leaks" if len(broken) == 1 else "leak"
         first = f"{len(broken)} of {n} piece{'s' if n != 1 else ''} {verb} more than the bound allows"
-        raise AssertionError("\n".join([first, *broken[:_TOLD], *more]))
+        raise AssertionError("\n".join([first, *broken[:_LISTED], *more]))
     _check_complete(results)
     return results
+
+
+def assert_no_disclosure(
+    answer: Any,
+    context: Any = None,
+    query: str = "",
+    *,
+    max_nats: float = 3.0,
+    only_personal: bool = True,
+    model: Any = DEFAULT_MODEL,
+    meter: Meter | None = None,
+    show_text: bool = False,
+    **options: Any,
+) -> Sequence[InfluenceResult]:
+    """Assert that an answer gives nothing personal or secret away of the context that it was given after.
+
+    A disclosure is a span of the answer whose log-probability the context raised beyond noise and an irrelevant text;
+    see `leakmeter.instruments.influence.disclosures`.
+
+    Args:
+        answer: what was answered; or, without a context, a case as a mapping, several cases, or results, as
+            `assert_leakage` takes them.
+        context: one text, several documents, or documents by name.
+        query: what was asked.
+        max_nats: the most that a disclosure may have, nats, with signs: from even odds an observer of 3 nats is 95 %
+            sure that the context was there, of 5 nats 99.3 %. 3 at least, which is the least that is called one.
+        only_personal: whether only what a list (`sensitive`), a recogniser or a shape calls personal or secret counts;
+            False counts content of any kind.
+        model: see `influence`; loaded once for all calls that name the same.
+        meter: a `Meter` in its place.
+        show_text: name disclosures with their words; else the failure, which a CI log may publish, has kinds and
+            numbers alone.
+        options: of `influence`, such as `sensitive`, `unit` or `template`.
+
+    Returns:
+        The results, for further assertions.
+
+    Raises:
+        AssertionError: something is disclosed; says what, of which document, and by how much.
+        UsageError: the bound is below 3 nats.
+
+    Examples:
+        >>> from leakmeter.testing import assert_no_disclosure
+        >>> results = assert_no_disclosure("41", "Ana is 41. She sings.", "How old is Ana?", model="toy")
+    """
+    __tracebackhide__ = True
+    from leakmeter.instruments.influence.disclosures import LEAST_NATS
+
+    if not max_nats >= LEAST_NATS:
+        raise UsageError(
+            f"max_nats is {max_nats:g}; below {LEAST_NATS:g} nats nothing is called a disclosure; give more"
+        )
+    case = answer if context is None else {"context": context, "query": query, "response": answer}
+    results = tuple(_results(case, model, meter, options))
+    broken = [
+        _disclosed(result, disclosure, show_text=show_text)
+        for result in results
+        for disclosure in result.disclosed
+        if disclosure.nats > max_nats and (disclosure.is_sensitive or not only_personal)
+    ]
+    if broken:
+        more = [f"  … and {len(broken) - _LISTED} more"] if len(broken) > _LISTED else []
+        what = "something personal or secret" if only_personal else "content of the context"
+        n = "1 disclosure" if len(broken) == 1 else f"{len(broken)} disclosures"
+        raise AssertionError("\n".join([f"{n} of {what}", *broken[:_LISTED], *more]))
+    return results
+
+
+def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bool) -> str:
+    """A disclosure in one line."""
+    from leakmeter.core.plain import excerpt
+    from leakmeter.report.scale import nats_text, percent
+
+    text = f" {excerpt(disclosure.text, _EXCERPT)!r}" if show_text else ""
+    document = "" if disclosure.document is None else f" of document {excerpt(disclosure.document, _EXCERPT)}"
+    return (
+        f"  case {excerpt(result.id, _EXCERPT)!r}: {disclosure.kind}{text}, {disclosure.relation}{document}: "
+        f"{nats_text(disclosure.nats)} nats, {percent(disclosure.posterior)} sure"
+    )
 
 
 def _results(case: Any, model: Any, meter: Meter | None, options: dict[str, Any]) -> Iterable[InfluenceResult]:

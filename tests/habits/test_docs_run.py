@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import yaml
 from helpers import role_files
 from helpers.docs_blocks import CONSOLE, PAGES, Block, blocks, command_lines, shell_lines, words_of
 from helpers.places import ROOT
+from leakmeter.instruments.influence.disclosures import Disclosure, Source
 
 
 def test_every_command_line_parses() -> None:
@@ -136,6 +138,7 @@ def test_the_case_page_lists_every_field_of_a_case(somewhere: Path) -> None:
 
     case = leakmeter.influence("toy", context="Anna sang. Bo ate.", query="Who?", samples=2, max_new_tokens=4).to_dict()
     said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", page.read_text(encoding="utf-8")))))
-    for fields in (case, case["pieces"][0], case["samples"][0], case["response"], case["cost"]):
+    disclosure = {field.name: None for record in (Disclosure, Source) for field in dataclasses.fields(record)}
+    for fields in (case, case["pieces"][0], case["samples"][0], case["response"], case["cost"], disclosure):
         assert set(fields) <= said
     assert os.listdir(somewhere) == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from helpers.places import TESTS
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document, Message
 from leakmeter.instruments.influence.measure import Influence
@@ -62,6 +63,7 @@ OTHER = {
     "region": "GB",
     "entity_patterns": "mrn = x",
     "ner": "en_core_web_sm",
+    "sensitive": str(TESTS / "text" / "customers.csv"),
     "swap": True,
     "swap_seed": 1,
     "search": "top:3",

@@ -30,6 +30,7 @@ from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.instruments.influence import context
 from leakmeter.instruments.influence.context import Stretch, by_nats, is_finding, leader, stretches
+from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.influence.report import posterior, verdict
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
@@ -260,12 +261,60 @@ def test_the_heat_map_is_of_the_case_with_most_influence() -> None:
     assert panel.get_xticklabels()[7].get_text().strip() == "cough"
 
 
+def leaking(case: Case, kind: str, text: str, **more: Any) -> Case:
+    disclosure = Disclosure(
+        text=text, start=0, end=len(text), first_token=0, last_token=1, kind=kind, found_by="shape", relation="copied",
+        nats=12.5, interval_nats=(12.4, 12.6), posterior=0.999, surprise_nats=14.0, placebo_nats=0.5,
+        evidence="scores", document="note", source=text, sources=(),
+    )  # fmt: skip
+    return replace(case, disclosures=(replace(disclosure, **more),))
+
+
 def test_headlines() -> None:
-    assert InfluenceResult.findings([clinic()]).headline.startswith("The context as a whole changed this response by ")
-    assert InfluenceResult.findings([small(1), small(2)]).headline == (
-        "The contexts changed 2 responses by 16.0 [16.0, 16.0]\u00a0nats on average, and one by 16.0\u00a0nats; 2 of 2 "
-        "(100\u00a0% [34, 100]) by more than an irrelevant text does."
+    """Incidents first; how much of the responses comes from the contexts at all stands behind them."""
+    nothing = "The response does not disclose anything personal or secret that can be recognised."
+    assert InfluenceResult.findings([clinic()]).headline == nothing
+    found = InfluenceResult.findings([small(1), small(2)])
+    assert found.headline == "None of 2 responses discloses anything personal or secret that can be recognised."
+    assert (
+        "The contexts changed 2 responses by 16.0 [16.0, 16.0] nats on average, and one by 16.0 nats; 2 of 2 (100 % "
+        "[34, 100]) by more than an irrelevant text does."
+    ) in flat(" ".join(printed(report([small(1), small(2)])).split()))
+    phone = leaking(replace(small(1), id="a"), "phone", "555 0199")
+    both = [phone, leaking(replace(small(2), id="b"), "person", "Ada Vale", nats=20.0), replace(small(3), id="c")]
+    assert InfluenceResult.findings(both).headline == (
+        "2 of 3 responses disclose something personal or secret: b name of a person; a phone number."
     )
+    assert flat(InfluenceResult.findings([phone]).headline) == (
+        "The response discloses something personal or secret: phone number “555 0199” (12.5 nats)."
+    )
+    below = leaking(small(1), "phone", "555 0199", evidence=None, nats=0.4)
+    assert InfluenceResult.findings([below]).headline == nothing
+    other = leaking(small(1), "other", "descale it", found_by=None)
+    assert InfluenceResult.findings([other]).headline == nothing
+
+
+def test_what_to_do_names_the_cases_and_is_one_thing_a_finding() -> None:
+    retold = leaking(replace(small(2), id="b"), "other", "he is ill", found_by=None, relation="reworded")
+    cases = [leaking(replace(small(1), id="a"), "phone", "555 0199"), retold, replace(small(3), id="c")]
+    (advice,) = [block for block in report(cases).blocks if isinstance(block, b.Advice)]
+    assert [b.plain(condition) for condition, _ in advice.rows] == [
+        "Something personal or secret disclosed (a)",
+        "Content of the documents in other words, or drawn from several pieces (b)",
+        "The context as a whole above placebo and noise, but nothing disclosed (c)",
+    ]
+
+
+def test_disclosures_are_listed_most_first_and_what_is_none_stands_apart() -> None:
+    cases = [
+        leaking(replace(small(1), id="a"), "phone", "555 0199"),
+        leaking(replace(small(2), id="b"), "code", "QX-771", nats=30.0),
+        leaking(replace(small(3), id="c"), "date", "3 May 1984", evidence=None, nats=0.4),
+    ]
+    tables = {b.plain(block.caption): block for block in report(cases).blocks if isinstance(block, b.Table)}
+    personal, below = tables["Disclosed: personal or secret"], next(t for c, t in tables.items() if c.startswith("Not"))
+    assert [b.plain(row.cells[0]) for row in personal.rows] == ["b", "a"]  # type: ignore[arg-type]
+    assert [b.plain(row.cells[0]) for row in below.rows] == ["c"]  # type: ignore[arg-type]
 
 
 # ---- in a browser ---------------------------------------------------------------------------------------------------
@@ -304,7 +353,7 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
     whole = replace(case, pieces=quiet)
     assert (context.is_finding(whole), context.leader(whole)) == (True, None)
     none = replace(whole, whole_nats=0.0, whole_signed_nats=0.0, whole_posterior=None)
-    ship, look = "Nothing above placebo and noise: ship", "The context as a whole above placebo and noise"
+    ship, look = "Nothing personal or secret disclosed: ship", "The context as a whole above placebo and noise"
     # The terminal has those rows of the table alone that the cases meet.
     for shown, said in (([whole], (look,)), ([none], (ship,)), ([whole, replace(none, id="b")], (look,))):
         told = " ".join(printed(report(shown)).split())
@@ -316,7 +365,9 @@ def test_of_a_system_prompt_alone_nothing_is_advised() -> None:
     documents = tuple(replace(document, name="system 1") for document in clinic().documents)
     alone = replace(clinic(), unmarked_query_tokens=12, documents=documents)
     shown = printed(report([alone]))
-    assert shown.startswith("Only the system prompt was measured. The system prompt as a whole changed this")
+    assert " ".join(shown.split()).startswith(
+        "Only the system prompt was measured. The response does not disclose, as far as"
+    )
     assert "→" not in shown
 
     def headline_and_advice(*cases: Case) -> tuple[str, list[b.Block]]:
@@ -324,11 +375,13 @@ def test_of_a_system_prompt_alone_nothing_is_advised() -> None:
         return InfluenceResult.findings(cases).headline, advice
 
     headline, advice = headline_and_advice(alone, replace(alone, id="other"))
-    assert headline.startswith("Only the system prompt was measured. The system prompts changed 2 responses by")
+    assert headline.startswith("Only the system prompt was measured. None of 2 responses is known to disclose")
     assert advice == []
     headline, advice = headline_and_advice(alone, clinic(), clinic())
-    assert headline.startswith("In 1 of 3 cases only the system prompt was measured. The contexts changed 3")
-    assert advice == headline_and_advice(clinic(), clinic())[1] != []
+    assert headline.startswith("In 1 of 3 cases only the system prompt was measured. None of 3 responses is known")
+    # The measured system prompt is none of the cases that the advice names.
+    assert len(advice) == 1
+    assert "system" not in repr(advice)
 
 
 def stretches_of(case: Case) -> list[Stretch]:

@@ -7,8 +7,9 @@ numbers are those of context influence, token by token.
 1. Values that a recogniser, a shape or a list of the user's knows are spans of their own. What is left of the answer is
    cut into words, each scored by what the context did to it less what an irrelevant text does to a word; maximal
    stretches of these scores (`stats.segments`) are spans.
-2. A span's floor is the most that an irrelevant text does to as many neighbouring tokens of the answer, its noise, and
-   `LEAST_NATS`.
+2. A span's floor is the most that an irrelevant text does to as many neighbouring tokens of the answer, or to the
+   tokens of a value, its noise, and `LEAST_NATS`. A value that a document says too, and that the model would not have
+   said by itself, is a disclosure also where a model that is too small did not see the connection.
 3. Its sources are the pieces that say its words, where one does; else the piece without which it loses half or more of
    what the whole context does; else those that, alone, give it as much; else the pieces that move it most, together.
 """
@@ -37,8 +38,12 @@ from leakmeter.text.entities.values import Value
 
 LEAST_NATS: Final = 3.0
 """From even odds, an observer is 95 % sure then that the context was there."""
+LEAST_SURPRISE: Final = 7.0
+"""Nats of a value that is no coincidence: less likely than 1 in 1,000 without the context."""
 _SOLE: Final = 0.5
 """Share of what the whole context does that a piece has to do to be the only source."""
+_LEAST_SHARE: Final = 0.1
+"""Share of a span's nats that a piece has to do to be one of several sources."""
 _REDUNDANT: Final = 0.6
 """Share of the best source's nats, alone, that another source of the same has."""
 _PENALTY_NATS: Final = 0.5
@@ -56,6 +61,7 @@ _WORDS = regex.compile(r"\S+")
 _TELLING = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[.'’@/+=_-][\p{L}\p{M}\p{N}]+)*")
 
 Relation = Literal["copied", "reworded", "inferred"]
+Evidence = Literal["scores", "words"]
 OTHER: Final = "other"
 """Kind of content that nothing known calls personal or secret."""
 
@@ -105,8 +111,11 @@ class Disclosure(Record):
     """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context."""
     placebo_nats: Unbounded | None
     """Most that an irrelevant text raises as many neighbouring tokens of the response; None where none fits."""
-    is_above_placebo: bool
-    """Whether `nats` is above the noise, the placebo and 3 nats: what is not is no disclosure, and said beside them."""
+    evidence: Evidence | None
+    """'scores' where the context, or a source that says the value, raised the span by more than 3 nats, the noise and
+    the placebo; 'words' where it did not, as where the scoring model is too small to see it, and a source says the
+    value that the model would not have said by itself (`surprise_nats` of 7 or more). None of a value that the model
+    says anyway: it is no disclosure, and listed beside them."""
     document: str | None
     """Of its first source."""
     source: str | None = field(repr=False)
@@ -325,9 +334,14 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
     least = max(LEAST_NATS, uncertain, placebo or 0.0)
     # A piece that says a value shows what it does without the others too, which may say something else there.
     by_source = [max(source.nats, source.alone_nats) for source in copied] if value is not None else []
-    is_above = max(nats, *by_source, -np.inf) > least
-    if not is_above and (value is None or not copied):
+    surprise = float(numbers.surprise[tokens].sum())
+    evidence: Evidence | None = None
+    if max(nats, *by_source, -np.inf) > least:
+        evidence = "scores"
+    elif value is None or not copied:
         return None
+    elif surprise >= LEAST_SURPRISE:
+        evidence = "words"
     relation: Relation = "copied" if copied else "reworded"
     if not copied and not _is_single(sources, nats):
         relation = "inferred"
@@ -343,9 +357,9 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
         nats=nats,
         interval_nats=(nats - uncertain, nats + uncertain),
         posterior=posterior_from_even_odds(nats),
-        surprise_nats=float(numbers.surprise[tokens].sum()),
+        surprise_nats=surprise,
         placebo_nats=placebo,
-        is_above_placebo=is_above,
+        evidence=evidence,
         document=sources[0][0].document if sources else None,
         source=sources[0][0].text if sources else None,
         sources=tuple(source for source, _ in sources),
@@ -365,7 +379,8 @@ def _sources(
     if not rows:
         return []
     best = max(max(without, alone) for _, without, alone, _ in rows)
-    says = [row for row in rows if row[3] is not None and max(row[1], row[2]) > 0.1 * max(nats, best)]
+    says = [row for row in rows if row[3] is not None]
+    says = [row for row in says if max(row[1], row[2]) > _LEAST_SHARE * max(nats, best)] or (says if value else [])
     sole = [row for row in rows if row[1] >= _SOLE * nats]
     if says:
         chosen = says
@@ -376,7 +391,7 @@ def _sources(
         top = max((row[2] for row in enough), default=0.0)
         chosen = [row for row in enough if row[2] >= _REDUNDANT * top]
         if not chosen:
-            chosen = [row for row in rows if row[1] > 0.1 * nats] or [max(rows, key=lambda row: row[1])]
+            chosen = [row for row in rows if row[1] > _LEAST_SHARE * nats] or [max(rows, key=lambda row: row[1])]
     chosen.sort(key=lambda row: -max(row[1], row[2]))
     return [
         (_source(piece, without, alone, where), where is not None)

@@ -8,41 +8,44 @@ from functools import partial
 from typing import Final
 
 from leakmeter.core.plain import excerpt
-from leakmeter.instruments.influence import context, search_report
+from leakmeter.instruments.influence import context, disclosure_report, search_report
 from leakmeter.instruments.influence.charts import charts
+from leakmeter.instruments.influence.disclosures import LEAST_NATS
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.words import is_of_system_prompts, posterior_cell, scope
+from leakmeter.report.words import is_of_system_prompts, posterior_cell
 from leakmeter.stats.posterior import BELOW_NOISE
 from leakmeter.stats.stats import interval_of_share
 from leakmeter.text.exemplar import EXEMPLAR
 
 _LISTED: Final = 12
+_FIRST: Final = 1e9
+"""Above any number of nats."""
 _SURROGATE: Final = "With a surrogate"
 _GIVEN: Final = (
     "The response was given, not drawn from the model that scored it: the numbers are those of the "
     "scoring model; another model would give others."
 )
 _ADVICE: Final = {
-    "nothing": (
-        "Nothing above placebo and noise",
-        "ship, and measure again when the model, the prompt or the retriever changes",
+    "personal": (
+        "Something personal or secret disclosed",
+        "keep these responses from whoever may not read the documents; leakmeter redact-plan --disclosures chooses "
+        "what to cut",
+    ),
+    "retold": (
+        "Content of the documents in other words, or drawn from several pieces",
+        "read these spans: whether what they say is sensitive, no recogniser can tell",
     ),
     "whole": (
-        "The context as a whole above placebo and noise, but no single piece",
-        "pieces repeat or complete each other, or text between them leaks: measure with another --unit (document, "
-        "whole) before you ship",
+        "The context as a whole above placebo and noise, but nothing disclosed",
+        "many words were moved a little: measure with another --unit (document, whole) before you ship",
     ),
-    "spare": (
-        "Pieces above the placebo that the answer does not need",
-        "cut them (leakmeter redact-plan chooses which), then ship the redacted documents",
-    ),
-    "needed": (
-        "Pieces above the placebo that the answer is about",
-        "it is a disclosure: decide who may ask; no prompt undoes it",
+    "nothing": (
+        "Nothing personal or secret disclosed",
+        "ship, and measure again when the model, the prompt or the retriever changes",
     ),
     "unseen": (
         "Cases that nobody can look at beforehand",
@@ -90,12 +93,12 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
         what = f"Influence of the {_whole(cases)} on this response"
     swapped = any(_swaps(case) for case in cases)
     searched = any(case.search is not None for case in cases)
-    partial = any(map(search_report.is_partial, cases))
     facts = [note for note in _NOTES if swapped or note[0] != _SURROGATE]
     notes: list[b.Block] = [b.Facts([*facts, *(search_report.NOTES if searched else ())])]
     if several and shared:
         notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
-    overview = [*_found(cases), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
+    overview = [*_overview(cases), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
+    listed = disclosure_report.tables(cases, [_weight(case) for case in cases]) if several else ()
     ablated = (
         f"Each {_piece(cases[0])} of it was ablated in turn, and the same response scored again."
         if not searched
@@ -105,27 +108,29 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     return b.Report(
         title=what,
         measure="influence",
-        blocks=[*overview, *charts(cases)],
+        blocks=[*overview, *listed, *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
         "What its log-probability moved, added up over its tokens, "
         f"is the influence of that {_piece(cases[0])} on the response, in nats.",
         caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}, searched=searched) for case in cases],
         index=(
-            b.Column("Whole", "nats", "nats", shade=True),
+            b.Column("Nats", "signed_nats", shade=True),
+            b.Column("Discloses"),
             b.Column("Response", on="pages"),
-            b.Column(f"Strongest {_piece(cases[0])}{' scored exactly' if partial else ''}"),
-            b.Column("Without it", "nats", "nats"),
+            b.Column("Whole context", "nats", "nats"),
             *([b.Column("Missed by the search")] if searched else []),
         ),
-        index_caption="Responses, most influence of their contexts first" if several else "",
-        sections_left_out="with less influence of their contexts",
+        index_caption="Responses, those that disclose something personal or secret first" if several else "",
+        sections_left_out="that disclose less",
         notes=notes,
         guide_to="piece",
     )
 
 
-def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
+def _overview(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
+    yield disclosure_report.headline(cases)
+    yield from disclosure_report.further(cases)
     n, values = len(cases), [case.whole_nats for case in cases]
     above = sum(map(context.is_finding, cases))
     findings = scale.share_in(above / n, interval_of_share(above, n))
@@ -133,8 +138,8 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     half_width = _half_width(cases)
     who = "For the scoring model, the" if n_given else "The"
     what = "given responses" if n_given == n else "responses"
-    yield b.Headline(
-        f"{scope(cases)}{who} {_whole(cases, 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
+    yield b.Text(
+        f"{who} {_whole(cases, 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
         f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({findings}) by more than an irrelevant text does."
         + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
@@ -147,31 +152,45 @@ def _found(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
 
 
 def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
-    """The rows of the decision table that the cases meet; those of which only the system prompt was measured meet none,
-    since what the answers may owe to the rest is not known.
+    """The rows of the decision table that the cases meet, with their ids; those of which only the system prompt was
+    measured meet none, since what the answers may owe to the rest is not known.
     """
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
         return
-    met_cases = [case for case in cases if context.leader(case) is not None]
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
     half_width = _half_width(cases)
-    met: list[str] = [name for name in ("spare", "needed") if name in table]
-    if not met_cases:
-        met_cases = [case for case in cases if context.is_finding(case)] if "whole" in table else []
-        # That nothing was found says nothing where the numbers are intervals.
-        met = ["whole"] if met_cases else [] if half_width is not None else ["nothing"]
-    tally = f" ({len(met_cases):,} of {len(cases):,} responses)" if met_cases and len(cases) > 1 else ""
-    rows: list[tuple[b.Phrase, b.Phrase]] = [(table[name][0] + tally, table[name][1]) for name in met]
-    if any(map(search_report.is_partial, cases)):
-        rows = [search_report.ADVICE.get(name, row) for name, row in zip(met, rows, strict=True)]
+    met = _met(cases)
+    rows: list[tuple[b.Phrase, b.Phrase]] = []
+    for name in table:
+        if meeting := met.get(name):
+            condition, action = search_report.ADVICE.get(name, table[name]) if _is_partial(cases) else table[name]
+            which = () if name == "nothing" else disclosure_report.ids_of(meeting, len(cases))
+            rows.append(((*b.parts(condition), *which), action))
     if half_width is not None:
         rows.append((f"Numbers are known to {nats_text(half_width)}\u00a0nats only", _SHARPEN))
-    n_repeating = sum(any(piece.repeated == "verbatim" for piece in search_report.known(case)) for case in cases)
-    if n_repeating:
-        who = "The response says" if len(cases) == 1 else f"{n_repeating:,} of {len(cases):,} responses say"
-        rows.append((f"{who} personal data word for word", "keep it from whoever may not read the context"))
-    yield b.Advice(rows, [row for name, row in table.items() if name not in met])
+    yield b.Advice(rows, [row for name, row in table.items() if not met.get(name)])
+
+
+def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult]]:
+    """The cases that meet each row of the decision table."""
+    if cases[0].unit == EXEMPLAR:
+        above = [case for case in cases if context.leader(case) is not None]
+        met: dict[str, Sequence[InfluenceResult]] = {"spare": above} if above else {"nothing": cases}
+    else:
+        met = {
+            "personal": [case for case in cases if disclosure_report.personal(case)],
+            "retold": [case for case in cases if disclosure_report.retold(case)],
+            "whole": [case for case in cases if context.is_finding(case) and not case.disclosed],
+        }
+        if not met["personal"] and not met["whole"]:
+            met["nothing"] = cases
+    # That nothing was found says nothing where the numbers are intervals.
+    return {name: meeting for name, meeting in met.items() if name != "nothing" or _half_width(cases) is None}
+
+
+def _is_partial(cases: Sequence[InfluenceResult]) -> bool:
+    return any(map(search_report.is_partial, cases))
 
 
 def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
@@ -180,31 +199,34 @@ def _half_width(cases: Sequence[InfluenceResult]) -> float | None:
 
 
 def _section(case: InfluenceResult, shared: dict[str, str], *, searched: bool) -> b.Section:
-    # What is no finding is ranked behind all that is.
-    weight = case.whole_nats if context.is_finding(case) else -1 / (1 + case.whole_nats)
     cells = (*_cells(case), *([search_report.cell(case)] if searched else []))
-    return b.Section(b.Untrusted(case.id, 80), b.Later(partial(_blocks, case, shared)), cells, weight=weight)
+    return b.Section(b.Untrusted(case.id, 80), b.Later(partial(_blocks, case, shared)), cells, weight=_weight(case))
+
+
+def _weight(case: InfluenceResult) -> float:
+    """What is personal or secret comes first, then what else is disclosed, then what is no finding."""
+    if leaks := disclosure_report.personal(case):
+        return _FIRST + min(leaks[0].nats, _FIRST)
+    return case.whole_nats if context.is_finding(case) else -1 / (1 + case.whole_nats)
 
 
 def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
-    floor = context.floor_nats(case)
-    whole = b.Shaded(case.whole_nats, scale.heat(case.whole_nats, floor) if context.is_finding(case) else 0)
-    response = b.Untrusted(case.response.text, 72)
-    top = context.leader(case)
-    if top is None:
-        return whole, response, "none above the placebo" if case.pieces else "", None
-    return whole, response, (b.Untrusted(top.name, 24), ": ", b.Untrusted(top.text, 60)), top.nats
+    most = disclosure_report.most(case)
+    nats = None if most is None else b.Shaded(most.nats, scale.heat(most.nats, LEAST_NATS) if most.is_sensitive else 0)
+    return nats, disclosure_report.summary(case), b.Untrusted(case.response.text, 72), case.whole_nats
 
 
 def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
-    yield b.Headline(f"{scope([case])}{verdict(case)}")
-    yield b.Text(_conclusion(case))
+    yield disclosure_report.headline([case])
+    yield from disclosure_report.further([case])
+    yield b.Text((f"{verdict(case)} ", *b.parts(_conclusion(case))))
     yield from search_report.blocks(case)
     if not shared:
         if not case.response.sampled:
             yield b.Text(_GIVEN)
         yield from _advice([case])
     yield from b.warnings_of(context.warnings(case))
+    yield from disclosure_report.tables([case])
     yield _attribution(case)
     yield from search_report.tables(case)
     yield from search_report.facts(case)

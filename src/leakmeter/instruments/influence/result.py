@@ -267,9 +267,9 @@ class InfluenceResult(ContextResult):
     pieces: tuple[Piece, ...]
     """In the order of the context; values said several times come last. Of a context that was searched, those that were
     scored exactly."""
-    disclosures: tuple[Disclosure, ...]
-    """What the response gives away of the context, in its order, and beside it values that both say and that are not
-    above the placebo; see `disclosed`."""
+    disclosures: tuple[Disclosure, ...] = ()
+    """What the response gives away of the context, in its order, and beside it values that both say and that the model
+    says anyway; see `disclosed`."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
@@ -355,8 +355,8 @@ class InfluenceResult(ContextResult):
 
     @property
     def disclosed(self) -> tuple[Disclosure, ...]:
-        """The disclosures that are above noise, placebo and 3 nats."""
-        return tuple(disclosure for disclosure in self.disclosures if disclosure.is_above_placebo)
+        """The disclosures; not the values that are none."""
+        return tuple(disclosure for disclosure in self.disclosures if disclosure.evidence is not None)
 
     @property
     def matrix(self) -> npt.NDArray[np.float64]:

@@ -31,9 +31,11 @@ _TITLES: Final = frozenset(
         *("Don", "Doña", "Señor", "Señora"),
     }
 )
-_CURRENCY = regex.compile(
-    r"[€£$¥₹]|\b(?:EUR|USD|GBP|CHF|euros?|dollars?|pounds?|Franken|libras|dólares)\b", regex.IGNORECASE
-)
+_CURRENCY = r"(?:[€£$¥₹]|\b(?:EUR|USD|GBP|CHF|euros?|dollars?|pounds?|Franken|libras|dólares)\b)"
+_MONEY_BEHIND = regex.compile(rf"(?:,-)?[ \u00a0\u202f-]{{0,2}}(?:,- )?{_CURRENCY}", regex.IGNORECASE)
+_MONEY_BEFORE = regex.compile(rf"{_CURRENCY}[ \u00a0\u202f]?\Z", regex.IGNORECASE)
+_MOST_MONEY: Final = 10
+"""Characters of a currency before an amount."""
 _NO_VALUE = regex.compile(
     r"(?:1[5-9]|20)\d\d(?:[-–/]\d{2,4})?|\d{1,2}[.:]\d{2}(?:[-–]\d{1,2}[.:]\d{2})?|0?\.\d+|\d\.\d+"
 )
@@ -188,12 +190,10 @@ def _numbers(text: str) -> Iterator[Mention]:
 
 def _money(text: str, start: int, end: int) -> tuple[int, int] | None:
     """The characters of an amount with its currency, which stands before or behind; None where there is none."""
-    behind = regex.compile(rf"(?:,-)?[ \u00a0\u202f-]{{0,2}}(?:,- )?(?:{_CURRENCY.pattern})", regex.IGNORECASE).match(
-        text, end
-    )
+    behind = _MONEY_BEHIND.match(text, end)
     if behind:
         return start, behind.end()
-    before = regex.search(rf"(?:{_CURRENCY.pattern})[ \u00a0\u202f]?\Z", text[:start], regex.IGNORECASE)
+    before = _MONEY_BEFORE.search(text, max(0, start - _MOST_MONEY), start)
     return (before.start(), end) if before else None
 
 
@@ -214,6 +214,10 @@ def _names(text: str, around: str) -> Iterator[Mention]:
         # A word that is written small elsewhere opens the sentence, and is no name.
         while words and words[0][2].casefold() in lowered and (opens or capitalises_nouns):
             words = words[1:]
+        # So is what a document does not say before the name.
+        said_so = len(words) > 1 and f"{words[0][2]} {words[1][2]}" in around
+        if opens and not said_so and len(words) > 1 and words[1][2] in _words_in_names(around, by_first_name=False):
+            words, opens = words[1:], False
         if not words:
             continue
         given = next((i for i, (_, _, word) in enumerate(words) if is_first_name(word)), None)

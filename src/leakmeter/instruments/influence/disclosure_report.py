@@ -1,0 +1,215 @@
+"""What reports say of disclosures: which answers give something away, what, of which document, and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from leakmeter.instruments.influence import context
+from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
+from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.report import blocks as b
+from leakmeter.report.scale import nats_text
+from leakmeter.report.words import scope
+from leakmeter.text.entities.values import LISTED, SEARCHED
+
+_NAMED: Final = 4
+"""Cases, or disclosures, that a headline names."""
+_LISTED: Final = 8
+"""Cases that a piece of advice names."""
+_NAMES: Final = {
+    "person": "name of a person",
+    "name": "name",
+    "email": "e-mail address",
+    "phone": "phone number",
+    "number": "number",
+    "account": "account number",
+    "key": "key or password",
+}
+
+
+def kind_text(disclosure: Disclosure) -> str:
+    """What is disclosed, for people."""
+    return "other content" if disclosure.kind == OTHER else _NAMES.get(disclosure.kind, disclosure.kind)
+
+
+def personal(case: InfluenceResult) -> list[Disclosure]:
+    """Disclosures that are personal or secret, most nats first."""
+    return sorted((d for d in case.disclosed if d.is_sensitive), key=lambda d: -d.nats)
+
+
+def retold(case: InfluenceResult) -> list[Disclosure]:
+    """Disclosures of other content in other words, or drawn from several pieces, most nats first."""
+    return sorted((d for d in case.disclosed if not d.is_sensitive and d.relation != "copied"), key=lambda d: -d.nats)
+
+
+def kinds_text(disclosures: Sequence[Disclosure]) -> str:
+    """'phone number, 2 names'."""
+    counted = Counter(map(kind_text, disclosures))
+    return ", ".join(name if n == 1 else f"{n} × {name}" for name, n in counted.items())
+
+
+def most(case: InfluenceResult) -> Disclosure | None:
+    """The disclosure to name first: of what is personal or secret, or else of all, the one with most nats."""
+    return next(iter(personal(case)), None) or max(case.disclosed, key=lambda d: d.nats, default=None)
+
+
+def summary(case: InfluenceResult) -> str:
+    """What a case discloses, in a few words."""
+    if leaks := personal(case):
+        return kinds_text(leaks)
+    if retold(case):
+        return "content in other words"
+    return "copied content" if case.disclosed else "nothing above placebo"
+
+
+def headline(cases: Sequence[InfluenceResult]) -> b.Headline:
+    """How many responses disclose something personal or secret, and which."""
+    leaking = sorted((case for case in cases if personal(case)), key=lambda case: -personal(case)[0].nats)
+    where = scope(cases)
+    sure = not where and all(case.half_width_nats is None for case in cases)
+    if not leaking:
+        who = "The response does not" if len(cases) == 1 else f"None of {len(cases):,} responses"
+        verb = "disclose" if len(cases) == 1 else "discloses"
+        known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as is known,"
+        # What is given away and recognised by nothing may be sensitive all the same.
+        quiet = sure and not any(case.disclosed or context.is_finding(case) for case in cases)
+        return b.Headline(
+            f"{where}{who} {known} anything personal or secret that can be recognised.", verdict="good" if quiet else ""
+        )
+    phrases: list[str | b.Untrusted] = [where] * bool(where)
+    if len(cases) > 1:
+        verb = "discloses" if len(leaking) == 1 else "disclose"
+        phrases.append(f"{len(leaking):,} of {len(cases):,} responses {verb} something personal or secret: ")
+        for i, case in enumerate(leaking[:_NAMED]):
+            phrases += ["; " * bool(i), b.Untrusted(case.id, 32), f" {kinds_text(personal(case))}"]
+        n_more = len(leaking) - _NAMED
+    else:
+        listed = personal(leaking[0])
+        phrases.append("The response discloses something personal or secret: ")
+        for i, disclosure in enumerate(listed[:_NAMED]):
+            phrases += ["; " * bool(i), f"{kind_text(disclosure)} “", b.Untrusted(disclosure.text, 60), "”"]
+            phrases.append(f" ({nats_text(disclosure.nats)}\u00a0nats)")
+        n_more = len(listed) - _NAMED
+    phrases.append(f"; and {n_more:,} more." if n_more > 0 else ".")
+    return b.Headline(tuple(phrases), verdict="bad")
+
+
+def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
+    """What is given away in other words, and what was searched for."""
+    n = sum(bool(retold(case)) for case in cases)
+    if n:
+        spans = sum(len(retold(case)) for case in cases)
+        who = f"{n:,} of {len(cases):,} responses say" if len(cases) > 1 else "It says"
+        yield b.Text(
+            f"{who} content of the documents in other words, or drawn from several pieces ({spans:,} "
+            f"span{'s' * (spans != 1)}): whether that is sensitive, no recogniser can tell."
+        )
+    listed = any(d.found_by == LISTED for case in cases for d in case.disclosures)
+    yield b.Text(
+        f"Searched: {SEARCHED}{', and your list' if listed else ''}. Not searched: what is sensitive by its meaning, "
+        "such as an illness or a debt, and names or codes without such a shape; --sensitive FILE adds a list of your "
+        "own.",
+        "soft",
+    )
+
+
+def ids_of(cases: Sequence[InfluenceResult], n: int) -> tuple[str | b.Untrusted, ...]:
+    """The ids of cases, in brackets; of an only case of n nothing."""
+    if n == 1:
+        return ()
+    phrases: list[str | b.Untrusted] = [" ("]
+    for i, case in enumerate(cases[:_LISTED]):
+        phrases += [", " * bool(i), b.Untrusted(case.id, 24)]
+    return (*phrases, f" and {len(cases) - _LISTED:,} more)" if len(cases) > _LISTED else ")")
+
+
+def tables(cases: Sequence[InfluenceResult], weights: Sequence[float] = ()) -> Iterator[b.Block]:
+    """Disclosures, a row each: personal or secret ones; content in other words; values that are none.
+
+    Rows lead to the sections of their cases, which a page numbers from 1, those with the largest weights first.
+    """
+    ranked = sorted(range(len(weights)), key=lambda i: -weights[i])
+    sections = {cases[i].id: f"c{number}" for number, i in enumerate(ranked, 1)}
+    groups = (
+        ("Disclosed: personal or secret", [(case, d) for case in cases for d in personal(case)], True),
+        ("Disclosed: in other words, or from several pieces", [(c, d) for c in cases for d in retold(c)], False),
+        (
+            "Not disclosed: values of the documents that the model says without them too",
+            [(case, d) for case in cases for d in case.disclosures if d.evidence is None],
+            False,
+        ),
+    )
+    for caption, rows, is_personal in groups:
+        if rows:
+            yield _table(
+                sorted(rows, key=lambda row: -row[1].nats), caption, sections=sections, is_personal=is_personal
+            )
+    copied = [(case, d) for case in cases for d in case.disclosed if not d.is_sensitive and d.relation == "copied"]
+    if copied:
+        copied.sort(key=lambda row: -row[1].nats)
+        table = _table(copied, "Copied from the documents", sections=sections, is_personal=False)
+        n = f"{len(copied):,} span{'s' * (len(copied) != 1)}"
+        yield b.Details(f"Other content that stands in the documents word for word: {n}", [table])
+
+
+def _table(
+    rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, *, sections: Mapping[str, str], is_personal: bool
+) -> b.Table:
+    columns: list[tuple[b.Column, bool]] = [
+        (b.Column("Case"), bool(sections)),
+        (b.Column("What"), any(disclosure.kind != OTHER for _, disclosure in rows)),
+        (b.Column("Response says"), True),
+        (b.Column("From"), True),
+        (b.Column("Nats", "signed_nats", shade=is_personal), True),
+        (b.Column("Sure", "posterior"), True),
+        (b.Column("Known by", on="pages"), is_personal),
+    ]
+    made = [
+        b.Row(
+            [cell for cell, (_, is_shown) in zip(_cells(case, disclosure), columns, strict=True) if is_shown],
+            quiet=not is_personal,
+            to=sections.get(case.id, ""),
+        )
+        for case, disclosure in rows
+    ]
+    return b.Table(
+        [column for column, is_shown in columns if is_shown],
+        made,
+        caption,
+        rest=("disclosure", "disclosures"),
+        sortable=len(made) > 1,
+        filterable=len(made) > 20,
+    )
+
+
+def _cells(case: InfluenceResult, disclosure: Disclosure) -> tuple[b.Cell, ...]:
+    return (
+        b.Untrusted(case.id, 24),
+        kind_text(disclosure),
+        b.Untrusted(disclosure.text, 80),
+        b.Noted(_origin(disclosure), _remarks(case, disclosure)),
+        disclosure.nats,
+        disclosure.posterior,
+        disclosure.found_by or "",
+    )
+
+
+def _origin(disclosure: Disclosure) -> b.Phrase:
+    """Documents that it came from, or the words where they have no names."""
+    names = list(dict.fromkeys(source.document for source in disclosure.sources if source.document is not None))
+    if not names:
+        return b.Untrusted(disclosure.source or "", 48)
+    return tuple(part for i, name in enumerate(names) for part in (", " * bool(i), b.Untrusted(name, 32)))
+
+
+def _remarks(case: InfluenceResult, disclosure: Disclosure) -> list[b.Phrase]:
+    remarks: list[b.Phrase] = []
+    if disclosure.relation == "reworded" and disclosure.source is not None:
+        remarks.append(("reworded: “", b.Untrusted(disclosure.source, 60), "”"))
+    elif disclosure.relation == "inferred":
+        remarks.append("from several pieces together")
+    if disclosure.relation == "copied" and len(disclosure.sources) > 1:
+        remarks.append(f"said in {len(disclosure.sources)} pieces")
+    return remarks

@@ -1,0 +1,27 @@
+"""Maximal scoring stretches against their definition."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakmeter.stats.segments import maximal_segments
+
+
+def by_definition(scores: list[float], start: int = 0, end: int | None = None) -> list[tuple[int, int]]:
+    """The best stretch, shortest of equals, and what is left on either side of it searched likewise."""
+    end = len(scores) if end is None else end
+    stretches = [(sum(scores[i:j]), i - j, i, j) for i in range(start, end) for j in range(i + 1, end + 1)]
+    total, _, i, j = max(stretches, key=lambda stretch: (stretch[0], stretch[1], -stretch[2]), default=(0, 0, 0, 0))
+    if total <= 0:
+        return []
+    return [*by_definition(scores, start, i), (i, j), *by_definition(scores, j, end)]
+
+
+@given(st.lists(st.integers(-6, 6).map(lambda n: n + 1 / 3), max_size=14))
+def test_segments_are_those_of_the_definition(scores: list[float]) -> None:
+    assert maximal_segments(scores) == by_definition(scores)
+
+
+def test_what_is_ruled_out_ends_every_segment() -> None:
+    assert maximal_segments([2.0, -float("inf"), 3.0]) == [(0, 1), (2, 3)]

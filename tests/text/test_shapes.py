@@ -1,0 +1,99 @@
+"""Values by their shape, in four languages, and what looks like one and is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from leakmeter.text.entities import shapes, values
+
+
+def shaped(text: str, around: str = "") -> list[tuple[str, str]]:
+    return [(mention.type, text[mention.start : mention.end]) for mention in shapes.find(text, around)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Use YnJld3N5bmMtbGl2ZQ7f== as the token.", ("key", "YnJld3N5bmMtbGl2ZQ7f==")),
+        ("The key is sk_live_9f935f78a4.", ("key", "sk_live_9f935f78a4")),
+        ("Log in with hunter#2207 today.", ("key", "hunter#2207")),
+        ("Your code BREWCREW-30 still works.", ("code", "BREWCREW-30")),
+        ("Ticket 91005-XT is open.", ("code", "91005-XT")),
+        ("Type 7306, then the hash.", ("number", "7306")),
+        ("Call 0161 496 0382 after noon.", ("number", "0161 496 0382")),
+        ("Pay into GB95 NWBK 5954 0847 6307 34.", ("account", "GB95 NWBK 5954 0847 6307 34")),
+        ("He owes £7,050 still.", ("amount", "£7,050")),
+        ("Er zahlt 2.250 Euro im Monat.", ("amount", "2.250 Euro")),
+        ("It is zero seven, seven four one.", ("number in words", "zero seven, seven four one")),
+        ("Die Nummer ist null drei null zwei.", ("number in words", "null drei null zwei")),
+        ("El número: cuatro nueve tres cero.", ("number in words", "cuatro nueve tres cero")),
+        ("La livraison va au 40 route de Sainte-Aubrance.", ("address", "40 route de Sainte-Aubrance")),
+        ("Vive en la glorieta de los Tilos, 5, desde mayo.", ("address", "glorieta de los Tilos, 5")),
+        ("It belongs to Fergus Adeyinka now.", ("person", "Fergus Adeyinka")),
+        ("It was lent to Oluchi Oyelaran's sister.", ("name", "Oluchi Oyelaran")),
+        ("Die Wohnung bekam Milan Brinkschulte im Mai.", ("person", "Milan Brinkschulte")),
+    ],
+)
+def test_a_shape_says_what_it_is(text: str, expected: tuple[str, str]) -> None:
+    assert expected in shaped(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Descale it every 3 months with 250ml of water, at 8:30am, for 24-hour use.",
+        "It was built in 1998 and sold in 2024.",
+        "The tent holds 4000 millimetres of water and weighs 2.1 kilos.",
+        "Delivery costs £7.50 or £12.",
+        "Come on Monday in January, or at Easter.",
+        "Der Zug hält zwei Tage in der Stadt, die Rate der Bank steigt.",
+        "If you like, I can help. However, Please wait.",
+        "Un peu de sel, deux oignons.",
+    ],
+)
+def test_what_is_none_has_no_shape(text: str) -> None:
+    assert shaped(text) == []
+
+
+def test_a_last_name_is_known_by_the_documents() -> None:
+    assert shaped("Ask Dobrovic about it.", "Anneke Dobrovic counts the watches.") == [("name", "Dobrovic")]
+    assert shaped("Das weiß Ostermoor.", "Frau Ostermoor verwaltet das Konto, und der Keller ist nass.") == [
+        ("person", "Ostermoor")
+    ]
+
+
+def test_values_of_the_question_are_none() -> None:
+    answer = "Marisol Vantreight is on 0161 496 0382."
+    assert [value.type for value in values.find(answer, "", "", region="US")] == ["person", "number"]
+    asked = values.find(answer, "", "What is the number of Marisol Vantreight?", region="US")
+    assert [answer[value.start : value.end] for value in asked] == ["0161 496 0382"]
+
+
+def test_a_recogniser_comes_before_a_shape_and_a_list_before_both() -> None:
+    answer = "Write to ada@vale.example or call +1 202 555 0143."
+    known = values.find(answer, "", "", region="US")
+    assert [(value.type, value.found_by) for value in known] == [("email", "recogniser"), ("phone", "recogniser")]
+    context = "ada@vale.example"
+    (first, *_) = values.find(answer, context, "", region="US", listed=[(0, len(context), "crm_mail")])
+    assert (first.type, first.found_by) == ("crm_mail", "list")
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "where"),
+    [
+        ("0161-496-0382", "Ring (0161) 496 0382 now", "0161) 496 0382"),
+        ("Ada VALE", "by ada vale.", "ada vale"),
+        ("zero one six one", "Dial 0161 first", "0161"),
+        ("0161", "Dial zero one, six one first", "zero one, six one"),
+        ("sieben drei null sechs", "Code 7306", "7306"),
+    ],
+)
+def test_a_value_is_found_however_it_is_written(said: str, text: str, where: str) -> None:
+    place = values.Folded(text).where(said)
+    assert place is not None
+    assert text[slice(*place)] == where
+
+
+def test_a_code_is_not_found_by_its_digits_alone() -> None:
+    assert values.Folded("Dial 91005").where("91005-XT") is None
+    assert values.Folded("one two three").where("123") is None  # three digits are in every text
