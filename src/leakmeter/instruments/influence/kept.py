@@ -12,6 +12,7 @@ from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUND
 from leakmeter.overriding import override
 from leakmeter.storage.damage import FieldError
 from leakmeter.storage.kept import Count, KeptCase, Series
+from leakmeter.text import sensitive
 from leakmeter.text.build import REGION
 from leakmeter.text.entities import phone
 
@@ -29,6 +30,9 @@ class KeptInfluence(KeptCase):
         super(KeptInfluence, self).__post_init__()
         if any(not start < end <= len(self.context) for start, end, _ in self.sensitive):
             raise FieldError("sensitive", "lies outside of the context")
+        # Reports say it as a word of ours.
+        if not all(sensitive.TYPE.fullmatch(kind) for _, _, kind in self.sensitive):
+            raise FieldError("sensitive", "has a type that is no word of 24 letters, digits and '_' at most")
         if self.region != REGION and not phone.is_region(self.region):
             raise FieldError("region", "has to be the ISO code of a country")
 
