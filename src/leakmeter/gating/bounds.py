@@ -26,7 +26,7 @@ _UPPER: Final = {"<=": operator.le, "<": operator.lt}
 _LOWER: Final = {">=": operator.ge, ">": operator.gt}
 _HOLDS: Final[dict[str, Callable[[float, float], bool]]] = {**_UPPER, **_LOWER}
 _BOUND: Final = re.compile(r"\s*([\w.\-]+)\s*(<=|>=|<|>)\s*([^\s<>=]+)\s*")
-_EXAMPLES: Final = {"max": "influence.p95 <= 5", "min": "icl.accuracy >= 0.8"}
+_EXAMPLES: Final = {"max": "influence.disclosures.personal <= 0", "min": "icl.accuracy >= 0.8"}
 
 
 @dataclass(frozen=True, slots=True)
