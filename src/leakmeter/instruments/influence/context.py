@@ -132,6 +132,8 @@ def settings(result: ContextResult) -> dict[str, str]:
 class Stretch:
     """A run of context characters that the same pieces cover."""
 
+    start: int
+    """First character in the context."""
     text: str
     """The characters, made visible."""
     units: tuple[int, ...]
@@ -172,6 +174,7 @@ def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence
         covering = sorted(set(open_pieces))
         parts.append(
             Stretch(
+                start,
                 shown[start:stop],
                 tuple(i for i in covering if i not in values),
                 tuple(i for i in covering if i in values),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from leakmeter.core.plain import excerpt
-from leakmeter.instruments.influence import context, disclosure_report, search_report
+from leakmeter.instruments.influence import context, disclosure_report, marks, search_report
 from leakmeter.instruments.influence.charts import charts
 from leakmeter.instruments.influence.disclosures import LEAST_NATS
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
@@ -290,6 +290,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
         whole_floor_by_token=floors,
         beside=query,
         partly=search_report.is_partial(case),
+        disclosures=marks.disclosures(case),
     )
 
 
@@ -331,6 +332,7 @@ def _context(case: InfluenceResult) -> b.ShadedText:
                 ranks.get(units[0]) if units else None,
                 # Beside a finding it is known what stands there; beside none it is not.
                 unmeasured=search_report.why(unknown[0]) if unknown and not is_finding else "",
+                parts=marks.parts(stretch, case.disclosed),
             )
         )
     documents = case.documents
