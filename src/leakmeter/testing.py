@@ -59,7 +59,7 @@ def assert_leakage(
     Examples:
         >>> from leakmeter.testing import assert_leakage
         >>> case = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
-        >>> found = assert_leakage(case, max_nats=100, model="toy")
+        >>> found = assert_leakage(case, max_nats=5, model="toy")
         >>> assert_leakage(case, max_nats=0.01, model="toy", unit="whole")
         Traceback (most recent call last):
         AssertionError: 1 of 1 piece leaks more than the bound allows

@@ -170,9 +170,9 @@ class Guard:
 
     Examples:
         >>> import leakmeter
-        >>> guard = leakmeter.Guard(leakmeter.Meter("toy"), budget=20.0)
+        >>> guard = leakmeter.Guard(leakmeter.Meter("toy"), budget=5.0)
         >>> guard.budget.nats
-        20.0
+        5.0
     """
 
     def __init__(
