@@ -14,6 +14,7 @@ import regex
 from benchmarks.base import UnavailableError
 from benchmarks.disclosures.corpus import Example
 from leakmeter.core.case import Case, Document
+from leakmeter.core.plan import plan
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.instruments.influence.result import InfluenceResult
@@ -138,7 +139,7 @@ def context_cite(backend: Any, n_ablations: int = N_ABLATIONS) -> Method:
             else item.blank
             for mask in masks
         ]
-        (scores,) = backend.score([Request(tuple(prompts), item.response, TargetLogProbs())])
+        (scores,) = backend.score(plan([Request(tuple(prompts), item.response, TargetLogProbs())]))
         return list(_by_sentence(example, item.response, backend, masks, _log_odds(scores.values), solver))
 
     return predict
