@@ -28,6 +28,7 @@ def shaped(text: str, around: str = "") -> list[tuple[str, str]]:
         ("Die Nummer ist null drei null zwei.", ("number in words", "null drei null zwei")),
         ("El número: cuatro nueve tres cero.", ("number in words", "cuatro nueve tres cero")),
         ("La livraison va au 40 route de Sainte-Aubrance.", ("address", "40 route de Sainte-Aubrance")),
+        ("Die Adresse ist Unterm Steinbruch 9 in Steyr.", ("address", "Unterm Steinbruch 9 in Steyr")),
         ("Vive en la glorieta de los Tilos, 5, desde mayo.", ("address", "glorieta de los Tilos, 5")),
         ("It belongs to Fergus Adeyinka now.", ("person", "Fergus Adeyinka")),
         ("It was lent to Oluchi Oyelaran's sister.", ("name", "Oluchi Oyelaran")),
@@ -64,9 +65,16 @@ def test_a_heading_of_ordinary_words_is_no_name() -> None:
 
 def test_a_last_name_is_known_by_the_documents() -> None:
     assert shaped("Ask Dobrovic about it.", "Anneke Dobrovic counts the watches.") == [("name", "Dobrovic")]
+    assert shaped("Dobrovic knows.", "Anneke Dobrovic counts the watches.") == [("name", "Dobrovic")]
     assert shaped("Das weiß Ostermoor.", "Frau Ostermoor verwaltet das Konto, und der Keller ist nass.") == [
         ("person", "Ostermoor")
     ]
+
+
+def test_a_pair_of_words_is_a_name_where_nouns_are_capitalised_if_no_article_stands_before_it() -> None:
+    around = "Der Balkon gehört Thanh Brinkschulte. Das Zelt Fjella steht im Keller, und die Tür ist nass."
+    assert shaped("Es gibt eine Aussage von Thanh Brinkschulte dazu.", around) == [("name", "Thanh Brinkschulte")]
+    assert shaped("Es gibt das Zelt Fjella dazu.", around) == []
 
 
 def test_values_of_the_question_are_none() -> None:

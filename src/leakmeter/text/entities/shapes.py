@@ -90,10 +90,27 @@ _STREET = (
 _OF_STREET = (
     r"(?:[ ](?:de|du|des|del|della|dei|da|do|dos|das|la|las|los|le|les|el|l['’]|d['’]|san|santa|don|doña)){0,3}"
 )
+_DETERMINER = regex.compile(
+    r"(?i:de[rmns]|die|das|dies\w+|jed\w+|(?:k|m|d|s)?ein\w*|ihr\w*|unser\w*|euer|eur\w+|[ia]m|zu[mr]|beim|vom)"
+    r"|[\p{Ll}]+e[nmrs]?"
+)
+_PLACE_OF_STREET = (
+    r"(?:Am|Im|Zum|Zur|Beim|Unterm|Überm|Hinterm|Vorm|An[ ]de[rnm]|Auf[ ]de[rm]|In[ ]de[rnm]|Hinter[ ]de[rm]|"
+    r"Vor[ ]de[rm]|Unter[ ]de[rn]|Bei[ ]de[rn]|(?:Alt|Neu|Ober|Unter|Lang|Klein|Groß)e[rs]?)"
+)
+_NO_STREET = (
+    r"(?:Haus|Raum|Zimmer|Kapitel|Seite|Jahr|Punkt|Absatz|Teil|Band|Etage|Stock|Block|Gleis|Saal|Halle|Abschnitt|"
+    rf"{'|'.join(MONTHS['de'].split())}|\p{{L}}+tag|Mittwoch)(?!\p{{L}})"
+)
+_GERMAN_STREET = (
+    rf"(?<!\w){_PLACE_OF_STREET}[ ](?!{_NO_STREET})\p{{Lu}}[\p{{L}}\p{{M}}-]+(?:[ ]\p{{Lu}}[\p{{L}}\p{{M}}-]+)?"
+    r"[ ]\d{1,3}[ ]?[a-d]?(?!\w)"
+)
 _NAMED = r"[ ]?\p{Lu}[\p{L}\p{M}'’-]*(?:[ ](?:(?:de|du|la|le|des|del|y|et)[ ]){0,2}\p{Lu}[\p{L}\p{M}'’-]*){0,3}"
 _ADDRESS = regex.compile(
     rf"(?<!\w)(?:\d{{1,4}}(?:[ ]?(?:bis|ter|[a-c]))?,?[ ](?i:{_STREET}){_OF_STREET}{_NAMED}"
     rf"|(?i:{_STREET}){_OF_STREET}{_NAMED},?[ ](?:n\.?[º°]?[ ]?)?\d{{1,4}}(?!\w))"
+    rf"|{_GERMAN_STREET}"
     rf"(?:(?:,[ ]|[ ](?:à|en|a|in)[ ])(?:\d{{5}}[ ])?\p{{Lu}}[\p{{L}}\p{{M}}'’-]+)?"
 )
 _RUN = regex.compile(rf"(?<![\p{{L}}\p{{M}}.@-]){NAME}")
@@ -128,6 +145,7 @@ _CALENDAR: Final = frozenset(
     )
     for word in words.split()
 )
+_CONTINENTS: Final = ("Africa", "America", "Asia", "Europe", "África", "América", "Europa", "Asien", "Afrika", "Paris")
 _LEAST_DIGITS: Final = 4
 _LEAST_KEY: Final = 12
 _LEAST_PASSWORD: Final = 8
@@ -235,11 +253,21 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             # A heading or an institution is made of words that the texts have otherwise too.
             if not any(word.casefold() in lowered for _, _, word in words):
                 yield _mention(NAME_TYPE, text, words)
-        elif not opens or len(words) > 1:
+        else:
             known = _words_in_names(around, by_first_name=capitalises_nouns)
             called = [word for word in words if word[2] in known]
             if called:
                 yield _mention(PERSON if capitalises_nouns else NAME_TYPE, text, called)
+            elif len(words) > 1 + opens and _is_pair(" ".join(word for _, _, word in words[-2:]), text, around):
+                yield _mention(NAME_TYPE, text, words[-2:])
+
+
+def _is_pair(pair: str, text: str, around: str) -> bool:
+    """Whether two capitalised words that documents say too are a name where nouns are capitalised: a noun has an
+    article somewhere, or a word before it that is inflected."""
+    said = regex.compile(rf"(?<=(?P<before>[\p{{L}}\p{{M}}]+)\s){regex.escape(pair)}(?![\p{{L}}\p{{M}}])")
+    before = [match["before"] for other in (text, around) for match in said.finditer(other)]
+    return pair in around and not any(_DETERMINER.fullmatch(word) for word in before)
 
 
 def _is_acronym(word: str) -> bool:
@@ -301,7 +329,9 @@ def _first_names() -> frozenset[str]:
                 listed := getattr(provider, attribute), tuple | list | dict
             ):
                 names.update(_folded(str(name)) for name in listed)
-    return frozenset(name for name in names if len(name) > 2)
+    places = importlib.import_module("faker.providers.address.en_US").Provider
+    listed = {_folded(place) for place in (*places.countries, *places.states, *_CONTINENTS)}
+    return frozenset(name for name in names - listed if len(name) > 2)
 
 
 def _folded(text: str) -> str:
