@@ -110,28 +110,34 @@ def verdict(case: RedactionResult) -> str:
     whole = range_text(case.whole_nats, case.half_width_nats)
     limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
     given_note = "" if case.response.sampled else " The response was given: the numbers are the scoring model’s."
-    of_disclosures = "" if case.disclosures is None else f" {_disclosures_text(case.disclosures)}"
+    if case.disclosures is not None:
+        return f"{_disclosures_text(case, case.disclosures)}{limit}.{given_note}"
     if not case.redacted:
         lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
-        whole = f"the whole context influences the response by {whole}\u00a0nats{limit}"
-        return f"{lead}: {whole}.{of_disclosures}{given_note}"
+        return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}.{given_note}"
+    left = range_text(case.left_nats, case.half_width_nats)
+    least = "" if case.reached else ", the least that was found"
+    return f"{_cut_text(case)} leaves {left} of {whole}\u00a0nats{least}{limit}.{given_note}"
+
+
+def _cut_text(case: RedactionResult) -> str:
     n, n_pieces = len(case.redacted), case.n_pieces
     share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
-    left = range_text(case.left_nats, case.half_width_nats)
-    cut = f"Cutting {n} of {n_pieces} piece{'s' if n_pieces > 1 else ''} ({share}) leaves {left} of {whole}"
-    least = "" if case.reached or case.disclosures is not None else ", the least that was found"
-    return f"{cut}\u00a0nats{least}{limit}.{of_disclosures}{given_note}"
+    return f"Cutting {n} of {n_pieces} piece{'s' if n_pieces > 1 else ''} ({share})"
 
 
-def _disclosures_text(disclosures: RedactedDisclosures) -> str:
+def _disclosures_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
     """What is disclosed before and after, and what the cuts do to the rest of the response."""
-    n, n_left = len(disclosures.spans), disclosures.n_left
-    if not n:
-        return "The response discloses nothing personal or secret that can be recognised."
+    n, n_left, change = len(disclosures.spans), disclosures.n_left, disclosures.rest_change_nats
     what = f"{n:,} personal or secret disclosure{'s' if n > 1 else ''}"
-    change = disclosures.rest_change_nats
-    likelier = f"{nats_text(abs(change))}\u00a0nats {'less likely' if change < 0 else 'likelier'}"
-    return f"Of {what} {n_left or 'none'} is left; the rest of the response is {likelier}."
+    influences = f"influences the response by {range_text(case.left_nats, case.half_width_nats)}\u00a0nats"
+    if not case.redacted:
+        lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
+        what = what if n else "nothing personal or secret that can be recognised"
+        return f"{lead}: the response discloses {what}; the context {influences}"
+    rest = f"{nats_text(abs(change))}\u00a0nats {'less likely' if change < 0 else 'likelier'}"
+    leaves = f"leaves {n_left or 'none'} of {what} and makes the rest of the response {rest}" if n else "is enough"
+    return f"{_cut_text(case)} {leaves}; what is left {influences}"
 
 
 def posterior(case: RedactionResult) -> str:
