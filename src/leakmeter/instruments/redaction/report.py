@@ -70,7 +70,7 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 def report(cases: Sequence[RedactionResult]) -> b.Report:
     """Each plan with what it cuts from the context, the answer before and after, and the way to the limit."""
-    several, discloses = len(cases) > 1, any(case.disclosures is not None for case in cases)
+    several, discloses = len(cases) > 1, any(case.disclosed is not None for case in cases)
     columns = _index(discloses=discloses)
     goal = (
         "until the response gave away nothing personal or secret of what was left"
@@ -110,8 +110,8 @@ def verdict(case: RedactionResult) -> str:
     whole = range_text(case.whole_nats, case.half_width_nats)
     limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
     given_note = "" if case.response.sampled else " The response was given: the numbers are the scoring model’s."
-    if case.disclosures is not None:
-        return f"{_disclosures_text(case, case.disclosures)}{limit}.{given_note}"
+    if case.disclosed is not None:
+        return f"{_disclosures_text(case, case.disclosed)}{limit}.{given_note}"
     if not case.redacted:
         lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
         return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}.{given_note}"
@@ -161,7 +161,7 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     cut = 100 * aggregate([case.redacted_share for case in cases], "mean")
     share = scale.share_in(n / len(cases), interval_of_share(n, len(cases)))
     any_given = any(not case.response.sampled for case in cases)
-    goal = "remove what is personal or secret" if cases[0].disclosures is not None else "reach their limit"
+    goal = "remove what is personal or secret" if cases[0].disclosed is not None else "reach their limit"
     return (
         f"{n:,} of {len(cases):,} plans ({share}) {goal}; they leave {mean_text(left)} and cut "
         f"{cut:.0f}\u00a0% of the text on average."
@@ -174,7 +174,7 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
         return
-    table = _ADVICE if cases[0].disclosures is None else _ADVICE_OF_DISCLOSURES
+    table = _ADVICE if cases[0].disclosed is None else _ADVICE_OF_DISCLOSURES
     met: dict[str, int] = {}
     for case in cases:
         name = "missed" if not case.reached else "reached" if case.redacted else "kept"
@@ -203,7 +203,7 @@ def _index(*, discloses: bool) -> b.Columns[RedactionResult]:
 
 
 def _n_left(case: RedactionResult) -> b.Cell:
-    return "" if case.disclosures is None else f"{case.disclosures.n_left} of {len(case.disclosures.spans)}"
+    return "" if case.disclosed is None else f"{case.disclosed.n_left} of {len(case.disclosed.spans)}"
 
 
 def _coloured(nats: float, case: RedactionResult) -> b.Cell:
@@ -221,8 +221,8 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     if not several:
         yield from _advice([case])
     yield from b.warnings_of(context.warnings(case))
-    if case.disclosures is not None and case.disclosures.spans:
-        yield _disclosures(case.disclosures)
+    if case.disclosed is not None and case.disclosed.spans:
+        yield _disclosures(case.disclosed)
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query")] if case.query else []
     yield b.Beside([_context(case)], [*query, *_answers(case)])
     yield _steps_chart(case)
@@ -346,7 +346,7 @@ def _steps(case: RedactionResult) -> b.Table:
             _posterior(case, step, step.left_nats, "left_"),
         )
         rows.append(b.Row(cells, strong=step.left_nats <= limit))
-    goal = [] if case.disclosures is None else ["nothing personal or secret is disclosed"]
+    goal = [] if case.disclosed is None else ["nothing personal or secret is disclosed"]
     if case.max_loss_nats is not None:
         goal.append(f"at most {limit:g} nats are left")
     caption = f"Steps, until {' and '.join(goal)}"

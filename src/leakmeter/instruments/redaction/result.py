@@ -150,7 +150,7 @@ class RedactionResult(ContextResult):
     quantities: ClassVar = _QUANTITIES
 
     max_loss_nats: float | None
-    """The limit: largest influence of what is left; None, with `disclosures` only, where there was none."""
+    """The limit: largest influence of what is left; None, with `disclosed` only, where there was none."""
     reached: bool
     """Whether what is left is within the limit, and discloses nothing personal or secret where that was asked for."""
     left_nats: Unbounded
@@ -179,7 +179,7 @@ class RedactionResult(ContextResult):
     """What was cut and put back, in this order."""
     after: Answer | None
     """None where nothing is cut."""
-    disclosures: RedactedDisclosures | None = field(default=None, metadata={SELDOM: True})
+    disclosed: RedactedDisclosures | None = field(default=None, metadata={SELDOM: True})
     """Where pieces were cut for what the response gives away. There only where it is so."""
 
     @classmethod
@@ -262,7 +262,7 @@ class RedactionResult(ContextResult):
                 whole_signed_nats=float(answered.sum()),
                 whole_per_token_nats=tuple(np.abs(answered).tolist()),
             ),
-            disclosures=disclosed,
+            disclosed=disclosed,
         )
         return replace(result, warnings=(*result.warnings, *_warnings(result, texts), *entity_warnings(texts, series)))
 
@@ -278,7 +278,7 @@ class RedactionResult(ContextResult):
 
 def unmet(case: RedactionResult) -> str:
     """What of the limit, or of the disclosures that have to go, a plan does not reach."""
-    if case.disclosures is not None and (n := case.disclosures.n_left):
+    if case.disclosed is not None and (n := case.disclosed.n_left):
         return f"{n:,} personal or secret disclosure{'s are' if n > 1 else ' is'} left"
     return f"more than {case.max_loss_nats:g} nats are left"
 
@@ -333,8 +333,8 @@ def _of_search(params: Params) -> Iterator[str]:
 
 
 def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
-    if case.disclosures is not None:
-        for span in case.disclosures.spans:
+    if case.disclosed is not None:
+        for span in case.disclosed.spans:
             if span.is_left:
                 yield (
                     f"'{excerpt(span.text, 60)}' ({span.kind}) cannot be removed: with all its sources cut, "
@@ -344,7 +344,7 @@ def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
     if case.max_loss_nats is not None:
         yield from _of_limit(case, case.max_loss_nats)
     raised = [step.name for step in case.steps if step.raised]
-    if raised and case.disclosures is None:
+    if raised and case.disclosed is None:
         yield (
             f"Cutting {', '.join(raised)} raised the loss: no other piece that was scored then lowered it, and the way "
             "under the limit led over it."
