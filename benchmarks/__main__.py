@@ -3,6 +3,7 @@
 A pair counts only if the matrix-product rate measured before and after it differs by under 10 %; medians of the pairs
 that count are printed, one JSON object a peer. A peer that is not installed is left out with a line on stderr. `fisher`
 times all its ways in turn instead of pairs, and prints one object a setting, with its error of chance beside its time.
+`disclosures` says how many planted leaks each method finds, and which of what it finds are leaks.
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
 fleets of workers. `pages` asks a server for its pages. `--tiny` makes any of them as small as it can be and still do
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import base, extraction, ledger_day, pages, scale, scenarios, store, traces
+from benchmarks.disclosures import run as disclosures
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
 from leakmeter.cli.process import keep_freed_memory
@@ -43,6 +45,11 @@ def main() -> None:
     # As the command line does for itself; the peers profit too.
     keep_freed_memory()
     backend = base.load(options.model, options.device, options.dtype)
+    if options.scenario == disclosures.NAME:
+        half = {"seed": options.seed, "held_out": options.held_out, "run": options.data, "tiny": options.tiny}
+        for row in disclosures.rows(backend, **half):
+            _print({"scenario": options.scenario, **row}, options.json)
+        return
     scenario = scenarios.build(options.scenario, backend, options.data, tiny=options.tiny)
     if isinstance(scenario, Estimates):
         if options.memory or options.peer:
@@ -115,7 +122,7 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("scenario", choices=(*scenarios.NAMES, *_OWN))
+    parser.add_argument("scenario", choices=(*scenarios.NAMES, disclosures.NAME, *_OWN))
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--model", default="smollm2-135m", help="a name, or random:llama-8b for random weights")
     parser.add_argument("--device", default=None)
@@ -126,8 +133,11 @@ def _options() -> argparse.Namespace:
         "--data",
         type=Path,
         default=None,
-        help="`sentences`: a file of PubMedQA's form; `extraction`: prose; `ledger-day`: a directory; `scale`: a run",
+        help="`sentences`: a file of PubMedQA's form; `extraction`: prose; `ledger-day`: a directory; `scale` and "
+        "`disclosures`: a run",
     )
+    parser.add_argument("--seed", type=int, default=0, help="`disclosures`: of the values in its cases")
+    parser.add_argument("--held-out", action="store_true", help="`disclosures`: the half that was not looked at")
     parser.add_argument("--out", type=Path, default=None, help="`ledger-day`, `scale`: directory of its files")
     parser.add_argument("--check", action="store_true", help="compare the numbers, time nothing")
     parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")

@@ -103,7 +103,7 @@ def gate(
 
     Args:
         run: runs: objects, directories or names.
-        max: what may be at most so much, such as 'influence.p95 <= 5'; one or several.
+        max: what may be at most so much, such as 'influence.disclosures.personal <= 0'; one or several.
         min: what has to be at least so much, such as 'icl.accuracy >= 0.8'; likewise.
         confident: let a bound hold only where the whole 95 % interval over the cases is within it.
         against: a baseline of `write_baseline`; a run is broken that is worse than it by more than chance and noise.
@@ -122,7 +122,7 @@ def gate(
         >>> with tempfile.TemporaryDirectory() as runs:
         ...     told = {"context": "Ana is 41.", "query": "How old is Ana?", "response": "41"}
         ...     one = leakmeter.influence("toy", [told], out=runs)
-        ...     found = leakmeter.gate(one, max="influence.max <= 100")
+        ...     found = leakmeter.gate(one, max="influence.disclosures.personal <= 0")
         >>> found.holds
         True
     """

@@ -59,13 +59,15 @@ def assert_leakage(
     Examples:
         >>> from leakmeter.testing import assert_leakage
         >>> case = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
-        >>> found = assert_leakage(case, max_nats=100, model="toy")
+        >>> found = assert_leakage(case, max_nats=5, model="toy")
         >>> assert_leakage(case, max_nats=0.01, model="toy", unit="whole")
         Traceback (most recent call last):
         AssertionError: 1 of 1 piece leaks more than the bound allows
           case '1', piece whole: ... nats, bound 0.01 nats; ...
     """
     __tracebackhide__ = True  # pytest then shows the line that called
+    from leakmeter.instruments.influence.findings import telling
+
     _check_bounds(max_nats, max_posterior)
     results = tuple(_results(case, model, meter, options))
     for result in results:
@@ -73,7 +75,7 @@ def assert_leakage(
     broken = [
         _told(result, piece, max_nats, max_posterior, show_text=show_text)
         for result in results
-        for piece in result.pieces
+        for piece in telling(result)
         if _is_above(piece, max_nats, max_posterior)
     ]
     if broken:
@@ -142,7 +144,9 @@ def assert_no_disclosure(
         _disclosed(result, disclosure, show_text=show_text)
         for result in results
         for disclosure in result.disclosed
-        if disclosure.nats > max_nats and (disclosure.is_sensitive or not only_personal)
+        if disclosure.is_sensitive or not only_personal
+        # Of what is known by its words alone, nats say nothing.
+        if disclosure.nats > max_nats or disclosure.evidence == "words"
     ]
     if broken:
         more = [f"  … and {len(broken) - _LISTED} more"] if len(broken) > _LISTED else []

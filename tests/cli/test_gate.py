@@ -192,7 +192,7 @@ def test_the_latest_run(cli: Call, measured: Call) -> None:
     for run, when in ((first, 2_000_000_000), (second, 1_000_000_000)):
         os.utime(run / "spec.json", (when, when))
     ended = cli("gate", "--latest", "--max", "influence.max <= 1e6")
-    told = "run 1: influence, 6 cases, unit sentence, 2033-05-18 03:33 UTC: the newest of 2 under 'runs'\n"
+    told = "run 1: influence, 6 cases, unit auto, 2033-05-18 03:33 UTC: the newest of 2 under 'runs'\n"
     assert (ended.code, ended.err) == (0, told)
     os.utime(second / "spec.json", (2_000_000_001, 2_000_000_001))
     assert "influence, 6 cases, after, unit word" in cli("gate", "--latest", "--max", "influence.max <= 1e6").err
@@ -209,7 +209,7 @@ def test_the_latest_run_that_has_the_quantities(cli: Call, measured: Call, data:
         os.utime(one / "spec.json", (2_000_000_000 + number,) * 2)
     ended = cli("gate", "--latest", "--max", "influence.max <= 1e6", "--write-baseline", "b.json")
     assert ended.code == 0, ended.err
-    assert "run 1: influence, 6 cases, unit sentence" in ended.err
+    assert "run 1: influence, 6 cases, unit auto" in ended.err
     assert "the newest of 2 with these quantities under 'runs'" in ended.err
     assert cli("gate", "--latest", "--against", "b.json").code == 0
     both = cli("gate", "--latest", "--max", "influence.max <= 1e6", "--max", "redact_plan.max <= 1e6")

@@ -81,7 +81,7 @@ def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.M
     # A unit that was not named is that of the first part; runs with a damaged part are listed.
     words = [word for word in options(data, "third") if word not in ("--unit", "sentence")]
     path = Path(cli("influence", *words).err.splitlines()[-1].removeprefix("run: "))
-    assert json.loads(cli("runs", "list", "--runs", "third", "--json").out)["unit"] == "sentence"
+    assert json.loads(cli("runs", "list", "--runs", "third", "--json").out)["unit"] == "auto"
     (path / "cases-00000.json").write_text("[]", encoding="utf-8")
     ended = cli("runs", "list", "--runs", "third", "--json")
     assert (ended.code, json.loads(ended.out)["unit"]) == (0, None)

@@ -37,7 +37,7 @@ def test_what_it_says(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str
     compare(*map(str, runs))
     said = capsys.readouterr().out
     lines = said.splitlines()
-    assert re.fullmatch(r"A: influence-[0-9a-f]{16}, .*cases\.jsonl, unit sentence, 20.* UTC", lines[0])
+    assert re.fullmatch(r"A: influence-[0-9a-f]{16}, .*cases\.jsonl, unit auto, 20.* UTC", lines[0])
     assert lines[1].startswith("B: influence-")
     assert lines[2:5] == [
         "4 cases in both, 1 in A only, 0 in B only",
@@ -65,7 +65,7 @@ def test_what_it_says(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("options", "setting"),
     [
-        (("--unit", "word"), "prompts.unit: sentence, then word"),
+        (("--unit", "word"), "prompts.unit: auto, then word"),
         (("--removal", "mask"), "prompts.removal: drop, then mask"),
         (("--temperature", "0.5"), "params.temperature: 1, then 0.5"),
         (("--cid-lambda", "0.5"), "params.cid_lambda: 1, then 0.5"),
@@ -88,7 +88,7 @@ def test_no_verdict_where_the_numbers_mean_different_things(
     assert "No verdict: the numbers mean different things" in page
     assert "Paired differences" not in page
     if options[0] == "--unit":  # a unit that was named and the same by default are one
-        same = cli(*measured, "--unit", "sentence", "--out", "same").err.splitlines()[-1].removeprefix("run: ")
+        same = cli(*measured, "--unit", "auto", "--out", "same").err.splitlines()[-1].removeprefix("run: ")
         out = cli("runs", "compare", runs[1], same).out
         assert "set otherwise" not in out
         assert "No verdict" not in out

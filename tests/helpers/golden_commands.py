@@ -30,11 +30,13 @@ AUDIT: Final = (
     "--max-new-tokens 4 --temperature 2"
 )
 _BOTH: Final = {
-    "influence-sentence": f"influence {NOTE} {ANSWER}",
+    "influence-sentence": f"influence {NOTE} {ANSWER} --unit sentence",
     "influence-entity-swap": f"influence {NOTE} {ANSWER} --unit entity --swap",
-    "influence-group": f"influence {NOTE} {ANSWER} --group",
+    "influence-group": f"influence {NOTE} {ANSWER} --unit sentence --group",
     "influence-entity-mask": f"influence {NOTE} {ANSWER} --unit entity --removal mask",
-    "influence-cases-retokenize": "influence --data cases.jsonl --removal retokenize --max-new-tokens 5",
+    "influence-cases-retokenize": (
+        "influence --data cases.jsonl --unit sentence --removal retokenize --max-new-tokens 5"
+    ),
     "audit": AUDIT,
     "susceptibility": ASKED,
 }
@@ -42,8 +44,8 @@ TOY: Final = {
     **_BOTH,
     "influence-word-mask": f"influence {NOTE} {ANSWER} --unit word --removal mask",
     "influence-ngram-lambda": f"influence {NOTE} {ANSWER} --unit ngram:4:2 --cid-lambda 1.5",
-    "influence-retokenize": f"influence {NOTE} {ANSWER} --removal retokenize --temperature 0.7",
-    "influence-drawn": f"influence {NOTE} --samples 3 --max-new-tokens 6 --seed 4",
+    "influence-retokenize": f"influence {NOTE} {ANSWER} --unit sentence --removal retokenize --temperature 0.7",
+    "influence-drawn": f"influence {NOTE} --unit sentence --samples 3 --max-new-tokens 6 --seed 4",
     "influence-document": "influence --data cases.jsonl --unit document --max-new-tokens 5",
     "influence-whole": f"influence {NOTE} {ANSWER} --unit whole",
     "decode-lambda": f"decode {NOTE} --lambda 0.5 --max-new-tokens 6 --samples 2 --seed 1",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from leakmeter.core.cost import ResultCost
+from leakmeter.instruments.influence.disclosures import Disclosure, Source
 from leakmeter.instruments.influence.result import InfluenceResult, Piece, Sample
 from leakmeter.results.result import DocumentRange, Response
 from leakmeter.stats.posterior import posterior_of
@@ -62,6 +63,7 @@ def case(id_: str, context: str, query: str, tokens: Sequence[str], whole: Seque
         placebo_alone_nats=0.52, placebo_per_token_nats=tuple(0.41 / len(tokens) for _ in tokens),
         placebo_alone_per_token_nats=tuple(0.52 / len(tokens) for _ in tokens), placebo_alone_signed_nats=0.33,
         samples=(), whole_mean_nats=None, whole_interval_nats=None, whole_worst_nats=None, cost=COST, warnings=(),
+        disclosures=(),
     )  # fmt: skip
     return replace(made, **{name: tuple(value) if isinstance(value, list) else value for name, value in more.items()})
 
@@ -188,6 +190,67 @@ def several_documents() -> Case:
         response=Response(text="Nine million.", tokens=tuple(tokens), sampled=False, seed=None),
         warnings=("The response was given, not sampled by this model.",),
     )  # fmt: skip
+
+
+def disclosing(hostile: str = "") -> Case:
+    """A telephone number that two documents say, a name, and content of two sentences together that nothing calls
+    sensitive; a value that the model says anyway stays unmarked. `hostile` stands in every text.
+    """
+    texts = {
+        f"crm/4411{hostile}": f"Odile Fenwarren keeps{hostile} bees. Call her on 555-010-2231.",
+        "wiki": "Bees swarm in May. Odile’s line is 555-010-2231. Hives are moved at night.",
+    }
+    context = "\n\n".join(texts.values())
+    documents, at = [], 0
+    for name, text in texts.items():
+        documents.append(DocumentRange(name=name, start=at, end=at + len(text)))
+        at += len(text) + 2
+    tokens = ["Ask", " O", "dile", " Fenwarren", ",", " 555", "-010", "-2231", ",", " about", " moving", " hives",
+              " in", " May", "."]  # fmt: skip
+    whole = [0.1, 4.0, 2.5, 6.5, 0.0, 12.0, 9.0, 11.0, 0.1, 0.2, 3.5, 2.5, 0.3, 2.25, 0.0]
+    rows = [
+        ("Odile Fenwarren", "s0", documents[0].name, {1: 4.0, 2: 2.5, 3: 6.5}),
+        ("Call her on 555-010-2231.", "s1", documents[0].name, {5: 3.0, 6: 2.0, 7: 2.0}),
+        ("Bees swarm in May.", "s2", "wiki", {13: 2.0}),
+        ("Odile’s line is 555-010-2231.", "s3", "wiki", {5: 2.0, 6: 1.0, 7: 2.0}),
+        ("Hives are moved at night.", "s4", "wiki", {10: 2.0, 11: 2.0}),
+    ]
+    pieces = [
+        piece(context, text, name, [moved.get(t, 0.001) for t in range(len(tokens))], document=document)
+        for text, name, document, moved in rows
+    ]
+    response = "".join(tokens)
+
+    def source(text: str, number: int) -> Source:
+        start = context.index(text, pieces[number].start)
+        return Source(
+            piece=pieces[number].name, document=pieces[number].document, text=text, start=start,
+            end=start + len(text), nats=5.0, alone_nats=20.0,
+        )  # fmt: skip
+
+    def disclosure(text: str, first: int, last: int, kind: str, *sources: Source, **more: Any) -> Disclosure:
+        nats = sum(whole[first : last + 1])
+        made = Disclosure(
+            text=text, start=response.index(text), end=response.index(text) + len(text), first_token=first,
+            last_token=last, kind=kind, found_by=None if kind == "other" else "recogniser", relation="copied",
+            nats=nats, interval_nats=(nats - 0.01, nats + 0.01), posterior=0.99, surprise_nats=nats + 1,
+            placebo_nats=0.5, evidence="scores", document=sources[0].document, source=sources[0].text,
+            sources=sources,
+        )  # fmt: skip
+        return replace(made, **more)
+
+    disclosures = (
+        disclosure("Odile Fenwarren", 1, 3, f"person{hostile}", source("Odile Fenwarren", 0)),
+        disclosure("555-010-2231", 5, 7, "phone", source("555-010-2231", 1), source("555-010-2231", 3)),
+        disclosure("about", 9, 9, "name", source("Bees", 2), evidence=None),
+        disclosure(
+            "moving hives in May", 10, 13, "other", source("Hives are moved at night.", 4),
+            source("Bees swarm in May.", 2), relation="inferred",
+        ),
+    )  # fmt: skip
+    return case(
+        "bees", context, "Whom do I ask?", tokens, whole, pieces=pieces, documents=documents, disclosures=disclosures
+    )
 
 
 def every_case() -> list[Case]:

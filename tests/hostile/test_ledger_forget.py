@@ -276,3 +276,55 @@ def test_a_copy_without_the_key_tells_nothing(empty: Ledger) -> None:
     assert left_in(empty.path, "Ana Quill", "Quill", PHONE, WEATHER, "reader-0", "What is new", SECRET) == set()
     other = Keys(b"x" * 32)
     assert left_in(empty.path, other.entity("person", "ana quill"), other.recipient("reader-0") or "") == set()
+
+
+OTHERS: Final = "Ms Zoe Quist: 415-555-0199."
+
+
+def disclosing() -> LoggedAnswer:
+    return logged(20, {"file-7": SECRET, "file-8": OTHERS}, f"Ana Quill, {PHONE}; Zoe Quist, 415-555-0199")
+
+
+@pytest.mark.parametrize(
+    ("id_", "left"),
+    [
+        ("Ana Quill", {("phone", "file-7"), ("person", "file-8"), ("phone", "file-8")}),
+        (PHONE, {("person", "file-7"), ("person", "file-8"), ("phone", "file-8")}),
+        ("file-7", {("person", "file-8"), ("phone", "file-8")}),
+        ("reader-1", set()),
+        ("trace-020", set()),
+    ],
+)
+def test_disclosures_of_what_is_forgotten_go_and_those_of_others_stay(
+    empty: Ledger, id_: str, left: set[tuple[str, str]]
+) -> None:
+    def told() -> set[tuple[str, str]]:
+        book = Book(empty)
+        return {(one.kind, one.document) for one in book.disclosed(book.events) if one.is_sensitive}
+
+    added(empty, [disclosing()])
+    assert told() == {(kind, document) for kind in ("person", "phone") for document in ("file-7", "file-8")}
+    row = next(row for row in empty.rows("disclosures") if ANA in row["entities"])
+    gone = {"Ana Quill": [ANA], PHONE: [NUMBER], "file-7": [row["content"]]}.get(id_, [row["score"], row["content"]])
+    assert left_in(empty.path, *gone) == set(gone)
+    forget(empty, id_)
+    assert told() == left
+    assert left_in(empty.path, *gone) == set()
+    assert empty.verify()[1] == []
+    # What is added again is there again, once.
+    added(empty, [replace(disclosing(), trace_id="trace-021")])
+    rows = [repr(row) for row in empty.rows("disclosures")]
+    assert len(rows) == len(set(rows))
+    assert {(one.kind, one.document) for one in Book(empty).disclosed(Book(empty).events[-1:]) if one.is_sensitive} == {
+        (kind, document) for kind in ("person", "phone") for document in ("file-7", "file-8")
+    }
+
+
+def test_a_span_that_no_document_says_goes_with_anybody_in_its_document(empty: Ledger) -> None:
+    added(empty, [logged(20, {"file-7": SECRET, "weather-0": WEATHER}, "Quill-Ana 0143-555")])
+    rows = [row for row in empty.rows("disclosures") if row["relation"] != "copied"]
+    content = next(one["content"] for one in empty.rows("looks") if one["document"] == "file-7")
+    assert rows
+    assert all({*row["entities"]} == {ANA, NUMBER} for row in rows if row["content"] == content)
+    forget(empty, "Ana Quill")
+    assert not [row for row in empty.rows("disclosures") if row["content"] == content]

@@ -52,7 +52,9 @@ def test_what_has_no_number_is_named_wherever_a_budget_is_told_of(cli: Call, log
 
 
 def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
-    ended = cli("ledger", "add", log, "--model", "toy", "--keep-texts")
+    ours = tmp_path / "ours.txt"
+    ours.write_text("file_number = 44[0-9]+\n")
+    ended = cli("ledger", "add", log, "--model", "toy", "--keep-texts", "--sensitive", ours)
     assert ended.code == 0, ended.err
     assert "read 3 calls: added 2 answers, 1 of them measured; 0 were known, 1 refused, 0 left out" in ended.out
     assert "refused 1: " in ended.out
@@ -85,6 +87,7 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
     answer = cli("ledger", "query", "select id, n_answers from totals where kind = 'document'", "--csv")
     assert answer.out.splitlines()[1:] == ['"file-7",1', '"file-7",1']
     assert cli("ledger", "query", "--schema", "--csv").code == 0
+    assert cli("ledger", "query", "select recipient, kind, document, nats from disclosures").code == 0
 
     assert cli("ledger", "verify").code == 0
     gone = cli("ledger", "forget", "Ana Alvi")

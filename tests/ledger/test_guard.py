@@ -100,3 +100,43 @@ def test_documents_have_to_be_in_the_messages_of_a_model_with_a_chat_template(tm
     with pytest.raises(UsageError, match=r"has no chat template.*or the meter of a Guard") as refused:
         plain.check(DOCUMENTS, *ASKED)
     assert "--template" not in str(refused.value)
+
+
+TOLD = {"file-7": "Ms Ana Alvi, 12 Elm Street: call 202-555-0143.", "weather": "It rains."}
+SAID = "Ana Alvi, 202-555-0143. Again: 202 555 0143, says Alvi. It rains."
+
+
+def test_what_is_personal_is_held_back_wherever_the_answer_says_it(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 1e6)
+    # The second time from what the ledger has.
+    for verdict in (watch.check(TOLD, "Who came?", SAID, f"reader-{n}") for n in range(2)):
+        held = [(SAID[span.start : span.end], span.kind, span.documents) for span in verdict.held_spans]
+        assert held == [
+            ("Ana Alvi", "person", ("file-7",)),
+            ("202-555-0143", "phone", ("file-7",)),
+            ("202 555 0143", "phone", ("file-7",)),
+            ("Alvi", "person", ("file-7",)),
+        ]
+        assert min(span.nats for span in verdict.held_spans) > 3
+        assert verdict.withheld_answer == (
+            "[withheld: person], [withheld: phone]. Again: [withheld: phone], says [withheld: person]. It rains."
+        )
+        assert verdict.within
+        assert "Alvi" not in repr(verdict)
+
+
+def test_nothing_is_held_back_of_what_no_document_told(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 1e6)
+    for answer in ("It rains.", "Zoe Pruk, 897-868-9988"):
+        verdict = watch.check(TOLD, "Who came?", answer, "reader-1")
+        assert (verdict.held_spans, verdict.withheld_answer) == ((), answer)
+
+
+def test_spans_are_held_back_whatever_the_budget_says_and_count_in_full(tmp_path: Path) -> None:
+    watch = guard(tmp_path, 1.0)
+    verdict = watch.check(TOLD, "Who came?", SAID, "reader-1", redact=False)
+    assert not verdict.within
+    assert verdict.withheld_answer.startswith("[withheld: person]")
+    recorded = watch.record(verdict)
+    assert recorded.held_spans == verdict.held_spans
+    assert {one.kind for one in Book(watch.ledger).disclosed(Book(watch.ledger).events)} >= {"person", "phone"}

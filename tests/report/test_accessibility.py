@@ -11,7 +11,7 @@ import pytest
 from helpers.accessibility import AXE, violations
 from helpers.differentiable_toy import DifferentiableToy
 from helpers.report_browser import CHROMIUM, Browser
-from helpers.report_cases import clinic, sampled, small
+from helpers.report_cases import clinic, disclosing, sampled, small
 from leakmeter.core import registry
 from leakmeter.engine.measure import Callbacks, measure_cases
 from leakmeter.instruments.influence import report as influence
@@ -67,3 +67,4 @@ def test_the_page_of_an_instrument_is_for_everybody(name: str, n: int, browser: 
 def test_a_page_with_what_can_be_chosen_is_for_everybody(browser: Browser, tmp_path: Path) -> None:
     assert_accessible(browser, html.page(influence.report([clinic()])), tmp_path / "one.html")
     assert_accessible(browser, html.page(influence.report([clinic(), sampled(), small(1)])), tmp_path / "three.html")
+    assert_accessible(browser, html.page(influence.report([disclosing()])), tmp_path / "disclosures.html")

@@ -70,8 +70,14 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Row((told, "own", 2.0, 2.0, 0.88, 0.25, None, 4, 0.04, None, more), 2, strong=True),
     ]
     table = b.Table(columns, rows, told, marks=(b.Mark("floor", 0.1, more), b.Mark("placebo", 0.2, "x")))
+    words = (b.Words(told, (0, 1), is_sensitive=True), b.Words(more))
     shaded = b.ShadedText(
-        (b.Passage((b.Segment(told, 4.0, (0,), (1,), more, 1), b.Segment(b.Untrusted(" rest"))), more),), told
+        (b.Passage((b.Segment(told, 4.0, (0,), (1,), more, 1, parts=words), b.Segment(b.Untrusted(" rest"))), more),),
+        told,
+    )
+    disclosures = b.Disclosures(
+        (b.Disclosed(told, more, 4.0, (told, "own"), (0, 1), (0,), True), b.Disclosed(more, told, 3.0, told, (0, 9))),
+        told,
     )
     tokens = b.ShadedText((b.Passage((b.Segment(told, 2.0), b.Segment(b.Untrusted(" x"), 0.0))),), style="tokens")
     panel = b.Panel(
@@ -88,6 +94,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
     attribution = b.Attribution(
         shaded, tokens, (replace(table, filterable=True, sortable=True),), (4.0, 0.0), ((2.0, 2.0), (0.0, 0.0)),
         (2.0, -1.0), (0.1, 0.1), (0.1, math.inf), (b.Text(told, "prose", heading=more),),
+        disclosures=disclosures,
     )  # fmt: skip
     inner = b.Report(told, "inner", (b.Headline(told), table), sections=(b.Section(told, (b.Headline(more),)),))
     lines = [b.Segment(told, line="dotted"), b.Segment(more, 2.0, line="solid")]
@@ -100,6 +107,7 @@ def every_block(text: str = "A note", other: str = "a value") -> b.Report:
         b.Facts(((told, more), ("Own", "words")), heading="Facts"),
         table,
         shaded,
+        disclosures,
         chart,
         b.Details(told, (b.Facts((("Seed", more),)), b.Text(told))),
         b.Part(told, (b.Text(more),)),
@@ -326,6 +334,36 @@ def test_charts_of_pages_are_no_figure_files() -> None:
     assert html.page(report).count("<figure") == 1
     assert ">14<" in html.page(report)
     assert "Chart:" not in printed(report) + markdown.text(report)
+
+
+def test_a_token_of_two_disclosures_is_marked_once_and_both_are_listed() -> None:
+    tokens = [b.Segment(b.Untrusted(text), 5.0) for text in ("Call", " 555", "-01", " now")]
+    text = b.ShadedText((b.Passage(tokens),), style="tokens")
+    listed = b.Disclosures(
+        [
+            b.Disclosed(b.Untrusted("555-01"), "phone", 32.0, "a & b", (1, 3), (4, 2), is_sensitive=True),
+            b.Disclosed(b.Untrusted("-01 now"), "other content", 3.25, "s3", (2, 4)),
+            b.Disclosed(b.Untrusted("-01"), "code", 7.0, "s3", (2, 3), is_sensitive=True),
+        ],
+        "What it gives away",
+    )
+    attribution = b.Attribution(text, text, (), (), (), (), (), (), disclosures=listed)
+    page = html.page(b.Report("T", "m", [attribution], scripted=False))
+    assert_harmless(page)
+    shown = re.search(
+        r'<div class="text tokens" dir="auto">(.*?)</div>\n*<h3>', page.split('class="res"')[1], re.DOTALL
+    )
+    assert shown
+    words = re.sub("<b [^>]*>|</b>", "", shown[1]).strip()
+    assert words == (
+        'Call <span class="leak strong" data-d="0">555-01<small class="label">phone, 32.0&nbsp;nats</small></span> '
+        '<span class="leak" data-d="1">now<small class="label">3.25&nbsp;nats</small></span>'
+    )
+    assert '<dt data-d="0" data-u="4 2" class="strong">phone, 32.0&nbsp;nats<dd>“<bdi>555-01</bdi>” ← a &amp; b' in page
+    assert '<dt data-d="2" data-u="" class="strong">code, 7.00&nbsp;nats' in page
+    assert "<details><summary>Other content: 1 span</summary>" in page
+    out = printed(b.Report("T", "m", [listed]), width=160)
+    assert "phone, 32.0 nats “555-01” ← a & b" in flat(out)
 
 
 def test_a_page_ranks_sections_and_keeps_the_heaviest() -> None:

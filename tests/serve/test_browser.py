@@ -55,7 +55,7 @@ def test_from_a_text_to_a_run(serving: Serving) -> None:
         assert [one.split(",")[0] for one in said] == [
             f"{piece.name}: {scale.nats_text(piece.nats)} nats" for piece in expected.pieces
         ]
-        assert scale.nats_text(expected.whole_nats) in text(browser, "#found h2")
+        assert scale.nats_text(expected.whole_nats) in text(browser, "#found")
 
         # A file that is dropped stands in the field.
         browser.run(
@@ -110,6 +110,29 @@ def test_from_a_text_to_a_run(serving: Serving) -> None:
         assert all(one.startswith((serving.access.origin, "data:")) for one in browser.requests)
 
 
+def test_a_disclosure_and_its_source_light_each_other_up(serving: Serving) -> None:
+    lit = "[...document.querySelectorAll('#seen .lit')].map(one => one.tagName).sort()"
+    with Browser() as browser:
+        browser.open(serving.access.new_link())
+        measure(browser, **CASE)
+        assert text(browser, "#list dt").startswith("phone, ")
+        assert text(browser, "#answer .leak").startswith(CASE["response"])
+        assert text(browser, "#context .source") == CASE["response"]
+        assert browser.run(lit) == []
+        browser.run("document.querySelector('#list button').focus()")
+        browser.press("Enter")
+        assert browser.run(lit) == ["DT", "SPAN", "U"]
+        assert browser.run("document.querySelector('#list button').getAttribute('aria-pressed')") == "true"
+        check_page(browser)
+        browser.run("document.querySelector('#answer .leak').click()")
+        assert browser.run(lit) == []
+        # A piece that is chosen lights up what it gave away; another does not.
+        for place, expected in ((2, ["DT", "SPAN", "U"]), (0, [])):
+            browser.run(f"document.querySelectorAll('#context .s')[{place}].focus()")
+            assert browser.run(lit) == expected
+        assert browser.complaints == []
+
+
 def test_hostile_texts_stay_texts_in_a_browser(serving: Serving) -> None:
     hostile = '<img src=x onerror="document.title=1"><script>document.title=2</script> Two. </textarea>Three \u202e.'
     with Browser() as browser:
@@ -137,7 +160,7 @@ def test_two_browsers_at_once_and_one_that_goes(serving: Serving) -> None:
             other.run("document.querySelector('.primary').click()")
             other.until("document.getElementById('status').textContent.includes('in the queue')")
         other.until(_DONE)
-        assert "3.84" in text(other, "#found h2")
+        assert "3.84" in text(other, "#found")
         other.open(link)
         assert "the link was used" not in text(other, "body"), "a browser that is signed in stays so"
         assert serving.queue.length == 0

@@ -50,6 +50,41 @@ def test_pieces_come_one_by_one_with_the_numbers_of_the_library(made: TestClient
     assert done["floor"] == scale.nats_text(expected.noise_floor_nats)
 
 
+def test_what_an_answer_gives_away_is_listed_and_marked_as_soon_as_the_context_is_scored(made: TestClient) -> None:
+    number = "6" * 16
+    told = asked(made, "measure", response=number)
+    (expected,) = leakmeter.influence("toy", **{**CASE, "response": number}, group=True).disclosed
+    scored = [data for name, data in told if name == "disclosed"]
+    assert [name for name, _ in told].index("disclosed") < [name for name, _ in told].index("piece")
+    for data in (scored[0], told[-1][1]):
+        (mark,) = data["marks"]
+        assert mark["label"] == f"number, {scale.nats_text(expected.nats)}\u00a0nats"
+        assert (mark["tokens"], mark["sensitive"]) == ([expected.first_token, expected.last_token + 1], True)
+        assert "".join(token["text"] for token in data["tokens"]).strip() == number
+        assert f"“<bdi>{number}</bdi>”" in data["list"]
+    # A piece is told as a source when it says the words, or when all are scored.
+    assert ("so far" in scored[0]["list"], scored[0]["marks"][0]["pieces"], scored[0]["sources"]) == (True, [], {})
+    done = told[-1][1]
+    assert ("so far" in done["list"], done["marks"][0]["pieces"]) == (False, [s.piece for s in expected.sources])
+    assert "".join(part["text"] for part in done["sources"]["4"]) == "Call 555-010-2231."
+    assert [part["of"] for part in done["sources"]["4"]] == [[0]]
+    assert "Nothing is disclosed." in asked(made, "measure", response="It rains.")[-1][1]["list"]
+
+
+def test_a_value_that_the_context_says_is_told_with_its_piece_once_that_is_scored(made: TestClient) -> None:
+    told = asked(made, "measure")
+    names = [data["name"] if name == "piece" else name for name, data in told]
+    known = next(i for i, (name, data) in enumerate(told) if name == "disclosed" and data["marks"])
+    assert known > names.index("s3")
+    (mark,) = told[-1][1]["marks"]
+    assert (mark["label"].split(",")[0], mark["pieces"]) == ("phone", ["s3"])
+    assert told[-1][1]["sources"]["4"] == [
+        {"text": "Call ", "of": [], "sensitive": False},
+        {"text": "555-010-2231", "of": [0], "sensitive": True},
+        {"text": ".", "of": [], "sensitive": False},
+    ]
+
+
 @pytest.mark.parametrize(("n", "search"), [(20, {}), (30, {"search": "top:2"})])
 def test_a_long_context_is_screened_first_and_a_search_scores_the_first_exactly(
     made: TestClient, n: int, search: dict[str, str]

@@ -49,10 +49,17 @@ def test_a_shape_says_what_it_is(text: str, expected: tuple[str, str]) -> None:
         "Der Zug hält zwei Tage in der Stadt, die Rate der Bank steigt.",
         "If you like, I can help. However, Please wait.",
         "Un peu de sel, deux oignons.",
+        "Of these PTC and the SPs were in trial NCT00069784, as was rs1061170.",
+        "In sub-Saharan Africa the ISO-9001 norm is rare.",
     ],
 )
 def test_what_is_none_has_no_shape(text: str) -> None:
     assert shaped(text) == []
+
+
+def test_a_heading_of_ordinary_words_is_no_name() -> None:
+    assert shaped("It is a goal of Healthy People.", "Most people are healthy.") == []
+    assert shaped("It is a goal of Ruaridh Penhallow.", "Most people are healthy.") != []
 
 
 def test_a_last_name_is_known_by_the_documents() -> None:

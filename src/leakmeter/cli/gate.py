@@ -59,7 +59,7 @@ def gate(
         Take the newest finished run of the directory that has the quantities of all bounds and of the baseline, and say
         which it is.
     upper
-        What may be at most so much, such as "influence.p95 <= 5"; again for each further bound.
+        What may be at most so much, such as "influence.disclosures.personal <= 0"; again for each further bound.
     lower
         What has to be at least so much, such as "icl.accuracy >= 0.8"; again for each further bound.
     confident

@@ -48,6 +48,7 @@ def add(
     region: str = "US",
     entity_patterns: Path | None = None,
     ner: str | None = None,
+    sensitive: Path | None = None,
     answered_by: Annotated[list[str] | None, Parameter(negative="")] = None,
     conditions_hold: Flag = False,
     plain_draws: Flag = False,
@@ -92,6 +93,9 @@ def add(
         A file of lines TYPE = REGEX, which are looked for too.
     ner
         A recogniser of names and dates on this machine.
+    sensitive
+        A file of what is personal or secret to you: a .csv table, whose columns are types of values, or lines
+        TYPE = REGEX.
     answered_by
         A name that the log has for the scoring model; again for each further one. Its own name by default.
     conditions_hold
@@ -130,6 +134,7 @@ def add(
         region=region,
         entity_patterns=None if entity_patterns is None else str(entity_patterns),
         ner=ner,
+        sensitive=None if sensitive is None else str(sensitive),
         keep_texts=keep_texts,
         answered_by=tuple(answered_by or ()),
         conditions_hold=conditions_hold,
@@ -339,7 +344,8 @@ def query(
     """Query a ledger in SQL.
 
     The totals that are shown are in totals, one row a document or person and recipient; answers are in events, what was
-    retrieved for them in looks, numbers in scores. For example: "select id, recipient, largest_running_nats from totals
+    retrieved for them in looks, numbers in scores, and what each answer gave away of which document to whom in
+    disclosures. For example: "select id, recipient, largest_running_nats from totals
     where kind = 'document' order by 3 desc".
 
     Parameters

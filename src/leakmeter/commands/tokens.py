@@ -90,7 +90,7 @@ def tokenised(
     if prompts.swap:
         raise UsageError("swap measures invented values, whose prompts are not shown here; leave it out")
     backend: Any = SimpleNamespace(tokenizer=tokenizer, window=None)
-    measure: Any = SimpleNamespace(samples=1, max_new_tokens=0)
+    measure: Any = SimpleNamespace(samples=1, max_new_tokens=0, documents_first=True)
     prepared, kept = loaded.prepared(backend, prompts, measure)
     return [
         tokens_of(cast("PreparedContext", prepared_case), case.response, tokenizer, model=model, without=without)

@@ -58,13 +58,17 @@ class Measure(ABC):
 class ChoosingMeasure(Protocol):
     """A measure that goes on, or not, by the scores it is sent: what it takes is only known from above.
 
-    One that does so with some of its parameters only has `chooses`, which says whether it does.
+    One that does so with some of its parameters only has `chooses`, which says whether it does; one that does so with
+    some items has `chooses_of`, which says of an item whether it is one of them.
     """
 
     def longest_trial(self, item: Any) -> Trial[Any]:
         """Ask for at least as much as `trial` would of this item, whatever it was sent; its answers mean nothing."""
 
 
-def chooses(measure: Measure) -> TypeGuard[ChoosingMeasure]:
-    """Whether a measure goes on, or not, by the scores it is sent."""
-    return isinstance(measure, ChoosingMeasure) and bool(getattr(measure, "chooses", True))
+def chooses(measure: Measure, *items: Any) -> TypeGuard[ChoosingMeasure]:
+    """Whether a measure goes on, or not, by the scores it is sent of any item, or of one of these."""
+    if not isinstance(measure, ChoosingMeasure):
+        return False
+    of_item = getattr(measure, "chooses_of", None)
+    return bool(getattr(measure, "chooses", True)) or (of_item is not None and any(map(of_item, items)))

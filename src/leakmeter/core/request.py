@@ -104,6 +104,10 @@ class Scores:
     half_width: FloatArray | None = field(default=None, kw_only=True)
     """Most that each of the values may be off, nats, of their shape; None where they are what they are."""
 
+    def without_first(self, n: int) -> Scores:
+        """Those of the prompts behind the first so many."""
+        return Scores(self.values[n:], half_width=None if self.half_width is None else self.half_width[n:])
+
 
 @dataclass(frozen=True, slots=True)
 class Responses(Scores):

@@ -43,7 +43,7 @@ class Predictor:
 
     def predict(self, measure: Measure, *together: Prepared) -> Prediction:
         """Counts of what cases that are scored together will take; nothing of it is computed."""
-        if chooses(measure):
+        if chooses(measure, *(case.item for case in together)):
             longest = self._as_one([measure.longest_trial(case.item) for case in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
         return predict(self.backend, self._as_one([measure.trial(case.item) for case in together]))

@@ -26,7 +26,7 @@ _UPPER: Final = {"<=": operator.le, "<": operator.lt}
 _LOWER: Final = {">=": operator.ge, ">": operator.gt}
 _HOLDS: Final[dict[str, Callable[[float, float], bool]]] = {**_UPPER, **_LOWER}
 _BOUND: Final = re.compile(r"\s*([\w.\-]+)\s*(<=|>=|<|>)\s*([^\s<>=]+)\s*")
-_EXAMPLES: Final = {"max": "influence.p95 <= 5", "min": "icl.accuracy >= 0.8"}
+_EXAMPLES: Final = {"max": "influence.disclosures.personal <= 0", "min": "icl.accuracy >= 0.8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class Bound:
 
 
 def parse_bound(text: str, option: str) -> Bound:
-    """A bound such as 'influence.p95 <= 5'; option 'max' is for what may not be exceeded, 'min' for what has to be
-    reached."""
+    """A bound such as 'influence.disclosures.personal <= 0'; option 'max' is for what may not be exceeded, 'min' for
+    what has to be reached."""
     match = _BOUND.fullmatch(text)
     form = f"--{option} takes QUANTITY.AGGREGATE {' or '.join(_UPPER if option == 'max' else _LOWER)} NUMBER"
     try:

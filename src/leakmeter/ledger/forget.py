@@ -36,6 +36,8 @@ _NEEDED_NO_MORE: Final = (
     "mentions WHERE content NOT IN (SELECT content FROM looks)",
     f"measured WHERE score NOT IN {_SCORED}",
     f"scores WHERE score NOT IN {_SCORED}",
+    f"disclosures WHERE score NOT IN {_SCORED}",
+    "disclosures WHERE content NOT IN (SELECT content FROM looks)",
     "scores WHERE target NOT IN (SELECT content FROM looks UNION SELECT entity FROM mentions)",
     "names WHERE pseudonym NOT IN (SELECT entity FROM mentions UNION SELECT coalesce(recipient, '') FROM events)",
 )
@@ -92,6 +94,7 @@ def _deleted(database: sqlite3.Connection, gone: _Gone) -> tuple[int, int]:
         ("measured WHERE score", gone.unread),
     ):
         database.executemany(f"DELETE FROM {where} = ?", [(id_,) for id_ in ids])
+    database.executemany("DELETE FROM disclosures WHERE instr(entities, ?)", [(id_,) for id_ in gone.entities])
     for where in _NEEDED_NO_MORE:
         database.execute(f"DELETE FROM {where}")
     n_rows = database.total_changes - before

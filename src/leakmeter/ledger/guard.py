@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,8 +26,11 @@ from leakmeter.ledger.flags import scored_at
 from leakmeter.ledger.keys import shown
 from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, Setup, in_memory, measured
 from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.totals import DOCUMENT, Book, Look, Thing, total_of
+from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Look, Thing, total_of
 from leakmeter.text.build import PromptSettings
+from leakmeter.text.entities import person
+from leakmeter.text.entities.mention import PERSON
+from leakmeter.text.entities.values import Folded
 from leakmeter.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
 from leakmeter.traces.places import Retrieved
 from leakmeter.traces.places import find as find_documents
@@ -87,6 +91,21 @@ class UsedPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldSpan:
+    """A span of an answer to hold back: something personal or secret that came from the documents."""
+
+    start: int
+    """First character in the answer."""
+    end: int
+    kind: str
+    """'phone', 'person', 'code' …, or a type of the user's."""
+    documents: tuple[str, ...]
+    """Ids of those that it came from."""
+    nats: float
+    """log p(span) − log p(span without the documents); where the answer says the same again, of the disclosure."""
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
     """What to take out of a document so that its answer is within the budget."""
 
@@ -113,12 +132,24 @@ class Verdict:
     """Personal data in the prompt, what used most first."""
     cuts: tuple[Cut, ...]
     """Where it is not within: what redaction would bring it under."""
+    held_spans: tuple[HeldSpan, ...]
+    """What of the answer to hold back, whether it is within or not, in the order of the answer; none overlap."""
     recorded: bool
     """Whether the ledger counts the answer as told."""
     flags: tuple[str, ...]
     """Why the sums are no observer's log-odds; see `docs/ledger.md`."""
     note: str = NOTE
     _rows: Measured = field(repr=False, compare=False, kw_only=True)
+    _answer: str = field(repr=False, compare=False, kw_only=True)
+
+    @property
+    def withheld_answer(self) -> str:
+        """The answer with a mark in the place of each held span, as in 'Call [withheld: phone].'"""
+        parts, place = list[str](), 0
+        for span in self.held_spans:
+            parts += [self._answer[place : span.start], f"[withheld: {span.kind}]"]
+            place = span.end
+        return "".join((*parts, self._answer[place:]))
 
 
 class Guard:
@@ -139,9 +170,9 @@ class Guard:
 
     Examples:
         >>> import leakmeter
-        >>> guard = leakmeter.Guard(leakmeter.Meter("toy"), budget=20.0)
+        >>> guard = leakmeter.Guard(leakmeter.Meter("toy"), budget=5.0)
         >>> guard.budget.nats
-        20.0
+        5.0
     """
 
     def __init__(
@@ -196,7 +227,7 @@ class Guard:
             while not self._has_known(rows):
                 # It was forgotten since.
                 rows = self._measured(logged, backend, texts)
-            verdict = self._verdict(rows, texts)
+            verdict = self._verdict(rows, texts, answer)
             if record and verdict.within:
                 verdict = self._recorded(verdict)
             if redact and not verdict.within and self.budget.kind == DOCUMENT:
@@ -223,7 +254,7 @@ class Guard:
 
         def is_within() -> bool:
             nonlocal latest
-            latest = self._verdict(verdict._rows, {})
+            latest = self._verdict(verdict._rows, {}, verdict._answer)
             return latest.within
 
         done = self.ledger.commit(verdict._rows.rows, model=verdict._rows.model, provided=is_within)
@@ -243,9 +274,10 @@ class Guard:
         (event,) = measured.rows["events"]
         names = {event["by_document"], event["by_entity"]}
         contents = {row["content"] for row in measured.rows["looks"]}
-        _, there = self.ledger.read("measured", "scores", "mentions")
+        _, there = self.ledger.read("measured", "scores", "disclosures", "mentions")
         measured.rows["measured"] += [{**row, "kept": False} for row in there["measured"] if row["score"] in names]
-        measured.rows["scores"] += [row for row in there["scores"] if row["score"] in names]
+        for table in ("scores", "disclosures"):
+            measured.rows[table] += [row for row in there[table] if row["score"] in names]
         measured.rows["mentions"] += [row for row in there["mentions"] if row["content"] in contents]
         return names <= {row["score"] for row in measured.rows["measured"]}
 
@@ -294,7 +326,7 @@ class Guard:
             where=_ANSWER,
         )
 
-    def _verdict(self, rows: Measured, texts: Mapping[str, str]) -> Verdict:
+    def _verdict(self, rows: Measured, texts: Mapping[str, str], answer: str) -> Verdict:
         (event,) = rows.rows["events"]
         book = Book(self.ledger, rows.rows)
         looks = list(book.looks_of(event, self.budget.kind))
@@ -315,9 +347,11 @@ class Guard:
             uses=tuple(uses),
             pieces=tuple(sorted(pieces, key=lambda piece: -abs(piece.signed_nats or 0.0))),
             cuts=(),
+            held_spans=tuple(_held_spans(book.disclosed([event]), answer)),
             recorded=False,
             flags=tuple(event["flags"]),
             _rows=rows,
+            _answer=answer,
         )
 
     def _use(self, look: Look, before: Sequence[Look]) -> Use:
@@ -363,3 +397,32 @@ class Guard:
                 result.left_nats,
                 reached=result.reached,
             )
+
+
+def _held_spans(disclosures: Iterable[Disclosed], answer: str) -> list[HeldSpan]:
+    by_place: dict[tuple[int, int], list[Disclosed]] = defaultdict(list)
+    for disclosed in disclosures:
+        if disclosed.is_sensitive:
+            by_place[disclosed.row["first_character"], disclosed.row["last_character"] + 1].append(disclosed)
+    spans: list[HeldSpan] = []
+    for (start, end), rows in by_place.items():
+        documents = tuple(sorted({disclosed.document for disclosed in rows}))
+        said_at = {(start, end), *_said_again(answer, answer[start:end], rows[0].kind)}
+        spans += [HeldSpan(*place, rows[0].kind, documents, rows[0].nats) for place in said_at]
+    apart: list[HeldSpan] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if apart and span.start < apart[-1].end:
+            apart[-1] = replace(apart[-1], end=max(apart[-1].end, span.end))
+        else:
+            apart.append(span)
+    return apart
+
+
+def _said_again(answer: str, value: str, kind: str) -> Iterator[tuple[int, int]]:
+    """Where an answer says a value once more: once it is said, it is likely there without the documents too."""
+    for start, end in Folded(answer).places(value):
+        if not (answer[start - 1 : start].isalnum() or answer[end : end + 1].isalnum()):
+            yield start, end
+    if kind == PERSON:
+        for mention in person.said_again(answer, [person.normal(value)], person.lowered_words(answer)):
+            yield mention.start, mention.end

@@ -7,6 +7,7 @@ person is in a file that `forget` does not reach.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -18,6 +19,7 @@ import numpy as np
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import LeakmeterError, UsageError, WindowError
+from leakmeter.instruments.influence.disclosures import Disclosure, Source, disclosures
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.ledger import flags
 from leakmeter.ledger.keys import RECIPIENT, SUBJECT
@@ -25,6 +27,7 @@ from leakmeter.ledger.store import Ledger, kept_texts, other_model
 from leakmeter.ledger.tables import KEYS, TEXTS
 from leakmeter.ledger.turns import Turns
 from leakmeter.text.build import PromptSettings
+from leakmeter.text.entities.values import Folded
 from leakmeter.traces import LoggedAnswer, Refused, as_case
 
 if TYPE_CHECKING:
@@ -41,9 +44,12 @@ BATCH: Final = 20
 _MOST_CHARACTERS: Final = 2**25
 """Of a batch's prompts and documents, from which on no further answer is taken."""
 DOCUMENT, ENTITY = "document", "entity"
-UNITS: Final = (DOCUMENT, ENTITY)
+UNITS: Final = (ENTITY, DOCUMENT)
+"""Personal data first: a disclosure of a document is stored with the personal data that it may tell of."""
 _PLACES_OF_MODEL: Final = ("dtype", "device", "memory_bytes", "processor", "threads")
 """What of a model's record moves last digits alone."""
+_OF_SETTINGS: Final = ("recogniser", "sensitive_sha256")
+"""What of it is of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,9 @@ class Measuring:
     ner: str | None = None
     """A recogniser of names and dates on this machine, a directory with a token-classification model of transformers
     or a spaCy pipeline."""
+    sensitive: str | None = None
+    """A file of what is personal or secret to you: a .csv table, whose columns are types of values, or lines
+    TYPE = REGEX."""
     keep_texts: bool = False
     """Keep texts and names too, in the ledger's directory: pages then open each answer's heat map."""
     answered_by: tuple[str, ...] = ()
@@ -70,9 +79,8 @@ class Measuring:
     """State of servers what their logs do not: that limits and penalties which are not logged were off."""
 
     def settings(self, unit: str) -> PromptSettings:
-        if unit == DOCUMENT:
-            return PromptSettings(unit=DOCUMENT)
-        return PromptSettings(unit=ENTITY, region=self.region, entity_patterns=self.entity_patterns, ner=self.ner)
+        settings = PromptSettings(unit=unit, region=self.region, sensitive=self.sensitive)
+        return settings if unit == DOCUMENT else replace(settings, entity_patterns=self.entity_patterns, ner=self.ner)
 
     def measure(self, temperature: float) -> Influence:
         return Influence(temperature=temperature, search=self.search)
@@ -263,17 +271,26 @@ def measured(
     for number, answer in enumerate(answers):
         at.setdefault(flags.scored_at(answer), []).append(number)
     for temperature, numbers in at.items():
-        for unit in UNITS:
-            setup, result.model = _setup(backend, how, unit, temperature)
-            if state.model not in (None, result.model):
-                raise other_model(ledger.path, state.model or {}, result.model)
-            keys = {number: setup.key(ledger, answers[number]) for number in numbers if number in of_event}
-            todo = {key: answers[number] for number, key in keys.items() if key not in scored}
+        setups, result.model = _setups(backend, how, temperature)
+        if state.model not in (None, result.model):
+            raise other_model(ledger.path, state.model or {}, result.model)
+        names_of = {setup.unit: {number: setup.key(ledger, answers[number]) for number in numbers} for setup in setups}
+        # Of an answer both units are scored or none, since disclosures are made of both.
+        missing = {number for names in names_of.values() for number, key in names.items() if key not in scored}
+        entities: dict[int, list[JsonObject]] = {}
+        for setup in setups:
+            unit = setup.unit
+            keys = {number: key for number, key in names_of[unit].items() if number in of_event}
+            first = {key: number for number, key in reversed(keys.items())}
+            todo = {key: answers[number] for key, number in first.items() if number in missing}
             cases, problems = _usable(todo, setup, backend)
             for key, part in score(cases, setup) if cases else ():
                 _take(ledger, rows, key, part, todo[key], setup, keeps_texts=how.keep_texts)
+                if unit == ENTITY:
+                    entities[first[key]] = [span for span in part[0]["spans"] if span["entity"] is not None]
+                else:
+                    rows["disclosures"] += _disclosures(ledger, key, part, todo[key], entities[first[key]])
                 scored[key] = _n_tokens(part)
-            first = {key: number for number, key in reversed(keys.items())}
             new |= {first[key] for key in cases}
             for number, key in keys.items():
                 if key in problems:
@@ -293,14 +310,15 @@ def measured(
     return result
 
 
-def _setup(backend: Backend, how: Measuring, unit: str, temperature: float) -> tuple[Setup, JsonObject]:
-    """A unit's setup, and what of the model decides whether numbers add up."""
+def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[Setup], JsonObject]:
+    """The setup of each unit, and what of the model decides whether numbers add up."""
     from leakmeter.storage.fingerprint import spec_of
 
-    settings, measure = how.settings(unit).resolved(), how.measure(temperature)
-    spec = spec_of(measure, "influence", settings, backend, ())
-    model = {name: value for name, value in spec.model.items() if name not in (*_PLACES_OF_MODEL, "recogniser")}
-    return Setup(unit, settings, measure, spec.id), model
+    measure = how.measure(temperature)
+    # What decides what personal data is decides too whom disclosures of documents may tell of.
+    spec = spec_of(measure, "influence", how.settings(ENTITY).resolved(), backend, ())
+    model = {name: value for name, value in spec.model.items() if name not in (*_PLACES_OF_MODEL, *_OF_SETTINGS)}
+    return [Setup(unit, how.settings(unit).resolved(), measure, f"{unit}-{spec.id}") for unit in UNITS], model
 
 
 def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[dict[str, Case], dict[str, str]]:
@@ -358,7 +376,7 @@ def _take(
     keeps_texts: bool,
 ) -> None:
     texts, measurements = part
-    contents = {f"d{n}": ledger.keys.content(document.content_hash) for n, document in enumerate(answer.documents, 1)}
+    contents = _contents(ledger, answer)
     rows["measured"].append({"score": key, "unit": setup.unit, "n_tokens": _n_tokens(part), "kept": keeps_texts})
     if keeps_texts:
         rows[TEXTS].append(kept_texts(key, part, setup.measure.record()))
@@ -374,6 +392,68 @@ def _take(
             rows["mentions"] += _mentions(ledger, texts, span, contents)
             if keeps_texts:
                 rows["names"].append({"pseudonym": target, "kind": SUBJECT, "name": entity["text"]})
+
+
+def _contents(ledger: Ledger, answer: LoggedAnswer) -> dict[str, str]:
+    """By the names that documents have in a case."""
+    return {f"d{n}": ledger.keys.content(document.content_hash) for n, document in enumerate(answer.documents, 1)}
+
+
+def _disclosures(
+    ledger: Ledger, key: str, part: Part, answer: LoggedAnswer, entities: Sequence[JsonObject]
+) -> Iterator[JsonObject]:
+    """What an answer gives away: a row for each span and document that it came from."""
+    texts, measurements = part
+    contents = _contents(ledger, answer)
+    series = {
+        (measurement.sample, measurement.statistic, measurement.piece): measurement.values
+        for measurement in measurements
+    }
+    for disclosure in disclosures(texts, series):
+        if disclosure.evidence is None:
+            continue
+        start, end = _place(disclosure, answer.answer)
+        for source in {source.document: source for source in reversed(disclosure.sources)}.values():
+            yield {
+                "score": key,
+                "content": contents[str(source.document)],
+                "kind": disclosure.kind,
+                "relation": disclosure.relation,
+                "evidence": disclosure.evidence,
+                "nats": disclosure.nats,
+                "posterior": disclosure.posterior,
+                "first_character": start,
+                "last_character": end - 1,
+                "entities": _told_of(ledger, texts, disclosure, source, entities),
+            }
+
+
+def _place(disclosure: Disclosure, answer: str) -> tuple[int, int]:
+    """Characters of a disclosure in the answer as it was logged, which its tokens may spell with other spaces."""
+    places = [match.span() for match in re.finditer(re.escape(disclosure.text), answer)]
+    # Where it is not found, all of the answer is the safe place.
+    return min(places, key=lambda place: abs(place[0] - disclosure.start), default=(0, len(answer)))
+
+
+def _told_of(
+    ledger: Ledger, texts: Mapping[str, Any], disclosure: Disclosure, source: Source, entities: Sequence[JsonObject]
+) -> list[str]:
+    """Pseudonyms of the personal data of a document that a disclosure may tell of: what stands where its source says
+    it, or shares its letters. The source of what is not copied is the whole document, so that it may tell of all."""
+    letters = Folded(disclosure.text).letters
+    parts = [(part["start"], part["end"]) for part in texts["documents"] if part["name"] == source.document]
+
+    def may_tell(start: int, end: int) -> bool:
+        if not any(first <= start < last for first, last in parts):
+            return False
+        said = Folded(texts["context"][start:end]).letters
+        return (start < source.end and source.start < end) or said in letters or letters in said
+
+    return [
+        ledger.keys.entity(span["entity"]["type"], span["entity"]["value"])
+        for span in entities
+        if any(may_tell(start, end) for start, end in span["ranges"])
+    ]
 
 
 def _n_tokens(part: Part) -> int:

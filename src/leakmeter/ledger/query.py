@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.ledger.report import record
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.tables import TABLES
@@ -34,20 +35,34 @@ TOTALS: Final[Mapping[str, tuple[pa.DataType, str]]] = {
     "last_day": (pa.string(), "of the answers"),
 }
 """Columns of the view `totals`: types, and what each means."""
+DISCLOSURES: Final = "disclosures"
+_EVENTS: Final = TABLES["events"]
+_OF_DISCLOSURES: Final = pa.schema(
+    [
+        *(_EVENTS.field(name) for name in ("event", "recipient", "day")),
+        pa.field("document", pa.string(), metadata={"about": "id of the document that it came from"}),
+        *TABLES[DISCLOSURES],
+    ]
+)
+"""Columns of the view `disclosures`: a row for each answer, span and document."""
 
 
 def ask(sql: str, ledger: Ledger, limits: Limits = DEFAULT_LIMITS) -> Answer:
     """What a query, one SELECT over `totals` and the tables of the ledger, says of it."""
     _, rows = ledger.read()
-    tables = {name: _in_utc(pa.Table.from_pylist(table_rows, schema=TABLES[name])) for name, table_rows in rows.items()}
-    totals = _totals(Book(ledger)) if "totals" in sql.lower() else _table([])
+    schemas, asked = dict(TABLES) | {DISCLOSURES: _OF_DISCLOSURES}, sql.lower()
+    rows[DISCLOSURES] = list(_disclosures(Book(ledger))) if DISCLOSURES in asked else []
+    tables = {
+        name: _in_utc(pa.Table.from_pylist(table_rows, schema=schemas[name])) for name, table_rows in rows.items()
+    }
+    totals = _totals(Book(ledger)) if "totals" in asked else _table([])
     return ask_tables(sql, {"totals": totals, **tables}, limits)
 
 
 def columns() -> list[tuple[str, str, str, str]]:
     """View, column, type and meaning, of all views."""
     rows = [("totals", name, str(kind), about) for name, (kind, about) in TOTALS.items()]
-    for table, schema in TABLES.items():
+    for table, schema in {**TABLES, DISCLOSURES: _OF_DISCLOSURES}.items():
         rows += [(table, field.name, str(field.type), (field.metadata or {})[b"about"].decode()) for field in schema]
     return rows
 
@@ -58,6 +73,12 @@ def _in_utc(table: pa.Table) -> pa.Table:
         field.with_type(pa.timestamp("us")) if pa.types.is_timestamp(field.type) else field for field in table.schema
     ]
     return table.cast(pa.schema(plain))
+
+
+def _disclosures(book: Book) -> Iterator[JsonObject]:
+    for disclosed in book.disclosed(book.events):
+        of_event = {name: disclosed.event[name] for name in ("event", "recipient", "day")}
+        yield {**disclosed.row, **of_event, "document": disclosed.document}
 
 
 def _totals(book: Book) -> pa.Table:

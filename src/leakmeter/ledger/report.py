@@ -15,7 +15,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.ledger.flags import SENTENCES
 from leakmeter.ledger.keys import RECIPIENT, shown
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Look, Told
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Look, Told
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text, percent
 
@@ -35,6 +35,7 @@ _WHAT: Final = {
     "recipient": "What each recipient was told most of",
     "day": "What was told most of on each day",
 }
+_DISCLOSED: Final = "Disclosed: who was told what"
 _HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
 _MOST_HOURS: Final = 72
 """Of a timeline in hours; longer ones are in days."""
@@ -106,7 +107,11 @@ def records(book: Book, by: str) -> list[JsonObject]:
 def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
     """What a ledger says, one row for each of `by` in `BY`."""
     names = Names(book, show_names)
-    return b.Report("Ledger", "ledger", [_headline(book, names), rows_table(book, by, names), *_notes(book)])
+    return b.Report(
+        "Ledger",
+        "ledger",
+        [_headline(book, names), *_disclosed(book, names), rows_table(book, by, names), *_notes(book)],
+    )
 
 
 def rows_table(book: Book, by: str, names: Names) -> b.Table:
@@ -134,6 +139,7 @@ def overview(book: Book, names: Names) -> list[b.Block]:
     )  # fmt: skip
     return [
         _headline(book, names),
+        *_disclosed(book, names),
         *_warnings(pairs),
         *_charts(pairs, names),
         *([b.Table(columns, rows, "Answers that leaked most, by the document that they told most of")] if rows else []),
@@ -203,6 +209,7 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     )
     return [
         b.Headline(headline),
+        *_disclosed(book, names, of=lambda disclosed: disclosed.document == document),
         *([versions] if len(contents) > 1 else []),
         _to_whom(pairs, names),
         *_charts_of_one(pairs, names),
@@ -237,7 +244,8 @@ def _told_in(book: Book, called: b.Phrase, events: Sequence[Mapping[str, Any]], 
             headline = (*headline, ". Most was told of ", *b.parts(names.of_thing(pairs[0])), f": {nats} nats")
         tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
     answers = _looks_table(looks[DOCUMENT], names, "Answers and documents")
-    return [b.Headline((*headline, ".")), *tables, answers, *_notes(book)]
+    shown_to = _disclosed(book, names, events)
+    return [b.Headline((*headline, ".")), *shown_to, *tables, answers, *_notes(book)]
 
 
 def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.Block]:
@@ -258,6 +266,7 @@ def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.
     flags = {flag: SENTENCES.get(flag, "") for flag in event["flags"]}
     return [
         b.Headline((*headline, ".")),
+        *_disclosed(book, names, [event]),
         _pieces_table(book, event, names),
         b.Facts([("When", when), ("Recipient", names.phrase(event["recipient"]))], "The answer"),
         *([b.Facts(list(flags.items()), "Why no posterior is shown")] if flags else []),
@@ -285,6 +294,7 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
         "ledger",
         [
             _headline(book, names),
+            *_disclosed(book, names),
             *_warnings(pairs),
             *_charts(pairs, names),
             _told_table(book, DOCUMENT, names),
@@ -321,6 +331,37 @@ def _headline(book: Book, names: Names) -> b.Headline:
         (f"{counts}. Most was told of ", *b.parts(names.of_thing(worst)), " to ",
          *b.parts(names.phrase(worst.recipient)), f": {nats} nats in {_answers(worst.total.n_answers)}.{sentence}")
     )  # fmt: skip
+
+
+def _disclosed(
+    book: Book,
+    names: Names,
+    events: Sequence[Mapping[str, Any]] | None = None,
+    of: Callable[[Disclosed], bool] = lambda disclosed: True,
+) -> list[b.Table]:
+    """Who was told what in some answers, personal and secret things first; no table where nothing was disclosed."""
+    groups: dict[tuple[str | None, str, str], list[Disclosed]] = defaultdict(list)
+    for disclosed in filter(of, book.disclosed(book.events if events is None else events)):
+        groups[disclosed.event["recipient"], disclosed.kind, disclosed.document].append(disclosed)
+    most = {group: max(rows, key=lambda disclosed: disclosed.nats) for group, rows in groups.items()}
+    rows = [
+        b.Row(
+            (
+                names.phrase(recipient), b.Untrusted(kind, _ID), b.Untrusted(document, _ID),
+                len({disclosed.event["draw"] for disclosed in groups[recipient, kind, document]}), worst.nats,
+            ),
+            to=names.address(RECIPIENT, recipient or ""),
+            quiet=not worst.is_sensitive,
+        )
+        for (recipient, kind, document), worst in sorted(
+            most.items(), key=lambda item: (not item[1].is_sensitive, -item[1].nats, *map(str, item[0]))
+        )
+    ]  # fmt: skip
+    columns = (
+        b.Column("Recipient"), b.Column("Kind"), b.Column("Document"), b.Column("Answers", "count"),
+        b.Column("Most", "signed_nats", "nats", shade=True),
+    )  # fmt: skip
+    return [b.Table(columns, rows, _DISCLOSED, rest=("row", "rows"), sortable=True)] if rows else []
 
 
 def _answers(n: int) -> str:

@@ -39,7 +39,7 @@ FILE: Final = "ledger.sqlite"
 FILES: Final = (FILE, "ledger.json")
 """Of a ledger, and of one of version 1, which was a list of Parquet files."""
 SUBJECTS: Final = "subjects.toml"
-_VERSION: Final = 2
+_VERSION: Final = 3
 _MEASURING: Final = ".measuring.lock"
 _PRAGMAS: Final = (
     "secure_delete = ON",

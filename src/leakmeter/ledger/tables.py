@@ -60,6 +60,18 @@ TABLES: Final[Mapping[str, pa.Schema]] = {
         screened_nats=(_NATS, "how a search ranked it, no measurement of it; null without a search"),
         n_mentions=(_COUNT, "places in the prompt that say it"),
     ),
+    "disclosures": _schema(
+        score=(_TEXT, "as in scores, of documents"),
+        content=(_TEXT, "keyed hash of the text of a document that it came from"),
+        kind=(_TEXT, "'phone', 'person', 'code' …, a type of the user's, or 'other': neither personal nor secret"),
+        relation=(_TEXT, "'copied', 'reworded' or 'inferred'"),
+        evidence=(_TEXT, "'scores' or 'words', as of disclosures in `leakmeter influence`"),
+        nats=(_NATS, "log p(span) − log p(span without the context)"),
+        posterior=(_NATS, "how sure an observer of the span is, from even odds, that the context was there"),
+        first_character=(_COUNT, "of the span in the answer, from 0"),
+        last_character=(_COUNT, "of the span in the answer"),
+        entities=(_TEXTS, "keyed pseudonyms of values and persons that the document says there"),
+    ),
     "measured": _schema(
         score=(_TEXT, "as in scores; here also where nothing of the unit was found"),
         unit=(_TEXT, "'document' or 'entity'"),
@@ -88,13 +100,17 @@ KEYS: Final[Mapping[str, str]] = {
     "events": "event",
     "looks": "event, document, content",
     "scores": "score, target",
+    "disclosures": "score, content, first_character, last_character",
     "measured": "score",
     "mentions": "content, entity",
     "names": "pseudonym, kind, name",
     TEXTS: "score",
 }
 """All tables in the file, and columns that no two rows of one share."""
-_HOLDERS: Final = {"looks": ("events", "event"), "scores": ("measured", "score"), TEXTS: ("measured", "score")}
+_HOLDERS: Final = {
+    "looks": ("events", "event"),
+    **dict.fromkeys(("scores", "disclosures", TEXTS), ("measured", "score")),
+}
 """Tables whose rows are added with a row of another one, and never again: which table, and the column of both."""
 Rows = Mapping[str, Sequence[JsonObject]]
 """Rows by table."""

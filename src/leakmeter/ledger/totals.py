@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from leakmeter.instruments.influence.disclosures import OTHER
 from leakmeter.ledger.accounting import Total, total
 from leakmeter.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
 from leakmeter.ledger.store import Ledger
@@ -109,6 +110,29 @@ class Told:
         return tuple(sorted({look.event["day"] for look in self.looks if look.event["day"] is not None}))
 
 
+class Disclosed(NamedTuple):
+    """A span of one answer, and a document that it came from."""
+
+    event: Mapping[str, Any]
+    document: str
+    """Its id."""
+    row: Mapping[str, Any]
+    """Of the table of disclosures."""
+
+    @property
+    def kind(self) -> str:
+        return str(self.row["kind"])
+
+    @property
+    def nats(self) -> float:
+        return float(self.row["nats"])
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether it is something personal or secret."""
+        return self.kind != OTHER
+
+
 class Book:
     """All of a ledger, read once.
 
@@ -151,6 +175,10 @@ class Book:
         self._scores: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in scores.values():
             self._scores[row["score"]].append(row)
+        self._disclosures: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        spans = {(row["score"], row["content"], row["first_character"]): row for row in rows["disclosures"]}
+        for row in spans.values():
+            self._disclosures[row["score"]].append(row)
         self._looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in rows["looks"]:
             self._looks[row["event"]].append(row)
@@ -191,6 +219,14 @@ class Book:
     def scores_of(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What was scored of an answer, documents and personal data."""
         return [row for name in ("by_document", "by_entity") for row in self._scores[event[name]]]
+
+    def disclosed(self, events: Iterable[Mapping[str, Any]]) -> Iterator[Disclosed]:
+        """What answers gave away of the documents in their prompts; what came from several documents once for each."""
+        for event in events:
+            for row in self._disclosures[event["by_document"]]:
+                for look in self._looks[event["event"]]:
+                    if look["present"] and look["content"] == row["content"]:
+                        yield Disclosed(event, look["document"], row)
 
     def retrieved(self, event: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What was retrieved for an answer, in its prompt or not."""

@@ -252,6 +252,42 @@ def table_of(
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """Words of a context."""
+
+    text: Untrusted
+    disclosures: Sequence[int] = ()
+    """Numbers of the disclosures, among those of the same `Attribution`, that came from them."""
+    is_sensitive: bool = False
+    """Whether something personal or secret did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosed:
+    """A span of a response that the context gave away."""
+
+    text: Untrusted
+    kind: Phrase
+    nats: float
+    origin: Phrase
+    """Where it came from: documents, or pieces."""
+    tokens: tuple[int, int]
+    """First token of the response, and the one behind the last."""
+    pieces: Sequence[int] = ()
+    """Numbers of the pieces that it came from."""
+    is_sensitive: bool = False
+    """Whether it is something personal or secret; a page marks it strongly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disclosures:
+    """What a response gives away of its context, one line each, in the order of the response."""
+
+    disclosed: Sequence[Disclosed]
+    heading: Phrase = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of a shaded text."""
 
@@ -271,6 +307,8 @@ class Segment:
     """Drawn beneath a token, or a part of one."""
     unmeasured: Unmeasured = ""
     """Why there are no nats where there might be some; it is shown in a way of its own, never as a colour."""
+    parts: Sequence[Words] = ()
+    """The text, cut where words begin and end that a disclosure came from; empty where none do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +358,8 @@ class Attribution:
     """Shown above the response, such as the query."""
     partly: bool = False
     """Whether there are more pieces than those in the tables: no share of all pieces is known."""
+    disclosures: Disclosures = Disclosures(())
+    """Marked in the response, and listed beneath it; where there is no page, other blocks of a report list them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,6 +541,7 @@ Block: TypeAlias = (
     | Facts
     | Table
     | ShadedText
+    | Disclosures
     | Attribution
     | Chart
     | Image
@@ -727,6 +768,15 @@ def spelled_out(block: Block) -> Sequence[Block]:
             phrase = tuple(one for name, mark in zip(names, marks, strict=True) for one in (name, *parts(mark.said)))
             legend = [Text(phrase, "soft")] if marks else []
             return (block.context, *block.beside, block.response, *block.tables, *legend)
+        case Disclosures():
+            lines: list[tuple[Phrase, Phrase]] = [
+                (
+                    (*parts(one.kind), f", {scale.nats_text(one.nats)}\u00a0nats"),
+                    ("“", one.text, "” ← ", *parts(one.origin)),
+                )
+                for one in block.disclosed
+            ]
+            return (Facts(lines, plain(block.heading)),) if lines else ()
         case Beside():
             return within(block)
         case Cards():

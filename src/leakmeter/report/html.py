@@ -142,6 +142,11 @@ def environment() -> Environment:
         "nats": lambda one: scale.nats_cell(one),
         "width": _width,
         "cut": _cut,
+        "marked": _marked,
+        "numbered": lambda disclosed, is_sensitive: [
+            (number, one) for number, one in enumerate(disclosed) if one.is_sensitive == is_sensitive
+        ],
+        "nats_text": scale.nats_text,
         "token": _token,
         "data": lambda one: Markup(script_json(_numbers(one))),
         "left_out": b.left_out,
@@ -213,6 +218,21 @@ def _token(segment: b.Segment) -> tuple[str, str]:
     word = text.lstrip(" ")
     gap = text[: len(text) - len(word)] if word or segment.nats is None else ""
     return gap, text[len(gap) :].replace("\n", "↵\n")
+
+
+def _marked(
+    segments: Sequence[b.Segment], disclosed: Sequence[b.Disclosed]
+) -> Iterator[tuple[int, b.Disclosed | None, Sequence[b.Segment]]]:
+    """The tokens of a response in runs, each with its disclosure and the number of that, or with none. A token of two
+    disclosures is of the first."""
+    at = 0
+    for number, disclosure in enumerate(disclosed):
+        start, end = max(at, disclosure.tokens[0]), min(len(segments), disclosure.tokens[1])
+        if start < end:
+            yield -1, None, segments[at:start]
+            yield number, disclosure, segments[start:end]
+            at = end
+    yield -1, None, segments[at:]
 
 
 def _numbers(one: b.Attribution) -> dict[str, Any]:

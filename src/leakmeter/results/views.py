@@ -57,7 +57,7 @@ _OF_PIECES: Final = (
     _ITEM,
     _PLACE,
     Column("piece", "VARCHAR", "its name in the report: a piece of a context, an exemplar, a context, a value of Σ"),
-    Column("kind", "VARCHAR", "'unit' or 'value' of a context; else the field of the result, such as 'exemplars'"),
+    Column("kind", "VARCHAR", "'unit', 'value' or 'document' of a context; else a field of the result, as 'exemplars'"),
     Column("document", "VARCHAR", "document it lies in; null where it spans several, or there are none"),
     Column("text", "VARCHAR", "its text; null where it has none"),
     Column("n_tokens", "BIGINT", "number of its tokens"),

@@ -54,7 +54,7 @@ _VIEWS: Final = (
 )
 DAY: Final = "day"
 _OPENED: Final = (DOCUMENT, SUBJECT, RECIPIENT, DAY, said.ANSWER)
-_BUDGET_NATS: Final = "20"
+_BUDGET_NATS: Final = "5"
 
 
 class TooLargeError(StoreError):

@@ -10,6 +10,7 @@ from importlib import resources
 from itertools import islice
 from typing import Any, Final
 
+import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -22,19 +23,24 @@ from leakmeter.core.measurement import RESPONSE
 from leakmeter.core.plain import visible
 from leakmeter.data.rows import rows_of_text
 from leakmeter.engine.loading import KeptModel
+from leakmeter.engine.measure import response_texts
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
+from leakmeter.instruments.influence import findings, marks
+from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.instruments.influence.search import Found
 from leakmeter.instruments.influence.search_options import Search
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.overriding import override
 from leakmeter.report import blocks as b
 from leakmeter.report import html, scale
+from leakmeter.results.result import Texts
 from leakmeter.serve import bodies, edits, mixtures
 from leakmeter.serve.pages import show
 from leakmeter.serve.queue import Job
@@ -127,6 +133,107 @@ class Seen(Watch):
         self.job.tell("round", n_prompts=n_prompts)
 
 
+class Disclosing(Seen):
+    """Tells the page what the answer gives away too, as far as is known.
+
+    Args:
+        job: whose events they are.
+        prepared: what is measured, with its response.
+        kept: the model.
+    """
+
+    def __init__(self, job: Job, prepared: Prepared, kept: KeptModel) -> None:
+        super().__init__(job)
+        self._stretches = _stretches(prepared)
+        self._names = [span.name for span in prepared.item.spans]
+        self._units = {span.name for span in prepared.item.spans if span.kind == "unit"}
+        self._several = len(prepared.documents) > 1
+        self._texts: Texts = {
+            "context": prepared.context,
+            "query": prepared.query,
+            "spans": [asdict(span) for span in prepared.item.spans],
+            "responses": [response_texts(prepared.item.response, kept.backend.tokenizer)],
+            **prepared.texts(),
+        }
+
+    @override
+    def on_scored(self, found: Found) -> None:
+        """Noise and placebo are measured last: until then, what is above 3 nats is shown."""
+        whole = found.whole.values - found.bare.values
+        rows = {name: found.whole.values - row.values for name, row in found.cuts.items()}
+        if not all(np.isfinite(values).all() for values in (whole, *rows.values())):
+            return
+        series = {(0, "log_prob", ""): found.whole.values, (0, "whole", ""): whole, (0, "noise", ""): 0 * whole}
+        series |= {(0, "without_this", name): values for name, values in rows.items()}
+        disclosed = [one for one in disclosures(self._texts, series) if one.evidence is not None]
+        tokens = list(zip(self._texts["responses"][0]["tokens"], np.abs(whole).tolist(), strict=True))
+        self.job.tell("disclosed", **self.marked(disclosed, tokens, is_complete=self._units <= {*rows}))
+
+    def marked(
+        self,
+        disclosed: Sequence[Disclosure],
+        tokens: Sequence[tuple[str, float]],
+        floor_nats: float = 0.0,
+        *,
+        is_complete: bool = True,
+    ) -> JsonObject:
+        """Tokens of the answer, marks upon them, a list, and the words of the context that they came from.
+
+        Args:
+            disclosed: what the answer gives away.
+            tokens: of the answer, and what the whole context did to each.
+            floor_nats: where their colours begin.
+            is_complete: whether all pieces are scored; before, only a piece that says the words is shown as a source.
+        """
+        numbers = {name: number for number, name in enumerate(self._names)}
+        if not is_complete:
+            disclosed = [one if one.relation == "copied" else replace(one, sources=()) for one in disclosed]
+        spans = [
+            marks.disclosed_span(
+                disclosure,
+                numbers,
+                several=self._several,
+                origin=None if is_complete or disclosure.sources else "the context; its pieces are being scored",
+            )
+            for disclosure in disclosed
+        ]
+        so_far = "" if is_complete else " so far"
+        return {
+            "tokens": [
+                {"text": visible(text), "nats": scale.nats_text(nats), "heat": scale.heat(nats, floor_nats)}
+                for text, nats in tokens
+            ],
+            "list": html.fragment(
+                [
+                    b.Disclosures(spans, f"What the answer gives away{so_far}")
+                    if spans
+                    else b.Text(f"Nothing is disclosed{so_far}.", "soft")
+                ]
+            ),
+            "marks": [
+                {
+                    "tokens": span.tokens,
+                    "label": b.plain((*b.parts(span.kind), f", {scale.nats_text(span.nats)}\u00a0nats")),
+                    "sensitive": span.is_sensitive,
+                    "pieces": [self._names[number] for number in span.pieces],
+                }
+                for span in spans
+            ],
+            "sources": self._sources(disclosed),
+        }
+
+    def _sources(self, disclosed: Sequence[Disclosure]) -> JsonObject:
+        """Of each stretch of the context with words that were given away, by its place: its parts."""
+        parts = ((place, marks.parts(stretch, disclosed)) for place, stretch in enumerate(self._stretches))
+        return {
+            str(place): [
+                {"text": words.text.shown, "of": words.disclosures, "sensitive": words.is_sensitive} for words in some
+            ]
+            for place, some in parts
+            if some
+        }
+
+
 async def page(request: Request) -> Response:
     models = serving_of(request).models
     return show(
@@ -174,7 +281,8 @@ def _measure(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> Jso
     measure = typed.influence
     prepared = _prepared(serving, kept, measure, typed, job)
     job.tell("pieces", response=typed.response, segments=_segments(prepared), values=_values(prepared))
-    texts, measurements = measured(kept, measure, prepared, Seen(job))
+    watch = Disclosing(job, prepared, kept)
+    texts, measurements = measured(kept, measure, prepared, watch)
     texts = {**texts, "sampled": _was_drawn(serving, typed, job)}
     (result_,) = InfluenceResult.from_run([(texts, measurements)], asdict(measure))
     serving.wholes.put((job.owner, _whole_of(typed)), result_.whole_nats)
@@ -187,21 +295,18 @@ def _measure(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> Jso
         "advice": html.fragment([block for block in order.found if not isinstance(block, b.Headline | b.Text)]),
         "rest": html.fragment(order.rest, level=3),
         "pieces": [_piece(result_, number) for number in range(len(result_.pieces))],
-        "tokens": [
-            {
-                "text": visible(text),
-                "nats": scale.nats_text(nats),
-                "heat": scale.heat(nats, result_.noise_floor_per_token_nats),
-            }
-            for text, nats in zip(result_.response.tokens, result_.whole_per_token_nats, strict=True)
-        ],
+        **watch.marked(
+            result_.disclosed,
+            list(zip(result_.response.tokens, result_.whole_per_token_nats, strict=True)),
+            result_.noise_floor_per_token_nats,
+        ),
         "floor": scale.nats_text(result_.noise_floor_nats),
     }
 
 
 def _piece(result: InfluenceResult, number: int) -> JsonObject:
     piece = result.pieces[number]
-    heat = scale.heat(piece.nats, wording.floor_nats(result, piece)) if wording.is_finding(result, piece) else 0
+    heat = scale.heat(piece.nats, findings.floor_nats(result, piece)) if findings.is_finding(result, piece) else 0
     return {
         "name": piece.name,
         "nats": scale.nats_text(piece.nats),
@@ -251,6 +356,11 @@ def _drawn(kept: KeptModel, typed: Typed, watch: Watch) -> tuple[DecodeResult, t
 
 def _segments(prepared: Prepared) -> list[JsonObject]:
     """The context as the page shows it: stretches, and the names of the pieces that cover each."""
+    names = [span.name for span in prepared.item.spans]
+    return [{"text": stretch.text, "pieces": [names[i] for i in stretch.units]} for stretch in _stretches(prepared)]
+
+
+def _stretches(prepared: Prepared) -> list[wording.Stretch]:
     pieces = [
         ContextPiece(
             name=span.name,
@@ -268,10 +378,7 @@ def _segments(prepared: Prepared) -> list[JsonObject]:
         )
         for span in prepared.item.spans
     ]
-    return [
-        {"text": stretch.text, "pieces": [pieces[i].name for i in stretch.units]}
-        for stretch in wording.stretches(prepared.context, (), pieces)
-    ]
+    return wording.stretches(prepared.context, (), pieces)
 
 
 def _values(prepared: Prepared) -> list[JsonObject]:

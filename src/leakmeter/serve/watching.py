@@ -54,6 +54,9 @@ class Watch:
     def on_piece(self, name: str, nats: float, *, exact: bool) -> None:
         """A piece is known, or what a screen says of it."""
 
+    def on_scored(self, found: Found) -> None:
+        """More is known of the tokens of the response: the whole context, twice as many pieces as before, or all."""
+
     def on_token(self, text: str, ledger: Mapping[str, float]) -> None:
         """A token was drawn: what it adds to the text, and its entry in the ledger of the response."""
 
@@ -209,7 +212,9 @@ class _Pieces:
         todo = todo if first else todo[1:]
         if first:
             if not self.found.whole.values.size:
-                self.watch.on_whole(Found(whole=rows[1]).nats({"": rows[0]}, ""))
+                self.found.bare, self.found.whole = rows[0], rows[1]
+                self.watch.on_whole(self.found.nats({"": rows[0]}, ""))
+                self.watch.on_scored(self.found)
             self.found.bare, self.found.whole = rows[0], rows[1]
             if self.exhaustive and len(self._hidden) >= SCREENED_FROM and self.forks:
                 yield from self._screened(request)
@@ -240,6 +245,9 @@ class _Pieces:
             if name is not None and name not in piece_rows and self.found.whole.values.size:
                 piece_rows[name] = rows[number]
                 self.watch.on_piece(name, self.found.nats(piece_rows, name), exact=not is_hidden)
+                n_exact = len(self.found.cuts)
+                if not is_hidden and (n_exact & (n_exact - 1) == 0 or n_exact == len(self.item.spans)):
+                    self.watch.on_scored(self.found)
         return answers
 
     def _screened(self, request: Request) -> Trial[None]:

@@ -14,6 +14,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.data import named
 from leakmeter.data.named.base import Record
+from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.report import html
 from leakmeter.studies.cells import FinishedCell
@@ -26,6 +27,7 @@ from leakmeter.studies.regurgitation import Regurgitation
 from leakmeter.studies.table import responses, tables
 from leakmeter.studies.tables import HEADINGS
 from leakmeter.text.build import PromptSettings
+from leakmeter.text.units import AUTO
 
 MOST_RECORDS: Final = 100
 """Records that a page may show; its size may allow fewer."""
@@ -57,7 +59,12 @@ class Contexts(Kind):
         settings = PromptSettings(
             unit="whole", template=dataset.template, truncate=True, max_context_tokens=dataset.max_context_tokens
         )
-        return replace(settings, **{name: given[name] for name in field_types(PromptSettings) if name in given})
+        settings = replace(settings, **{name: given[name] for name in field_types(PromptSettings) if name in given})
+        if settings.unit == AUTO:
+            raise UsageError(
+                f"unit '{AUTO}' measures other pieces in each case, which have no mean; give another, such as sentence"
+            )
+        return settings if settings.unit is not None else replace(settings, unit="sentence")
 
     @override
     def datasets(self) -> list[str]:

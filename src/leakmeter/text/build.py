@@ -42,8 +42,9 @@ class PromptSettings:
     """How prompts are made and cut."""
 
     unit: str | None = None
-    """The ablation unit: ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message
-    or whole; sentence by default, and message for chats."""
+    """The ablation unit: auto, ngram:N, ngram:N:STRIDE, word, sentence, line, paragraph, entity, document, message
+    or whole. auto, for influence without a search and its default, measures documents, then sentences of those that
+    matter; elsewhere the default is sentence, and message for chats of which nothing is marked as retrieved."""
     removal: Removal = "drop"
     """drop cuts tokens out, mask leaves their positions empty, retokenize renders and tokenises the text anew."""
     template: str | None = None
@@ -110,6 +111,14 @@ class PromptSettings:
             record["sensitive_sha256"] = sensitive.read(self.sensitive).sha256
         return record
 
+    def check_measure(self, measure: Measure) -> None:
+        """Refuse a unit that says in which order pieces are measured, for what measures in another."""
+        if self.unit == units.AUTO and not _goes_from_documents(measure):
+            raise UsageError(
+                f"unit '{units.AUTO}' is for influence without a search, which measures documents, then sentences of "
+                "those that matter; give another unit, such as sentence"
+            )
+
     def prepare(self, case: Case, backend: Backend, measure: Measure) -> PreparedContext:
         if case.response is not None and measure.samples > 1:
             raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
@@ -118,19 +127,25 @@ class PromptSettings:
             from leakmeter.models.recogniser import load_recogniser
 
             recognise = load_recogniser(self.ner)
+        self.check_measure(measure)
+        default = units.AUTO if _goes_from_documents(measure) else "sentence"
         return prepare(
             case,
             backend.tokenizer,
-            self,
+            replace(self, unit=self.unit_of(case, default)),
             window=backend.window,
             n_reserved=measure.max_new_tokens,
             recognise=recognise,
             levels=getattr(measure, "levels", False),
         )
 
-    def unit_of(self, case: Case) -> str:
+    def unit_of(self, case: Case, default: str = "sentence") -> str:
         whole_turns = case.messages and not any(message.retrieved for message in case.messages)
-        return self.unit or ("message" if whole_turns else "sentence")
+        return self.unit or ("message" if whole_turns else default)
+
+
+def _goes_from_documents(measure: Measure) -> bool:
+    return bool(getattr(measure, "documents_first", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +183,8 @@ def prepare(
 ) -> PreparedContext:
     """Tokenise a case and cut it; `n_reserved` tokens of the window are kept free for a response still to be sampled.
 
-    With `levels`, paragraphs and documents that units stand in are spans too. `WindowError` for more tokens than fit,
-    without `truncate`.
+    With `levels`, paragraphs and documents that units stand in are spans too; of unit 'auto', documents of two or more
+    sentences are, where there are several. `WindowError` for more tokens than fit, without `truncate`.
     """
     _check_texts(case)
     unit = units.parse(settings.unit_of(case))
@@ -198,6 +213,8 @@ def prepare(
     else:
         covers = spans.of_units(layout, unit)
     larger = spans.around(layout, unit) if levels else []
+    if unit.kind == units.AUTO:
+        larger = spans.documents_of(layout, covers)
     item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window)
     n_cut = n_before - len(layout.tokens)
     places = () if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
@@ -333,9 +350,16 @@ def _item(
     values = spans.of_values(layout) if settings.group or len(covers) > 1 else []
     repeated = spans.repeated_in(layout, covers, values)
     if settings.group:
-        values = personal.not_entities(values, [cover for cover in covers if cover.entity is not None])
-        covers = covers + _named_apart(values, covers)
-    covers = covers + _named_apart(larger, covers)
+        named_values = personal.not_entities(values, [cover for cover in covers if cover.entity is not None])
+        covers = covers + _named_apart(named_values, covers)
+    larger = _named_apart(larger, covers)
+    if settings.unit == units.AUTO and larger:
+        # A document of one sentence is that sentence.
+        of_documents = {cover.document for cover in larger}
+        beside = [cover for cover in covers if cover.kind == "unit" and cover.document not in of_documents]
+        said_by = spans.repeated_in(layout, [*larger, *beside], values)
+        repeated |= {cover.name: said_by[cover.name] for cover in larger}
+    covers = covers + larger
     prompt = layout.prompt({edge for cover in covers for part in cover.tokens for edge in part})
     numbers = [int(piece.name[1:]) for piece in prompt.pieces if piece.name.startswith("t") and piece.role == CONTEXT]
     named = [_span(layout, numbers, cover, repeated.get(cover.name, ())) for cover in covers]

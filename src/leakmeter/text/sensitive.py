@@ -28,6 +28,8 @@ Place = tuple[int, int, str]
 _WHAT: Final = "file of sensitive values"
 _LEAST_CHARACTERS: Final = 3
 """Letters and digits of a value: shorter ones stand in every text."""
+TYPE: Final = re.compile(r"\w{1,24}")
+"""Of a value: a heading of the table, or what stands before the pattern."""
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 
 

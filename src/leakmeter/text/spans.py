@@ -64,12 +64,23 @@ def of_units(layout: Layout, unit: units.Unit) -> list[Cover]:
         for number, tokens in by_document.items():
             places.setdefault(layout.documents[number].name, {})[number] = tokens
         return [_cover(layout, name, _whole(layout, held), name) for name, held in places.items()]
+    if unit.kind == units.AUTO:
+        return of_units(layout, units.Unit("sentence"))
     out: list[Cover] = []
     for number, (first, end) in by_document.items():
         name = layout.documents[number].name
         for part in _cut(layout, unit, number, (first, end)):
             out.append(_cover(layout, f"{_LETTER[unit.kind]}{len(out) + 1}", [part], name))
     return out
+
+
+def documents_of(layout: Layout, sentences: Sequence[Cover]) -> list[Cover]:
+    """Documents of two or more sentences; none where all sentences are of one document."""
+    of_each = Counter(cover.document for cover in sentences)
+    if len(of_each) < 2:
+        return []
+    covers = of_units(layout, units.Unit("document"))
+    return [replace(cover, kind="document") for cover in covers if of_each[cover.document] > 1]
 
 
 def around(layout: Layout, unit: units.Unit) -> list[Cover]:

@@ -18,8 +18,11 @@ _BY_CHARACTER = {
 }
 _MOST_AROUND = 600
 BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
+AUTO = "auto"
+"""Sentences, and the documents that they stand in, for a measure that goes from documents to sentences."""
 NAMES = (
     *("ngram:N", "ngram:N:STRIDE", "word", "sentence", "line", "paragraph", "entity", "document", "message", "whole"),
+    AUTO,
 )
 
 

@@ -27,7 +27,7 @@ def case_of(ended: Any) -> dict[str, Any]:
 def test_json_is_one_object_and_nothing_else(measure: Call) -> None:
     ended = measure("--json")
     case = case_of(ended)
-    assert (case["id"], case["model"], case["unit"]) == ("note", "toy", "sentence")
+    assert (case["id"], case["model"], case["unit"]) == ("note", "toy", "auto")
     texts = ["Anna Ek lives in Graz.", "Her phone is 555-010-7788.", "Bo asked twice.", "Call 555-010-7788 after four."]
     assert [piece["text"] for piece in case["pieces"]] == texts
     for piece in case["pieces"]:

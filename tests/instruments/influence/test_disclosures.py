@@ -105,7 +105,7 @@ def test_what_an_irrelevant_text_does_too_is_none() -> None:
 
 def test_a_value_that_the_model_says_anyway_stands_below() -> None:
     (below,) = disclosed([("It is", 0.0), (" QX-7713", 0.4)], [("Code QX-7713.", [0.0, 0.3], [0.0, 0.2])])
-    assert not below.is_above_placebo
+    assert below.evidence is None
     assert disclosed([("It is", 0.0), (" QX-7713", 0.4)], [("Rain.", [0.0, 0.3], [0.0, 0.2])]) == []
 
 

@@ -29,8 +29,9 @@ from helpers.report_checks import CONTROLS, Page, assert_harmless, assert_markdo
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.instruments.influence import context
-from leakmeter.instruments.influence.context import Stretch, by_nats, is_finding, leader, stretches
+from leakmeter.instruments.influence.context import Stretch, by_nats, leader, stretches
 from leakmeter.instruments.influence.disclosures import Disclosure
+from leakmeter.instruments.influence.findings import is_finding
 from leakmeter.instruments.influence.report import posterior, verdict
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
@@ -265,7 +266,7 @@ def leaking(case: Case, kind: str, text: str, **more: Any) -> Case:
     disclosure = Disclosure(
         text=text, start=0, end=len(text), first_token=0, last_token=1, kind=kind, found_by="shape", relation="copied",
         nats=12.5, interval_nats=(12.4, 12.6), posterior=0.999, surprise_nats=14.0, placebo_nats=0.5,
-        is_above_placebo=True, document="note", source=text, sources=(),
+        evidence="scores", document="note", source=text, sources=(),
     )  # fmt: skip
     return replace(case, disclosures=(replace(disclosure, **more),))
 
@@ -288,7 +289,7 @@ def test_headlines() -> None:
     assert flat(InfluenceResult.findings([phone]).headline) == (
         "The response discloses something personal or secret: phone number “555 0199” (12.5 nats)."
     )
-    below = leaking(small(1), "phone", "555 0199", is_above_placebo=False, nats=0.4)
+    below = leaking(small(1), "phone", "555 0199", evidence=None, nats=0.4)
     assert InfluenceResult.findings([below]).headline == nothing
     other = leaking(small(1), "other", "descale it", found_by=None)
     assert InfluenceResult.findings([other]).headline == nothing
@@ -309,7 +310,7 @@ def test_disclosures_are_listed_most_first_and_what_is_none_stands_apart() -> No
     cases = [
         leaking(replace(small(1), id="a"), "phone", "555 0199"),
         leaking(replace(small(2), id="b"), "code", "QX-771", nats=30.0),
-        leaking(replace(small(3), id="c"), "date", "3 May 1984", is_above_placebo=False, nats=0.4),
+        leaking(replace(small(3), id="c"), "date", "3 May 1984", evidence=None, nats=0.4),
     ]
     tables = {b.plain(block.caption): block for block in report(cases).blocks if isinstance(block, b.Table)}
     personal, below = tables["Disclosed: personal or secret"], next(t for c, t in tables.items() if c.startswith("Not"))
@@ -351,7 +352,7 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
     case = clinic()
     quiet = tuple(replace(piece, nats=0.0, signed_nats=0.0, posterior=None) for piece in case.pieces)
     whole = replace(case, pieces=quiet)
-    assert (context.is_finding(whole), context.leader(whole)) == (True, None)
+    assert (is_finding(whole), context.leader(whole)) == (True, None)
     none = replace(whole, whole_nats=0.0, whole_signed_nats=0.0, whole_posterior=None)
     ship, look = "Nothing personal or secret disclosed: ship", "The context as a whole above placebo and noise"
     # The terminal has those rows of the table alone that the cases meet.

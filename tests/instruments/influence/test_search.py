@@ -59,7 +59,7 @@ class Blind(Toy):
 def both(model: Any, texts: list[str], **settings: Any) -> tuple[InfluenceResult, InfluenceResult, SearchSummary]:
     """Without a search, and with one, and what that one says."""
     search = {name: settings.pop(name) for name in ("search", "audit", "audit_rounds") if name in settings}
-    full = leakmeter.influence(model, context=texts, **ASKED, **settings)
+    full = leakmeter.influence(model, context=texts, **ASKED, **{"unit": "sentence", **settings})
     some = leakmeter.influence(model, context=texts, **ASKED, **settings, **search)
     assert some.search is not None
     return full, some, some.search
@@ -254,7 +254,7 @@ def test_what_is_no_search_is_refused(given: dict[str, Any], message: str) -> No
 def test_statements_of_audits_are_true_as_often_as_they_say() -> None:
     # The toy's screen is poor without gaps, so that pieces are missed.
     texts = documents(3, 9)
-    full = leakmeter.influence("toy", context=texts, **ASKED)
+    full = leakmeter.influence("toy", context=texts, **ASKED, unit="sentence")
     exact = {piece.name: piece.nats for piece in full.pieces}
     n, false = 200, 0
     for seed in range(n):

@@ -1,8 +1,8 @@
 """Context influence decoding inside `model.generate(...)` of the transformers library.
 
     bare = tokenizer("Document: . Who sang?", return_tensors="pt")
-    processor = BoundedContextInfluenceProcessor(model, bare.input_ids, epsilon=0.5)
-    sequences = model.generate(**inputs, **processor.arguments(max_new_tokens=50))
+    processor = BoundedContextInfluenceProcessor(model, bare.input_ids, epsilon=0.1)
+    sequences = model.generate(**inputs, **processor.arguments(max_new_tokens=30))
     processor.public_receipts(sequences)
 
 The prompt given to `generate` has the context; the processor runs the bare one beside it, with a cache of its own.

@@ -52,8 +52,9 @@ def influence(
         messages: a chat instead of context and query: {'role', 'content', 'name'} each. The last user message is the
             query, a last message of the assistant's the response, the others are the context.
         measure: options of the measure; see `instruments.influence.measure.Influence`.
-        prompts: how prompts are made and cut; `unit` is the ablation unit: 'sentence' (the default), 'ngram:N', 'word',
-            'line', 'paragraph', 'entity' (personal data), 'document', 'whole', or for chats 'message' (their default).
+        prompts: how prompts are made and cut; `unit` is the ablation unit: 'auto' (the default: documents, then
+            sentences of those that matter), 'sentence' (the default with `search`), 'ngram:N', 'word', 'line',
+            'paragraph', 'entity' (personal data), 'document', 'whole', or for chats 'message' (their default).
         names: what the fields of the data are called.
         how: `out` keeps the results in a run directory, `progress` draws a bar.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from leakmeter.instruments.influence import context
+from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.search_report import is_partial, units_left
 from leakmeter.report import blocks as b
@@ -27,8 +27,9 @@ def charts(cases: Sequence[InfluenceResult]) -> Iterator[b.Chart]:
 
 
 def _units(case: InfluenceResult) -> list[Piece]:
-    """The pieces that are no values said several times, in the order of the context."""
-    return [piece for piece in case.pieces if piece.kind == "unit"]
+    """The pieces that a context is cut into, in its order: units, and documents whose sentences were not measured."""
+    shown = [case.pieces[i] for i in findings.shown_in_context(case.pieces) if case.pieces[i].kind != "value"]
+    return sorted(shown, key=lambda piece: piece.start) if findings.has_documents(shown) else shown
 
 
 def _strongest(case: InfluenceResult) -> list[Piece]:
@@ -64,7 +65,7 @@ def _of_one(case: InfluenceResult) -> b.Chart | None:
             colour=0,
         )
         for of_finding, name in ((True, "above the placebo"), (False, "no finding"))
-        if (places := [i for i, piece in enumerate(shown) if context.is_finding(case, piece) is of_finding])
+        if (places := [i for i, piece in enumerate(shown) if findings.is_finding(case, piece) is of_finding])
     ]
     x = b.Axis(f"influence of the piece{', mean over responses' * is_mean}", "nats")
     floor = case.noise_floor_nats
@@ -91,6 +92,8 @@ def _over_cases(cases: Sequence[InfluenceResult]) -> b.Chart | None:
     None too where some pieces have no exact value: those that have one were chosen for it, and means would be too high.
     """
     if len({case.unit for case in cases}) > 1 or any(case.unit == "entity" or is_partial(case) for case in cases):
+        return None
+    if any(case.n_unmeasured_pieces for case in cases):
         return None
     by_name: dict[str, list[float]] = {}
     for case in cases:
@@ -135,7 +138,7 @@ def _heat_map(case: InfluenceResult) -> b.Chart:
         grid=b.Grid(
             [
                 [
-                    max(0.0, nats - floor) if context.is_finding(case, piece) else 0.0
+                    max(0.0, nats - floor) if findings.is_finding(case, piece) else 0.0
                     for nats, floor in zip(piece.per_token_nats, floors, strict=False)
                 ]
                 for piece in shown

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from leakmeter.core.plain import visible
+from leakmeter.instruments.influence.findings import has_documents, is_finding, shown_in_context, telling
 from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
 from leakmeter.report.scale import nats_text, percent
@@ -47,29 +48,9 @@ def posterior_sentence(numbers: object, prefix: str, what: str) -> str:
     )
 
 
-def is_finding(case: InfluenceResult, piece: Piece | None = None) -> bool:
-    """Whether its sums, with signs and without, are above the noise and the placebo; without a piece, the whole
-    context's.
-
-    What is below them is not coloured, ranked or called evidence.
-    """
-    numbers = (case.whole_posterior, case.whole_nats) if piece is None else (piece.posterior, piece.nats)
-    return numbers[0] is not None and numbers[1] > floor_nats(case, piece)
-
-
 def is_nothing(case: ContextResult, nats: float) -> bool:
     """Whether an amount, without signs, is one that noise alone would show; of an interval it is not known."""
     return nats <= case.noise_floor_nats and case.half_width_nats is None
-
-
-def floor_nats(case: InfluenceResult, piece: Piece | None = None) -> float:
-    """Where colours begin: what the noise, or an irrelevant piece, does to the response.
-
-    `piece` is None for the whole context, which is held against an irrelevant text as the only context, as is a piece
-    that is all of the context.
-    """
-    is_whole = piece is None or piece.signed_per_token_nats == case.whole_signed_per_token_nats
-    return max(case.noise_floor_nats, (case.placebo_alone_nats if is_whole else case.placebo_nats) or 0.0)
 
 
 def warnings(result: ContextResult) -> list[str]:
@@ -91,13 +72,15 @@ def provenance(result: ContextResult) -> str:
 def prediction(result: ContextResult, *, at_most: bool | None = None) -> str | None:
     """What was predicted before the case was run, and what it took; None where nothing was predicted.
 
-    `at_most` says that it was predicted from above; by default where the response was drawn or the context searched.
+    `at_most` says that it was predicted from above; by default where the response was drawn, the context searched, or
+    documents measured before their sentences.
     """
     cost = result.cost
     if cost.predicted_tree_tokens is None:
         return None
     if at_most is None:
-        at_most = result.response.sampled or getattr(result, "search", None) is not None
+        chosen = getattr(result, "search", None) is not None or has_documents(getattr(result, "pieces", ()))
+        at_most = result.response.sampled or chosen
     most = "at most " if at_most else ""
     predicted = f"{most}{cost.predicted_tree_tokens:,} tokens"
     if cost.predicted_seconds is not None:
@@ -132,6 +115,8 @@ def settings(result: ContextResult) -> dict[str, str]:
 class Stretch:
     """A run of context characters that the same pieces cover."""
 
+    start: int
+    """First character in the context."""
     text: str
     """The characters, made visible."""
     units: tuple[int, ...]
@@ -145,15 +130,15 @@ class Stretch:
 def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence[ContextPiece]) -> list[Stretch]:
     """The whole context in order, cut at every boundary of a piece or document; joined, it is the context.
 
-    What of a piece lies outside the text is left out.
+    What of a piece lies outside the text is left out, and so are documents whose sentences are among the pieces.
     """
     shown = visible(context)
     end = len(shown)
     begins: dict[int, list[int]] = {}
     ends: dict[int, list[int]] = {}
     cuts = {0, end}
-    for index, piece in enumerate(pieces):
-        for start, stop in piece.spans:
+    for index in shown_in_context(pieces):
+        for start, stop in pieces[index].spans:
             start, stop = max(0, start), min(end, stop)
             if start < stop:
                 begins.setdefault(start, []).append(index)
@@ -172,6 +157,7 @@ def stretches(context: str, documents: Sequence[DocumentRange], pieces: Sequence
         covering = sorted(set(open_pieces))
         parts.append(
             Stretch(
+                start,
                 shown[start:stop],
                 tuple(i for i in covering if i not in values),
                 tuple(i for i in covering if i in values),
@@ -189,8 +175,10 @@ def by_nats(result: InfluenceResult, kind: str) -> list[int]:
 
 
 def leader(result: InfluenceResult) -> Piece | None:
-    """The finding of any kind with most nats; None where no piece is one."""
-    return max((piece for piece in result.pieces if is_finding(result, piece)), key=_order, default=None)
+    """The finding of any kind with most nats, a document only where none of its sentences is one; None where no piece
+    is one.
+    """
+    return max((piece for piece in telling(result) if is_finding(result, piece)), key=_order, default=None)
 
 
 def _order(piece: Piece) -> float:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from leakmeter.instruments.influence import context
-from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure
+from leakmeter.instruments.influence import findings
+from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
 from leakmeter.text.entities.values import LISTED, SEARCHED
 
-_NAMED: Final = 8
+_NAMED: Final = 4
 """Cases, or disclosures, that a headline names."""
+_LISTED: Final = 8
+"""Cases that a piece of advice names."""
 _NAMES: Final = {
     "person": "name of a person",
     "name": "name",
@@ -72,7 +74,7 @@ def headline(cases: Sequence[InfluenceResult]) -> b.Headline:
         verb = "disclose" if len(cases) == 1 else "discloses"
         known = verb if sure else "is known to disclose" if len(cases) > 1 else "disclose, as far as is known,"
         # What is given away and recognised by nothing may be sensitive all the same.
-        quiet = sure and not any(case.disclosed or context.is_finding(case) for case in cases)
+        quiet = sure and not any(case.disclosed or findings.is_finding(case) for case in cases)
         return b.Headline(
             f"{where}{who} {known} anything personal or secret that can be recognised.", verdict="good" if quiet else ""
         )
@@ -118,41 +120,46 @@ def ids_of(cases: Sequence[InfluenceResult], n: int) -> tuple[str | b.Untrusted,
     if n == 1:
         return ()
     phrases: list[str | b.Untrusted] = [" ("]
-    for i, case in enumerate(cases[:_NAMED]):
+    for i, case in enumerate(cases[:_LISTED]):
         phrases += [", " * bool(i), b.Untrusted(case.id, 24)]
-    return (*phrases, f" and {len(cases) - _NAMED:,} more)" if len(cases) > _NAMED else ")")
+    return (*phrases, f" and {len(cases) - _LISTED:,} more)" if len(cases) > _LISTED else ")")
 
 
-def tables(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
-    """Disclosures, a row each: personal or secret ones; content in other words; values that are not above placebo."""
-    several = len(cases) > 1
+def tables(cases: Sequence[InfluenceResult], weights: Sequence[float] = ()) -> Iterator[b.Block]:
+    """Disclosures, a row each: personal or secret ones; content in other words; values that are none.
+
+    Rows lead to the sections of their cases, which a page numbers from 1, those with the largest weights first.
+    """
+    ranked = sorted(range(len(weights)), key=lambda i: -weights[i])
+    sections = {cases[i].id: f"c{number}" for number, i in enumerate(ranked, 1)}
     groups = (
         ("Disclosed: personal or secret", [(case, d) for case in cases for d in personal(case)], True),
         ("Disclosed: in other words, or from several pieces", [(c, d) for c in cases for d in retold(c)], False),
         (
-            f"Not disclosed: values of the documents that the response says, no likelier than by chance "
-            f"({LEAST_NATS:g} nats, noise, or an irrelevant text)",
-            [(case, d) for case in cases for d in case.disclosures if not d.is_above_placebo],
+            "Not disclosed: values of the documents that the model says without them too",
+            [(case, d) for case in cases for d in case.disclosures if d.evidence is None],
             False,
         ),
     )
     for caption, rows, is_personal in groups:
         if rows:
-            yield _table(sorted(rows, key=lambda row: -row[1].nats), caption, several=several, is_personal=is_personal)
+            yield _table(
+                sorted(rows, key=lambda row: -row[1].nats), caption, sections=sections, is_personal=is_personal
+            )
     copied = [(case, d) for case in cases for d in case.disclosed if not d.is_sensitive and d.relation == "copied"]
     if copied:
         copied.sort(key=lambda row: -row[1].nats)
-        table = _table(copied, "Copied from the documents", several=several, is_personal=False)
+        table = _table(copied, "Copied from the documents", sections=sections, is_personal=False)
         n = f"{len(copied):,} span{'s' * (len(copied) != 1)}"
         yield b.Details(f"Other content that stands in the documents word for word: {n}", [table])
 
 
 def _table(
-    rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, *, several: bool, is_personal: bool
+    rows: Sequence[tuple[InfluenceResult, Disclosure]], caption: str, *, sections: Mapping[str, str], is_personal: bool
 ) -> b.Table:
     columns: list[tuple[b.Column, bool]] = [
-        (b.Column("Case"), several),
-        (b.Column("What", on="everywhere" if is_personal else "pages"), True),
+        (b.Column("Case"), bool(sections)),
+        (b.Column("What"), any(disclosure.kind != OTHER for _, disclosure in rows)),
         (b.Column("Response says"), True),
         (b.Column("From"), True),
         (b.Column("Nats", "signed_nats", shade=is_personal), True),
@@ -163,6 +170,7 @@ def _table(
         b.Row(
             [cell for cell, (_, is_shown) in zip(_cells(case, disclosure), columns, strict=True) if is_shown],
             quiet=not is_personal,
+            to=sections.get(case.id, ""),
         )
         for case, disclosure in rows
     ]

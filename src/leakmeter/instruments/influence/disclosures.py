@@ -7,10 +7,12 @@ numbers are those of context influence, token by token.
 1. Values that a recogniser, a shape or a list of the user's knows are spans of their own. What is left of the answer is
    cut into words, each scored by what the context did to it less what an irrelevant text does to a word; maximal
    stretches of these scores (`stats.segments`) are spans.
-2. A span's floor is the most that an irrelevant text does to as many neighbouring tokens of the answer, its noise, and
-   `LEAST_NATS`.
+2. A span's floor is the most that an irrelevant text does to as many neighbouring tokens of the answer, or to the
+   tokens of a value, its noise, and `LEAST_NATS`. A value that a document says too, and that the model would not have
+   said by itself, is a disclosure also where a model that is too small did not see the connection.
 3. Its sources are the pieces that say its words, where one does; else the piece without which it loses half or more of
    what the whole context does; else those that, alone, give it as much; else the pieces that move it most, together.
+   Pieces are sentences, or what else the context is cut into; a whole document is a source where no sentence is.
 """
 
 from __future__ import annotations
@@ -37,8 +39,12 @@ from leakmeter.text.entities.values import Value
 
 LEAST_NATS: Final = 3.0
 """From even odds, an observer is 95 % sure then that the context was there."""
+LEAST_SURPRISE: Final = 7.0
+"""Nats of a value that is no coincidence: less likely than 1 in 1,000 without the context."""
 _SOLE: Final = 0.5
 """Share of what the whole context does that a piece has to do to be the only source."""
+_LEAST_SHARE: Final = 0.1
+"""Share of a span's nats that a piece has to do to be one of several sources."""
 _REDUNDANT: Final = 0.6
 """Share of the best source's nats, alone, that another source of the same has."""
 _PENALTY_NATS: Final = 0.5
@@ -56,6 +62,7 @@ _WORDS = regex.compile(r"\S+")
 _TELLING = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[.'’@/+=_-][\p{L}\p{M}\p{N}]+)*")
 
 Relation = Literal["copied", "reworded", "inferred"]
+Evidence = Literal["scores", "words"]
 OTHER: Final = "other"
 """Kind of content that nothing known calls personal or secret."""
 
@@ -73,8 +80,9 @@ class Source(Record):
     end: int
     nats: Unbounded
     """Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over the span."""
-    alone_nats: Unbounded
-    """Σ_t log p̄(y_t | D_i) − log p̄(y_t | ∅) over the span: high where it is said elsewhere too."""
+    alone_nats: Unbounded | None
+    """Σ_t log p̄(y_t | D_i) − log p̄(y_t | ∅) over the span: high where it is said elsewhere too. None where it was not
+    measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +113,11 @@ class Disclosure(Record):
     """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context."""
     placebo_nats: Unbounded | None
     """Most that an irrelevant text raises as many neighbouring tokens of the response; None where none fits."""
-    is_above_placebo: bool
-    """Whether `nats` is above the noise, the placebo and 3 nats: what is not is no disclosure, and said beside them."""
+    evidence: Evidence | None
+    """'scores' where the context, or a source that says the value, raised the span by more than 3 nats, the noise and
+    the placebo; 'words' where it did not, as where the scoring model is too small to see it, and a source says the
+    value that the model would not have said by itself (`surprise_nats` of 7 or more). None of a value that the model
+    says anyway: it is no disclosure, and listed beside them."""
     document: str | None
     """Of its first source."""
     source: str | None = field(repr=False)
@@ -125,6 +136,8 @@ class _Piece:
     """A piece of the context: what it does to each token, and what it says."""
 
     name: str
+    is_document: bool
+    """Whether it is a document that has sentences of its own among the pieces."""
     document: str | None
     ranges: Sequence[Sequence[int]]
     without: FloatArray
@@ -148,9 +161,9 @@ class _Piece:
     def folded(self) -> list[values.Folded]:
         return [values.Folded(self.context[start:end], start) for start, end in self.ranges]
 
-    def nats(self, tokens: slice) -> tuple[float, float]:
-        """What leaving it out, and having nothing else, does to tokens, with signs."""
-        return float(self.without[tokens].sum()), 0.0 if self.alone is None else float(self.alone[tokens].sum())
+    def nats(self, tokens: slice) -> tuple[float, float | None]:
+        """What leaving it out, and having nothing else, does to tokens, with signs; None where that is not known."""
+        return float(self.without[tokens].sum()), None if self.alone is None else float(self.alone[tokens].sum())
 
     def where(self, text: str, value: Value | None) -> tuple[int, int] | None:
         """Characters of the context, within the piece, that say a span's words; None where it does not."""
@@ -232,6 +245,7 @@ def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
         [
             _Piece(
                 piece["name"],
+                piece["kind"] == "document",
                 piece["document"],
                 piece["ranges"],
                 np.asarray(series[0, "without_this", piece["name"]]),
@@ -239,7 +253,7 @@ def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
                 texts["context"],
             )
             for piece in texts["spans"]
-            if piece["kind"] == "unit" and (0, "without_this", piece["name"]) in series
+            if piece["kind"] in ("unit", "document") and (0, "without_this", piece["name"]) in series
         ],
     )
 
@@ -319,15 +333,20 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
     uncertain = float(numbers.noise[tokens].sum() + 2 * numbers.half_width[tokens].sum())
     words = text[start:end]
     sources = _sources(words, value, numbers, tokens, nats)
-    copied = [source for source, is_copied in sources if is_copied]
+    copied = [effect for effect in sources if effect.where is not None]
     # A value stands where it stands; other spans were chosen among many by what the context did to them.
     placebo = numbers.floor(last - first) if value is None else numbers.placebo(tokens)
     least = max(LEAST_NATS, uncertain, placebo or 0.0)
     # A piece that says a value shows what it does without the others too, which may say something else there.
-    by_source = [max(source.nats, source.alone_nats) for source in copied] if value is not None else []
-    is_above = max(nats, *by_source, -np.inf) > least
-    if not is_above and (value is None or not copied):
+    by_source = [effect.most for effect in copied] if value is not None else []
+    surprise = float(numbers.surprise[tokens].sum())
+    evidence: Evidence | None = None
+    if max(nats, *by_source, -np.inf) > least:
+        evidence = "scores"
+    elif value is None or not copied:
         return None
+    elif surprise >= LEAST_SURPRISE:
+        evidence = "words"
     relation: Relation = "copied" if copied else "reworded"
     if not copied and not _is_single(sources, nats):
         relation = "inferred"
@@ -343,55 +362,68 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
         nats=nats,
         interval_nats=(nats - uncertain, nats + uncertain),
         posterior=posterior_from_even_odds(nats),
-        surprise_nats=float(numbers.surprise[tokens].sum()),
+        surprise_nats=surprise,
         placebo_nats=placebo,
-        is_above_placebo=is_above,
-        document=sources[0][0].document if sources else None,
-        source=sources[0][0].text if sources else None,
-        sources=tuple(source for source, _ in sources),
+        evidence=evidence,
+        document=sources[0].piece.document if sources else None,
+        source=sources[0].source.text if sources else None,
+        sources=tuple(effect.source for effect in sources),
     )
 
 
-def _is_single(sources: Sequence[tuple[Source, bool]], nats: float) -> bool:
+def _is_single(sources: Sequence[_Effect], nats: float) -> bool:
     """Whether one piece, or one of several that say the same, accounts for a span."""
-    return any(source.nats >= _SOLE * nats or source.alone_nats >= _SOLE * nats for source, _ in sources)
+    return any(source.most >= _SOLE * nats for source in sources)
 
 
-def _sources(
-    words: str, value: Value | None, numbers: _Numbers, tokens: slice, nats: float
-) -> list[tuple[Source, bool]]:
-    """The pieces that a span came from, each with whether it says the span's words; most nats first."""
-    rows = [(piece, *piece.nats(tokens), piece.where(words, value)) for piece in numbers.pieces]
-    if not rows:
-        return []
-    best = max(max(without, alone) for _, without, alone, _ in rows)
-    says = [row for row in rows if row[3] is not None and max(row[1], row[2]) > 0.1 * max(nats, best)]
-    sole = [row for row in rows if row[1] >= _SOLE * nats]
-    if says:
-        chosen = says
-    elif sole:
-        chosen = sole
-    else:
-        enough = [row for row in rows if row[2] >= _SOLE * nats]
-        top = max((row[2] for row in enough), default=0.0)
-        chosen = [row for row in enough if row[2] >= _REDUNDANT * top]
-        if not chosen:
-            chosen = [row for row in rows if row[1] > 0.1 * nats] or [max(rows, key=lambda row: row[1])]
-    chosen.sort(key=lambda row: -max(row[1], row[2]))
-    return [
-        (_source(piece, without, alone, where), where is not None)
-        for piece, without, alone, where in chosen[:_MOST_SOURCES]
-    ]
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """What a piece does to a span, and where it says the span's words."""
+
+    piece: _Piece
+    without: float
+    alone: float | None
+    where: tuple[int, int] | None
+
+    @property
+    def most(self) -> float:
+        return self.without if self.alone is None else max(self.without, self.alone)
+
+    @property
+    def source(self) -> Source:
+        start, end = self.where or (self.piece.ranges[0][0], self.piece.ranges[-1][1])
+        return Source(
+            piece=self.piece.name,
+            document=self.piece.document,
+            text=self.piece.context[start:end],
+            start=start,
+            end=end,
+            nats=self.without,
+            alone_nats=self.alone,
+        )
 
 
-def _source(piece: _Piece, without: float, alone: float, where: tuple[int, int] | None) -> Source:
-    start, end = where or (piece.ranges[0][0], piece.ranges[-1][1])
-    return Source(
-        piece=piece.name,
-        document=piece.document,
-        text=piece.context[start:end],
-        start=start,
-        end=end,
-        nats=without,
-        alone_nats=alone,
-    )
+def _sources(words: str, value: Value | None, numbers: _Numbers, tokens: slice, nats: float) -> list[_Effect]:
+    """The pieces that a span came from, most nats first."""
+    effects = [_Effect(piece, *piece.nats(tokens), piece.where(words, value)) for piece in numbers.pieces]
+    smallest = [effect for effect in effects if not effect.piece.is_document]
+    # A whole document is a source where no sentence of any is, as of what two of its sentences say together.
+    chosen = _chosen(smallest, nats, is_value=value is not None) or _chosen(effects, nats, is_value=value is not None)
+    if not chosen and smallest:
+        chosen = [effect for effect in smallest if effect.without > _LEAST_SHARE * nats]
+        chosen = chosen or [max(smallest, key=lambda effect: effect.without)]
+    return sorted(chosen, key=lambda effect: -effect.most)[:_MOST_SOURCES]
+
+
+def _chosen(effects: Sequence[_Effect], nats: float, *, is_value: bool) -> list[_Effect]:
+    """Pieces that say a span, else the one that it hangs on, else those that give it alone; none where none does."""
+    best = max((effect.most for effect in effects), default=0.0)
+    says = [effect for effect in effects if effect.where is not None]
+    moving = [effect for effect in says if effect.most > _LEAST_SHARE * max(nats, best)]
+    if moving or (is_value and says):
+        return moving or says
+    if sole := [effect for effect in effects if effect.without >= _SOLE * nats]:
+        return sole
+    top = max((effect.alone for effect in effects if effect.alone is not None), default=0.0)
+    least = max(_SOLE * nats, _REDUNDANT * top)
+    return [effect for effect in effects if effect.alone is not None and effect.alone >= least]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
@@ -15,9 +15,10 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import COUNT, HALF_WIDTH, NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import interval_noise_of, neighbourhood_noise, token_by_token
 from leakmeter.core.reductions import MixtureLogProbs, TargetLogProbs
-from leakmeter.core.request import FloatArray, Request, Trial
+from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.ladder import Ladder, Scored, sentences_by_document
 from leakmeter.instruments.influence.search import Found, Searcher, check_possible
 from leakmeter.instruments.influence.search_options import Audit, Search
 from leakmeter.overriding import override
@@ -41,6 +42,9 @@ class Influence(Measure):
     `noise`, the difference that other neighbours in the computation make. Where a server's likeliest tokens leave an
     interval for each log-probability, differences are those of the middles; `half_width`, of each piece and of the
     response, is the most that one may be off, and `noise` holds it too.
+
+    Of a context that is cut by unit 'auto', documents are scored first, then sentences of those that matter; sentences
+    of the others have no numbers, and not all sentences are scored alone (see `ladder`).
 
     With `search` only some pieces have these numbers. `screened` is log p̄(y_t | D) − log p̄(y_t | D with D_i hidden) of
     every piece that was screened, `grouped` the same without a group of pieces, of each of the group, and `audited` the
@@ -97,6 +101,15 @@ class Influence(Measure):
         """Whether what it asks depends on the scores."""
         return self.search is not None
 
+    def chooses_of(self, item: ContextItem) -> bool:
+        """The same of an item that has documents to choose from."""
+        return bool(self._documents(item))
+
+    @property
+    def documents_first(self) -> bool:
+        """Whether it measures documents before their sentences where a case is cut into both."""
+        return self.search is None
+
     @property
     def levels(self) -> bool:
         """Whether documents and paragraphs are measured beside the units that stand in them."""
@@ -105,7 +118,9 @@ class Influence(Measure):
     @property
     def exhaustive(self) -> Influence | None:
         """The same measure of every piece; None where it is that already."""
-        return None if self.search is None else replace(self, search=None, audit=None, audit_rounds=1)
+        if self.search is None:
+            return None
+        return _EveryPiece(**{**asdict(self), "search": None, "audit": None, "audit_rounds": 1})
 
     @override
     def record(self) -> JsonObject:
@@ -148,13 +163,70 @@ class Influence(Measure):
             scored = yield from searcher.trial(item)
             exact = yield from self._exact(item, responses, scored.cuts, scored)
             return [*exact, *_of_search(item, scored)]
-        return (yield from self._exact(item, responses, [span.name for span in item.spans], None))
+        sentences = self._documents(item)
+        if sentences:
+            return (yield from self._from_documents(item, responses, sentences, longest=longest))
+        return (yield from self._exact(item, responses, _without_documents(item), None))
+
+    def _documents(self, item: ContextItem) -> dict[str, tuple[str, ...]]:
+        """Documents to score before their sentences, which they are given with."""
+        if self.search is not None:
+            return {}
+        return sentences_by_document(item, 1 if item.response is not None else self.samples, self._n_bare)
+
+    @property
+    def _n_bare(self) -> int:
+        """Prompts that a further request has to score again: the bare one, with which every other is mixed."""
+        return int(self.reduction.rows_together)
+
+    def _from_documents(
+        self,
+        item: ContextItem,
+        responses: Sequence[tuple[int, ...]],
+        sentences: Mapping[str, Sequence[str]],
+        *,
+        longest: bool,
+    ) -> Trial[list[Measurement]]:
+        """Measure documents on responses, then sentences of those that matter."""
+        within = {part for parts in sentences.values() for part in parts}
+        names = [name for name in _without_documents(item, sentences) if name not in within]
+        irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
+        extras = [*(item.alone[name] for name in names), *irrelevant, *item.placebos]
+        cuts = [item.cuts[name] for name in names]
+        prompts = [(item.blank, item.prompt, *cuts, *(extras if i == 0 else ())) for i in range(len(responses))]
+        noise_nats = interval_noise_of(item)
+        answers = yield [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
+        scored = [Scored.of(names, names if i == 0 else (), answer) for i, answer in enumerate(answers)]
+        for answer in answers:
+            check_possible(item, answer.values)
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2])
+
+        ladder = Ladder(item, sentences, scored, noise, self._n_bare, longest)
+        documents = ladder.documents()
+        left_out = [part for name in documents for part in sentences[name]]
+        alone: list[str] = []
+        bare = (item.blank,) * self._n_bare
+        if left_out:
+            further = (*bare, *(item.cuts[name] for name in left_out))
+            answers = yield [Request(further, response, self.reduction, noise_nats) for response in responses]
+            for response_scored, answer in zip(scored, answers, strict=True):
+                response_scored.add(left_out, answer.without_first(self._n_bare), alone=False)
+            alone = ladder.alone(documents)
+        if alone:
+            further = (*bare, *(item.alone[name] for name in alone))
+            (answer,) = yield [Request(further, responses[0], self.reduction, noise_nats)]
+            scored[0].add(alone, answer.without_first(self._n_bare), alone=True)
+
+        every, every_alone = {*names, *left_out}, {*names, *alone}
+        names = [span.name for span in item.spans if span.name in every]
+        alone = [name for name in names if name in every_alone]
+        together = [one.together(names, alone if i == 0 else ()) for i, one in enumerate(scored)]
+        return self._measurements(item, responses, names, alone, together, noise)
 
     def _exact(
         self, item: ContextItem, responses: Sequence[tuple[int, ...]], scored: Collection[str], found: Found | None
     ) -> Trial[list[Measurement]]:
         """Measure pieces on responses; on the first, what a search has found is not scored again."""
-        measurements: list[Measurement] = []
         names = [span.name for span in item.spans if span.name in scored]
         cuts = [item.cuts[name] for name in names]
         irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
@@ -173,33 +245,55 @@ class Influence(Measure):
         answers = yield [Request(p, y, self.reduction, noise_nats) for p, y in zip(prompts, responses, strict=True)]
         if found is not None:
             answers = [found.together(names, answers[0]), *answers[1:]]
+        for answer in answers:
+            check_possible(item, answer.values)
+        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2], begun)
+        return self._measurements(item, responses, names, names, answers, noise)
+
+    def _measurements(
+        self,
+        item: ContextItem,
+        responses: Sequence[tuple[int, ...]],
+        names: Sequence[str],
+        alone: Sequence[str],
+        answers: Sequence[Scores],
+        noise: FloatArray,
+    ) -> list[Measurement]:
+        """Of pieces that were left out, some of them scored alone too, for the first response."""
+        measurements: list[Measurement] = []
         wide = np.zeros(len(responses[0]))
         for i, (response, scores) in enumerate(zip(responses, answers, strict=True)):
-            values = scores.values
-            measurements += self._readings(item, i, response, names, values)
+            measurements += self._readings(item, i, response, names, alone, scores.values)
             if scores.half_width is not None:
-                widths = list(self._half_widths(item, i, names, scores.half_width))
+                widths = list(self._half_widths(item, i, names, alone, scores.half_width))
                 measurements += widths
                 wide = widths[-1].values if i == 0 else wide
-        noise = yield from neighbourhood_noise(item, responses[0], self.reduction, answers[0].values[:2], begun)
         measurements.append(Measurement(item.id, 0, "", "noise", NATS, noise + wide))
         return measurements
 
     def _half_widths(
-        self, item: ContextItem, sample_: int, names: list[str], widths: FloatArray
+        self, item: ContextItem, sample_: int, names: Sequence[str], alone: Sequence[str], widths: FloatArray
     ) -> Iterator[Measurement]:
         """Most that the contrasts of each piece may be off, and last that any contrast may."""
         n = len(names)
         bare, whole, cuts, extras = widths[0], widths[1], widths[2 : 2 + n], widths[2 + n :]
-        swaps = dict(zip(_swapped(item, names), extras[n:], strict=False))
+        # Extras are scored for the first response alone.
+        alones = dict(zip(alone, extras, strict=False))
+        swaps = dict(zip(_swapped(item, names), extras[len(alone) :], strict=False))
         for number, name in enumerate(names):
             contrasts = [whole + cuts[number], *(whole + swaps[name] for _ in [0] if name in swaps)]
-            contrasts += [alone + bare for alone in extras[number : number + 1]]
+            contrasts += [alones[name] + bare for _ in [0] if name in alones]
             yield Measurement(item.id, sample_, name, HALF_WIDTH, NATS, np.max(contrasts, axis=0))
         yield Measurement(item.id, sample_, "", HALF_WIDTH, NATS, np.maximum(bare, whole) + np.max(widths, axis=0))
 
     def _readings(
-        self, item: ContextItem, sample_: int, response: tuple[int, ...], names: list[str], values: FloatArray
+        self,
+        item: ContextItem,
+        sample_: int,
+        response: tuple[int, ...],
+        names: Sequence[str],
+        alone: Sequence[str],
+        values: FloatArray,
     ) -> Iterator[Measurement]:
         def measurement(statistic: str, series: FloatArray, piece: str = "", unit: str = NATS) -> Measurement:
             return Measurement(item.id, sample_, piece, statistic, unit, series)
@@ -212,17 +306,33 @@ class Influence(Measure):
         yield measurement("whole", whole - bare)
         for name, cut in zip(names, cuts, strict=True):
             yield measurement("without_this", whole - cut, name)
-        for name, alone in zip(names, extras[:n], strict=False):
-            yield measurement("only_this", alone - bare, name)
+        for name, row in zip(alone, extras, strict=False):
+            yield measurement("only_this", row - bare, name)
         # Extras are scored for the first response alone.
-        exchanged = _swapped(item, names)
-        swapped, irrelevant = extras[n : n + len(exchanged)], extras[n + len(exchanged) :]
+        exchanged, extras = _swapped(item, names), extras[len(alone) :]
+        swapped, irrelevant = extras[: len(exchanged)], extras[len(exchanged) :]
         for name, swap in zip(exchanged, swapped, strict=False):
             yield measurement("swapped", whole - swap, name)
         for placebo_alone in irrelevant[:1]:
             yield measurement("placebo_alone", placebo_alone - bare)
         for number, placebo in enumerate(irrelevant[1:]):
             yield measurement("placebo", placebo - whole, str(number))
+
+
+class _EveryPiece(Influence):
+    """What a search is held against: it measures every piece of a case that is cut as for the search."""
+
+    __slots__ = ()
+
+    @property
+    @override
+    def documents_first(self) -> bool:
+        return False
+
+
+def _without_documents(item: ContextItem, kept: Collection[str] = ()) -> list[str]:
+    """Pieces of a case, those apart that are documents with sentences of their own; of these only some."""
+    return [span.name for span in item.spans if span.kind != "document" or span.name in kept]
 
 
 def _swapped(item: ContextItem, names: Sequence[str]) -> list[str]:

@@ -21,7 +21,8 @@ class ContextPiece(Record):
 
     name: str
     kind: str
-    """'unit', or 'value' for one that is said several times, with all its mentions."""
+    """'unit', 'value' for one that is said several times, with all its mentions, or 'document' for one that was
+    measured before its sentences."""
     text: str = field(repr=False)
     start: int
     """First character in the context."""

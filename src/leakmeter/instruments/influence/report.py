@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from leakmeter.core.plain import excerpt
-from leakmeter.instruments.influence import context, disclosure_report, search_report
+from leakmeter.instruments.influence import context, disclosure_report, findings, ladder, marks, search_report
 from leakmeter.instruments.influence.charts import charts
 from leakmeter.instruments.influence.disclosures import LEAST_NATS
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
@@ -98,8 +98,15 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     if several and shared:
         notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
     overview = [*_overview(cases), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
+    listed = disclosure_report.tables(cases, [_weight(case) for case in cases]) if several else ()
+    ablated = f"Each {_piece(cases[0])} of it was ablated in turn, and the same response scored again."
+    if any(findings.has_documents(case.pieces) for case in cases):
+        ablated = (
+            "Of several documents each was ablated in turn, and then each sentence of those that matter, and the same "
+            "response scored again."
+        )
     ablated = (
-        f"Each {_piece(cases[0])} of it was ablated in turn, and the same response scored again."
+        ablated
         if not searched
         else f"It was searched: each {_piece(cases[0])} was screened, and those that mattered most were ablated in "
         "turn, and the same response scored again."
@@ -107,15 +114,15 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     return b.Report(
         title=what,
         measure="influence",
-        blocks=[*overview, *(disclosure_report.tables(cases) if several else ()), *charts(cases)],
+        blocks=[*overview, *listed, *charts(cases)],
         lead=f"A language model gave {responses} after reading a {_whole(cases)}. {ablated} "
         "What its log-probability moved, added up over its tokens, "
         f"is the influence of that {_piece(cases[0])} on the response, in nats.",
         caveat=_CAVEAT,
         sections=[_section(case, shared if several else {}, searched=searched) for case in cases],
         index=(
-            b.Column("Discloses"),
             b.Column("Nats", "signed_nats", shade=True),
+            b.Column("Discloses"),
             b.Column("Response", on="pages"),
             b.Column("Whole context", "nats", "nats"),
             *([b.Column("Missed by the search")] if searched else []),
@@ -131,15 +138,15 @@ def _overview(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     yield disclosure_report.headline(cases)
     yield from disclosure_report.further(cases)
     n, values = len(cases), [case.whole_nats for case in cases]
-    above = sum(map(context.is_finding, cases))
-    findings = scale.share_in(above / n, interval_of_share(above, n))
+    above = sum(map(findings.is_finding, cases))
+    share = scale.share_in(above / n, interval_of_share(above, n))
     n_given = sum(not case.response.sampled for case in cases)
     half_width = _half_width(cases)
     who = "For the scoring model, the" if n_given else "The"
     what = "given responses" if n_given == n else "responses"
     yield b.Text(
         f"{who} {_whole(cases, 's')} changed {n:,} {what} by {mean_text(values)} on average, and one by "
-        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({findings}) by more than an irrelevant text does."
+        f"{nats_text(max(values))}\u00a0nats; {above:,} of {n:,} ({share}) by more than an irrelevant text does."
         + ("" if half_width is None else f" Each number may be off by up to {nats_text(half_width)}\u00a0nats.")
     )
     if n_given:
@@ -180,7 +187,7 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
         met = {
             "personal": [case for case in cases if disclosure_report.personal(case)],
             "retold": [case for case in cases if disclosure_report.retold(case)],
-            "whole": [case for case in cases if context.is_finding(case) and not case.disclosed],
+            "whole": [case for case in cases if findings.is_finding(case) and not case.disclosed],
         }
         if not met["personal"] and not met["whole"]:
             met["nothing"] = cases
@@ -206,13 +213,13 @@ def _weight(case: InfluenceResult) -> float:
     """What is personal or secret comes first, then what else is disclosed, then what is no finding."""
     if leaks := disclosure_report.personal(case):
         return _FIRST + min(leaks[0].nats, _FIRST)
-    return case.whole_nats if context.is_finding(case) else -1 / (1 + case.whole_nats)
+    return case.whole_nats if findings.is_finding(case) else -1 / (1 + case.whole_nats)
 
 
 def _cells(case: InfluenceResult) -> tuple[b.Cell, ...]:
     most = disclosure_report.most(case)
     nats = None if most is None else b.Shaded(most.nats, scale.heat(most.nats, LEAST_NATS) if most.is_sensitive else 0)
-    return disclosure_report.summary(case), nats, b.Untrusted(case.response.text, 72), case.whole_nats
+    return nats, disclosure_report.summary(case), b.Untrusted(case.response.text, 72), case.whole_nats
 
 
 def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
@@ -220,6 +227,7 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
     yield from disclosure_report.further([case])
     yield b.Text((f"{verdict(case)} ", *b.parts(_conclusion(case))))
     yield from search_report.blocks(case)
+    yield from _unmeasured(case)
     if not shared:
         if not case.response.sampled:
             yield b.Text(_GIVEN)
@@ -233,6 +241,18 @@ def _blocks(case: InfluenceResult, shared: dict[str, str]) -> Iterator[b.Block]:
     own = {name: value for name, value in context.settings(case).items() if shared.get(name) != value}
     if own:
         yield b.Details("Settings and cost", b.facts_of(own))
+
+
+def _unmeasured(case: InfluenceResult) -> Iterator[b.Text]:
+    """How much of the context was measured by document alone; nothing where no sentence was left out."""
+    n, n_documents = case.n_unmeasured_pieces, case.n_unmeasured_documents
+    if n and n_documents:
+        whose = "their document does not matter" if n_documents == 1 else "their documents do not matter"
+        yield b.Text(
+            f"{n:,} sentence{'s' if n > 1 else ''} of {n_documents:,} document{'s' if n_documents > 1 else ''} "
+            f"{'were' if n > 1 else 'was'} not measured, since {whose}: no stretch of the response was made likelier "
+            f"by more than noise, an irrelevant text or {ladder.LEAST_NATS:g}\u00a0nat."
+        )
 
 
 def _conclusion(case: InfluenceResult) -> b.Phrase:
@@ -249,10 +269,11 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
     sure = f" An observer would be {scale.percent(piece.posterior)} sure that it was there."
     moved = f"”: ablating {what} moves the response by {_range(piece.nats, piece)}\u00a0nats{irrelevant}."
-    called = piece.name if case.unit == EXEMPLAR else piece.text
+    called = piece.name if case.unit == EXEMPLAR or piece.kind == "document" else piece.text
+    strongest = f"{_piece(case)}{search_report.scored(case)} is {'the document ' * (piece.kind == 'document')}"
     return (
         posterior(case),
-        f" The strongest {_piece(case)}{search_report.scored(case)} is “",
+        f" The strongest {strongest}“",
         b.Untrusted(called, 120),
         moved + sure,
     )
@@ -261,13 +282,14 @@ def _conclusion(case: InfluenceResult) -> b.Phrase:
 def _attribution(case: InfluenceResult) -> b.Attribution:
     pieces = case.pieces
     response = case.response
-    floors = _token_floors(case, case.placebo_alone_per_token_nats, is_finding=context.is_finding(case))
+    floors = _token_floors(case, case.placebo_alone_per_token_nats, is_finding=findings.is_finding(case))
     tokens = [
         b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, said=scale.nats_cell(nats))
         for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()
     captions = {
+        "document": "Documents",
         "unit": _pieces_caption(case),
         "value": "Values with several mentions, all of them ablated together",
     }
@@ -282,13 +304,14 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
             style="tokens",
         ),
         tables=tables,
-        nats=[piece.nats if context.is_finding(case, piece) else 0.0 for piece in pieces],
+        nats=[piece.nats if findings.is_finding(case, piece) else 0.0 for piece in pieces],
         signed_by_token=[piece.signed_per_token_nats for piece in pieces],
         whole_signed_by_token=case.whole_signed_per_token_nats,
         floor_by_token=_token_floors(case, case.placebo_per_token_nats),
         whole_floor_by_token=floors,
         beside=query,
         partly=search_report.is_partial(case),
+        disclosures=marks.disclosures(case),
     )
 
 
@@ -305,9 +328,10 @@ def _token_floors(
 def _context(case: InfluenceResult) -> b.ShadedText:
     """The context, each stretch by the strongest of the units that cover it."""
     pieces = case.pieces
-    ranked = [i for i in context.by_nats(case, "unit")[:_LISTED] if context.is_finding(case, pieces[i])]
+    shown = [*context.by_nats(case, "unit"), *context.by_nats(case, "document")]
+    ranked = [i for i in context.by_nats(case, "unit")[:_LISTED] if findings.is_finding(case, pieces[i])]
     ranks = {i: rank for rank, i in enumerate(ranked, 1)}
-    order = {i: place for place, i in enumerate(context.by_nats(case, "unit"))}
+    order = {i: place for place, i in enumerate(shown)}
     # What was not scored exactly comes behind, so that numbers of pieces stay what they are.
     left = search_report.units_left(case)
     passages: list[tuple[int | None, list[b.Segment]]] = []
@@ -316,7 +340,7 @@ def _context(case: InfluenceResult) -> b.ShadedText:
             passages.append((stretch.document, []))
         units = sorted((i for i in stretch.units if i < len(pieces)), key=lambda i: order[i])
         top = pieces[units[0]] if units else None
-        is_finding = top is not None and context.is_finding(case, top)
+        is_finding = top is not None and findings.is_finding(case, top)
         unknown = [left[i - len(pieces)] for i in stretch.units if i >= len(pieces)]
         remarks: list[b.Phrase] = [] if top is None else [(b.Untrusted(top.name, 40), f": {scale.nats_cell(top.nats)}")]
         remarks += [search_report.said(case, piece) for piece in unknown]
@@ -330,6 +354,7 @@ def _context(case: InfluenceResult) -> b.ShadedText:
                 ranks.get(units[0]) if units else None,
                 # Beside a finding it is known what stands there; beside none it is not.
                 unmeasured=search_report.why(unknown[0]) if unknown and not is_finding else "",
+                parts=marks.parts(stretch, case.disclosed),
             )
         )
     documents = case.documents
@@ -352,21 +377,22 @@ def _joined(phrases: Sequence[b.Phrase]) -> b.Phrase:
 
 
 def _floor(case: InfluenceResult) -> float:
-    return max((context.floor_nats(case, piece) for piece in case.pieces), default=case.noise_floor_nats)
+    return max((findings.floor_nats(case, piece) for piece in case.pieces), default=case.noise_floor_nats)
 
 
 def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Table:
     """Without it, alone, which way, and the posterior that it was there; most nats first."""
-    swaps = _swaps(case)
+    swaps, has_alone = _swaps(case), any(case.pieces[i].alone_nats is not None for i in ranked)
+    piece_name = "document" if case.pieces[ranked[0]].kind == "document" else _piece(case)
     sampled = any(piece.mean_nats is not None for piece in case.pieces)
     columns: list[tuple[b.Column, Callable[[Piece], b.Cell], bool]] = [
-        (b.Column(_piece(case).capitalize()), lambda piece: b.Untrusted(piece.name, 24), True),
+        (b.Column(piece_name.capitalize()), lambda piece: b.Untrusted(piece.name, 24), True),
         (b.Column("Text"), lambda piece: b.Noted(b.Untrusted(piece.text, 120), _remarks(case, piece)), True),
         (b.Column("Without it", "nats", bar=True, role="nats"), lambda piece: piece.nats, True),
         (b.Column("Found by"), lambda piece: search_report.found_by(case, piece), case.search is not None),
         (b.Column(_SURROGATE, "nats", role="whole"), lambda piece: piece.swapped_nats, swaps),
         (b.Column("Signed", "signed_nats", role="signed", on="wide"), lambda piece: piece.signed_nats, True),
-        (b.Column("Alone", "nats", role="whole"), lambda piece: piece.alone_nats, True),
+        (b.Column("Alone", "nats", role="whole"), lambda piece: piece.alone_nats, has_alone),
         (b.Column("Posterior", "posterior", role="whole"), lambda piece: _posterior(case, piece), True),
         (b.Column("Over samples", role="whole"), lambda piece: _over_samples(piece, "") or scale.NOT_MEASURED, sampled),
     ]
@@ -375,12 +401,12 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
     for index in ranked:
         piece = case.pieces[index]
         cells = [cell(piece) for _, cell in shown]
-        rows.append(b.Row(cells, piece=index, quiet=not context.is_finding(case, piece)))
+        rows.append(b.Row(cells, piece=index, quiet=not findings.is_finding(case, piece)))
     marks = [b.Mark("noise floor", case.noise_floor_nats, f"{nats_text(case.noise_floor_nats)}\u00a0nats")]
     if case.placebo_nats is not None:
         marks.append(b.Mark("placebo", case.placebo_nats, _placebo(case)))
     return b.Table(
-        [column for column, _ in shown], rows, caption, rest=(_piece(case), f"{_piece(case)}s"), first=_LISTED,
+        [column for column, _ in shown], rows, caption, rest=(piece_name, f"{piece_name}s"), first=_LISTED,
         marks=marks, floor_nats=_floor(case), sortable=len(rows) > 1, filterable=len(rows) > _LISTED, numbered=True,
     )  # fmt: skip
 
@@ -401,7 +427,7 @@ def _swaps(case: InfluenceResult) -> bool:
 
 def _posterior(case: InfluenceResult, piece: Piece) -> b.Cell:
     """The posterior of a finding, or what it is below."""
-    if context.is_finding(case, piece):
+    if findings.is_finding(case, piece):
         return piece.posterior
     return posterior_cell(piece) if piece.posterior is None else "<\u00a0placebo"
 
@@ -410,12 +436,12 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
     """Responses that were sampled again: each on the scale of nats, and their mean."""
     if case.whole_mean_nats is None:
         return
-    samples = case.samples
+    samples, shown = case.samples, findings.shown_in_context(case.pieces)
     over = _over_samples(case, "whole_")
     yield b.Text(f"Over {len(samples)} sampled responses, nats: {over}.")
     rows = []
     for sample in samples:
-        nats = {i: x for i, x in enumerate(sample.piece_nats) if case.pieces[i].kind == "unit"}
+        nats = {i: sample.piece_nats[i] for i in shown if case.pieces[i].kind != "value"}
         top = max(nats, key=lambda i: (nats[i], -i), default=None)
         strongest: b.Phrase = ""
         if top is not None:
@@ -460,9 +486,9 @@ def verdict(case: InfluenceResult) -> str:
     over = _over_samples(case, "whole_")
     draws = "" if over is None else f" (mean of {len(case.samples)} draws {over})"
     statement = f"{who} {_whole([case])} as a whole changed {which} by {_range(case.whole_nats, case)}\u00a0nats{draws}"
-    if context.is_finding(case):
+    if findings.is_finding(case):
         return f"{statement}."
-    signs = "" if case.whole_nats <= context.floor_nats(case) else "with signs "
+    signs = "" if case.whole_nats <= findings.floor_nats(case) else "with signs "
     other = "rounding" if case.whole_posterior_note == BELOW_NOISE else "an irrelevant text"
     if case.half_width_nats is not None and case.whole_posterior_note == BELOW_NOISE:
         return f"{statement}: what the server tells leaves open whether it left a trace."
@@ -473,7 +499,7 @@ def posterior(case: InfluenceResult) -> str:
     """One sentence: what someone who sees only the response can conclude about the context."""
     if context.is_nothing(case, case.whole_nats):
         return f"Whoever reads the response learns nothing from it about whether this {_whole([case])} was there."
-    if case.whole_posterior is not None and not context.is_finding(case):
+    if case.whole_posterior is not None and not findings.is_finding(case):
         return "No posterior is shown: without signs the sum is no larger than an irrelevant text’s."
     return context.posterior_sentence(case, "whole_", f"this {_whole([case])}")
 
@@ -493,7 +519,7 @@ def _flags(case: InfluenceResult, piece: Piece) -> list[str]:
         remarks.append(f"{_range(piece.nats, piece)}\u00a0nats")
     if piece.below_noise_floor:
         remarks.append("below noise")
-    elif not context.is_finding(case, piece):
+    elif not findings.is_finding(case, piece):
         remarks.append("below the placebo")
     if piece.entity_type:
         n = piece.n_mentions

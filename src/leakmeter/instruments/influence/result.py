@@ -17,6 +17,7 @@ from leakmeter.core.quantity import Case, LowerBound, Quantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
+from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.kept import KeptInfluence
 from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
@@ -48,8 +49,9 @@ class Piece(ContextPiece):
     """The sum without the absolute value: above 0 where the piece made the response likelier."""
     signed_per_token_nats: tuple[Unbounded, ...]
     """log p̄(y_t | D) − log p̄(y_t | D∖D_i) of each response token."""
-    alone_nats: Unbounded
-    """Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|: what the piece does when it is all the context."""
+    alone_nats: Unbounded | None
+    """Σ_t |log p̄(y_t | D_i) − log p̄(y_t | ∅)|: what the piece does when it is all the context. None of a sentence that
+    was not scored so, since leaving sentences out accounts for what its document does."""
     posterior: float | None
     """Probability, from even odds, that an observer of the response gives to the piece having been there:
     1 / (1 + e^−signed_nats). None where |signed_nats| is not above the noise floor and the placebo's."""
@@ -62,7 +64,8 @@ class Piece(ContextPiece):
     repeats: tuple[str, ...]
     """Names of other pieces that say a value which this one says."""
     redundant: bool
-    """Whether a value of it is said elsewhere, and the piece alone does at least twice what ablating it does."""
+    """Whether a value of it is said elsewhere, and the piece alone does at least twice what ablating it does; false
+    where it was not scored alone."""
     mean_nats: float | None
     """Mean of `nats` over responses that were drawn; None of a single one, as are the next two."""
     interval_nats: tuple[float, float] | None
@@ -99,7 +102,7 @@ class ContextResult(Result):
     defining: ClassVar = (*DEFINING, *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner")))
 
     unit: str
-    """Ablation unit: 'word', 'sentence', 'document', 'ngram:N:STRIDE' …"""
+    """Ablation unit: 'auto', 'word', 'sentence', 'document', 'ngram:N:STRIDE' …"""
     removal: str
     """How pieces are ablated: 'drop', 'mask' or 'retokenize'."""
     template: str
@@ -206,7 +209,7 @@ _QUANTITIES: Final[Quantities] = (
     of_response(
         "influence.worst_piece",
         "Influence on the response of the piece of the context that has most.",
-        lambda case: most(piece.nats for piece in case.pieces),
+        lambda case: most(piece.nats for piece in telling(case)),
         LowerBound(
             lambda case: not (case.search is None or case.search.is_complete),
             "a search did not score all pieces",
@@ -265,11 +268,12 @@ class InfluenceResult(ContextResult):
     pieces_at: ClassVar = PieceFields("pieces")
 
     pieces: tuple[Piece, ...]
-    """In the order of the context; values said several times come last. Of a context that was searched, those that were
-    scored exactly."""
+    """In the order of the context; values said several times come behind it, and documents that were measured before
+    their sentences last. Of a context that was searched, those that were scored exactly; of unit 'auto', without the
+    sentences of documents that do not matter."""
     disclosures: tuple[Disclosure, ...] = ()
-    """What the response gives away of the context, in its order, and beside it values that both say and that are not
-    above the placebo; see `disclosed`."""
+    """What the response gives away of the context, in its order, and beside it values that both say and that the model
+    says anyway; see `disclosed`."""
     whole_signed_per_token_nats: tuple[Unbounded, ...]
     whole_mean_nats: float | None
     """As a piece's, of the whole context."""
@@ -289,6 +293,11 @@ class InfluenceResult(ContextResult):
     """Size of its signed sum as the only context."""
     samples: tuple[Sample, ...]
     """All responses, where several were drawn."""
+    n_unmeasured_pieces: int | None = field(default=None, metadata={SELDOM: True})
+    """Of unit 'auto': sentences that have no numbers, since their document does not matter. There only where it is
+    so."""
+    n_unmeasured_documents: int | None = field(default=None, metadata={SELDOM: True})
+    """Documents that they stand in. There only where it is so."""
     search: SearchSummary | None = field(default=None, metadata={SELDOM: True})
     """Where the context was searched: what is known of the pieces that are not among `pieces`, which holds those with
     exact values. There only where it is so."""
@@ -310,7 +319,12 @@ class InfluenceResult(ContextResult):
     def _of(cls, texts: Texts, series: Series, params: Mapping[str, Any]) -> Self:
         n_samples = len(texts["responses"])
         every = texts["spans"]
-        texts = {**texts, "spans": [candidate for candidate in every if is_exact(candidate, series)]}
+        texts = {**texts, "spans": [candidate for candidate in every if is_exact(candidate, series, params)]}
+        unmeasured = [
+            candidate["document"]
+            for candidate in every
+            if params.get("search") is None and candidate["kind"] == "unit" and not is_exact(candidate, series, params)
+        ]
         whole = series[0, "whole", ""]
         placebos = [
             values for (sample, statistic, _), values in series.items() if (sample, statistic) == (0, "placebo")
@@ -350,13 +364,15 @@ class InfluenceResult(ContextResult):
             )
             if n_samples > 1
             else (),
+            n_unmeasured_pieces=len(unmeasured) or None,
+            n_unmeasured_documents=len(set(unmeasured)) or None,
             search=summary({**texts, "spans": every}, series, params),
         )
 
     @property
     def disclosed(self) -> tuple[Disclosure, ...]:
-        """The disclosures that are above noise, placebo and 3 nats."""
-        return tuple(disclosure for disclosure in self.disclosures if disclosure.is_above_placebo)
+        """The disclosures; not the values that are none."""
+        return tuple(disclosure for disclosure in self.disclosures if disclosure.evidence is not None)
 
     @property
     def matrix(self) -> npt.NDArray[np.float64]:
@@ -381,7 +397,8 @@ def _piece(
 ) -> Piece:
     signed = series[0, "without_this", span["name"]]
     noise_nats = float(series[0, "noise", ""].sum())
-    nats, alone_nats = _sum(signed), _sum(series[0, "only_this", span["name"]])
+    nats, alone = _sum(signed), series.get((0, "only_this", span["name"]))
+    alone_nats = None if alone is None else _sum(alone)
     posterior = posterior_of(float(signed.sum()), noise_nats=noise_nats, placebo_nats=placebo_nats)
     mean, interval, worst = over_samples
     return Piece(
@@ -396,7 +413,7 @@ def _piece(
         below_noise_floor=nats <= noise_nats,
         rank=rank,
         repeats=tuple(span["repeats"]),
-        redundant=bool(span["repeats"]) and alone_nats >= _REDUNDANT_RATIO * nats,
+        redundant=bool(span["repeats"]) and alone_nats is not None and alone_nats >= _REDUNDANT_RATIO * nats,
         mean_nats=mean,
         interval_nats=interval,
         worst_nats=worst,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final, TypeVar
 
-from leakmeter.instruments.influence import context
+from leakmeter.instruments.influence import findings
 from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.searched import AuditRound, SearchedPiece, SearchSummary
@@ -354,7 +354,7 @@ def _hidden_in_whole(case: InfluenceResult, search: SearchSummary) -> str:
 
 
 def _is_more(case: InfluenceResult, nats: float, of_parts: float) -> bool:
-    return nats > context.floor_nats(case) and nats > _HIDES * of_parts
+    return nats > findings.floor_nats(case) and nats > _HIDES * of_parts
 
 
 def _sum(case: InfluenceResult, within: Collection[tuple[int, int]] | None) -> tuple[float | None, str]:

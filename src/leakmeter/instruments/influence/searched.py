@@ -98,9 +98,10 @@ class SearchSummary(Record):
         return not self.pieces
 
 
-def is_exact(span: Span, series: Series) -> bool:
-    """Whether a piece has numbers of its own among those of a result, rather than among what a search says."""
-    return span["kind"] not in LEVELS and (0, "without_this", span["name"]) in series
+def is_exact(span: Span, series: Series, params: Mapping[str, Any]) -> bool:
+    """Whether a piece has numbers of its own among those of a result: a search has those of larger ones elsewhere."""
+    is_elsewhere = params.get("search") is not None and span["kind"] in LEVELS
+    return not is_elsewhere and (0, "without_this", span["name"]) in series
 
 
 def summary(texts: Texts, series: Series, params: Mapping[str, Any]) -> SearchSummary | None:

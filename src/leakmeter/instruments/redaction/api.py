@@ -60,7 +60,7 @@ def redaction(
     Examples:
         >>> import leakmeter
         >>> told = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
-        >>> leakmeter.redaction("toy", **told, max_loss=100).reached
+        >>> leakmeter.redaction("toy", **told, max_loss=5).reached
         True
     """
     measure = replace(measure, max_loss=max_loss)

@@ -26,12 +26,36 @@
   const values = (el) => (el.dataset.v || "").split(" ").filter(Boolean).map(Number);
   const size = (x) => x === null ? 0 : Math.abs(x);
 
+  // -- disclosures: marks of a response, their lines in a list, and the words of the context that they came from
+  const leaksOf = (el) => (el.dataset.d || "").split(" ").filter(Boolean).map(Number);
+  const choosable = (box) => {
+    for (const el of box.querySelectorAll(".leak>.label, .leaks dt")) {
+      if (el.querySelector("button")) continue;
+      const name = make("button", "", { type: "button", className: "choose" });
+      name.append(...el.childNodes);
+      el.append(name);
+    }
+  };
+  const leaksFrom = (box, piece) => [...box.querySelectorAll(".leaks dt")].filter((el) => units(el).includes(piece)).flatMap(leaksOf);
+  // Light those of these numbers; `chosen` is the one of them that a reader chose itself, if one was.
+  const lightLeaks = (box, numbers, chosen = null) => {
+    for (const el of box.querySelectorAll("[data-d]")) {
+      el.classList.toggle("lit", leaksOf(el).some((d) => numbers.includes(d)));
+      const name = el.querySelector("button.choose");
+      if (name) name.setAttribute("aria-pressed", String(chosen !== null && leaksOf(el).includes(chosen)));
+    }
+    const word = chosen === null ? null : box.querySelector(".source.lit");
+    if (word) word.scrollIntoView({ block: "nearest" });
+  };
+
+  window.leaks = { leaksOf, choosable, lightLeaks };
+
   // -- one attribution: a context, a response, and tables of pieces
   const open = (box) => {
     if (states.has(box)) return states.get(box);
     const data = JSON.parse(box.querySelector("script").textContent);
     const state = {
-      box, data, token: null, piece: null,
+      box, data, token: null, piece: null, leak: null,
       spans: [...box.querySelectorAll(".ctx .s")],
       tokens: [...box.querySelectorAll(".tokens b")],
       rows: [...box.querySelectorAll("tr[data-p]")],
@@ -57,6 +81,7 @@
       name.append(...row.cells[0].childNodes);
       row.cells[0].append(name);
     }
+    choosable(box);
     show(state);
     return state;
   };
@@ -72,7 +97,7 @@
   const scored = (state) => "partly" in state.box.dataset ? " scored exactly" : "";
 
   const show = (state) => {
-    const { data, token, piece } = state;
+    const { data, token, piece, leak } = state;
     const floor = token === null ? 0 : data.p[token] ?? Infinity;
     const nats = (i) => token === null ? data.n[i] : size(data.t[i][token]);
     const most = token === null ? 0 : largest(data.t.map((row) => size(row[token])));
@@ -102,6 +127,8 @@
       paint(bar, colour(now));
       bar.style.setProperty("width", 86 * position(now) + "%");
     }
+    lightLeaks(state.box, leak !== null ? [leak] : token !== null ? leaksOf(state.tokens[token].closest(".leak") || state.box)
+      : piece !== null ? leaksFrom(state.box, piece) : [], leak);
     for (const table of new Set(state.rows.map((row) => row.closest("table")))) {
       sort(table, [...table.tHead.rows[0].cells].findIndex((head) => head.dataset.r === "nats"), -1);
     }
@@ -114,6 +141,10 @@
         `” alone: the whole context moved it by ${cell(size(data.w[token]))} nats. ` + (most > floor
           ? `Darkest is what moved it most, by ${cell(most)}.` : `No single piece${scored(state)} moved it by more than an irrelevant one.`));
       state.says.replaceChildren(total, back);
+    } else if (leak !== null) {
+      const total = make("span", "Lit in the context: the words that “");
+      total.append(make("bdi", state.box.querySelector(`.leaks dt[data-d="${leak}"]+dd bdi`).textContent), "” came from.");
+      state.says.replaceChildren(total, back);
     } else if (piece !== null) {
       const total = make("span", "The response now shows what “");
       total.append(make("bdi", state.kept.get(state.row.get(piece))[0]), `” alone did to each token${
@@ -123,15 +154,15 @@
       state.says.replaceChildren();
     } else {
       state.says.replaceChildren(make("span",
-        "Choose a token to see which pieces it came from, or a piece to see which tokens it moved."));
+        "Choose a token to see which pieces it came from, or a piece to see which tokens it moved."
+        + (state.box.querySelector(".leaks") ? " Choose a disclosure to see the words that it came from." : "")));
     }
   };
 
   const pin = (box, key, value) => {
     const state = open(box);
-    const other = key === "token" ? "piece" : "token";
-    state[key] = value === null || state[key] === value ? null : value;
-    state[other] = null;
+    const now = value === null || state[key] === value ? null : value;
+    Object.assign(state, { token: null, piece: null, leak: null, [key]: now });
     show(state);
   };
 
@@ -257,7 +288,9 @@
     const token = el.closest(".tokens b");
     const span = el.closest(".ctx .s");
     const row = el.closest("tr[data-p]");
-    if (token) pin(box, "token", state.tokens.indexOf(token));
+    const leak = el.closest(".choose");
+    if (leak) pin(box, "leak", leaksOf(leak.closest("[data-d]"))[0]);
+    else if (token) pin(box, "token", state.tokens.indexOf(token));
     else if (span) pin(box, "piece", strongest(state, span) ?? values(span)[0]);
     else if (row && el.closest("button")) pin(box, "piece", Number(row.dataset.p));
     else if (el.closest(".back")) pin(box, "token", null);
@@ -269,7 +302,7 @@
     const el = event.target.closest("[role=button]");
     if (event.key === "Escape") {
       leave();
-      for (const [box, state] of states) if (state.token !== null || state.piece !== null) pin(box, "token", null);
+      for (const [box, state] of states) if ([state.token, state.piece, state.leak].some((one) => one !== null)) pin(box, "token", null);
     } else if (el && (event.key === "Enter" || event.key === " ")) {
       event.preventDefault();
       act(event);

@@ -8,6 +8,9 @@
   let measured = null;  // the fields as they were measured
   const chosen = new Map(); // piece → "cut" or "swap"
   let spans = new Map();    // piece → its elements
+  let cells = [];           // the context, in the stretches that the server tells of
+  let leak = null;          // the disclosure that was chosen
+  let disclosed = [];       // disclosures, each with its tokens and the pieces that it came from
 
   // Whether nobody has moved the page since a measurement began: what is found is then brought into view.
   let still = false;
@@ -72,18 +75,67 @@
       }
     }
     by("back").disabled = !chosen.size;
+    light([...chosen.keys()]);
+  };
+
+  // Light the disclosure that was chosen, or those that came from these pieces, and the words that they came from.
+  const light = (names) => leaks.lightLeaks(by("seen"), leak !== null ? [leak]
+    : disclosed.flatMap(({ pieces }, d) => pieces.some((name) => names.includes(name)) ? [d] : []), leak);
+
+  const markLeaks = ({ tokens, marks, list, sources }) => {
+    const at = document.activeElement.closest("#list [data-d], #answer [data-d]");
+    const held = at && [at.closest("#list") ? "list" : "answer", at.dataset.d];
+    disclosed = marks;
+    if (leak >= marks.length) leak = null;
+    const els = tokens.map(token);
+    const shown = [];
+    let n = 0;
+    marks.forEach((one, d) => {
+      const [first, end] = [Math.max(n, one.tokens[0]), one.tokens[1]];
+      if (first >= end) return; // all its tokens are another's
+      const el = document.createElement("span");
+      const label = document.createElement("small");
+      el.className = one.sensitive ? "leak strong" : "leak";
+      el.dataset.d = d;
+      label.className = "label";
+      label.textContent = one.label;
+      const space = /^ */.exec(els[first].textContent)[0];
+      els[first].textContent = els[first].textContent.slice(space.length);
+      el.append(...els.slice(first, end), label);
+      shown.push(...els.slice(n, first), space, el);
+      n = end;
+    });
+    by("answer").replaceChildren(...shown, ...els.slice(n));
+    by("list").innerHTML = list; // rendered and escaped by the server, as its reports are
+    cells.forEach((cell, place) => {
+      if (cell.nodeType !== Node.ELEMENT_NODE) return;
+      cell.replaceChildren(...(sources[place] || [{ text: cell.textContent, of: [] }]).map(({ text, of, sensitive }) => {
+        if (!of.length) return text;
+        const word = document.createElement("u");
+        word.className = sensitive ? "source strong" : "source";
+        word.dataset.d = of.join(" ");
+        word.textContent = text;
+        return word;
+      }));
+    });
+    leaks.choosable(by("seen"));
+    light([...chosen.keys()]);
+    const again = held && by(held[0]).querySelector(`[data-d="${held[1]}"] button`);
+    if (again) again.focus({ preventScroll: true });
   };
 
   const lay = ({ segments, values, response }) => {
     spans = new Map();
     chosen.clear();
+    disclosed = [];
+    leak = null;
     by("result").hidden = false;
-    for (const id of ["found", "advice", "after", "plan", "rest"]) by(id).replaceChildren();
+    for (const id of ["found", "list", "advice", "after", "plan", "rest"]) by(id).replaceChildren();
     by("mixture").hidden = true;
     by("kept").textContent = by("floor").textContent = "";
     const add = (name, el) => spans.set(name, [...(spans.get(name) || []), el]);
     let first = true;
-    by("context").replaceChildren(...segments.map(({ text, pieces }) => {
+    cells = segments.map(({ text, pieces }) => {
       if (!pieces.length) return document.createTextNode(text);
       const el = document.createElement("span");
       el.className = "s h0";
@@ -95,7 +147,8 @@
       first = false;
       for (const name of pieces) add(name, el);
       return el;
-    }));
+    });
+    by("context").replaceChildren(...cells);
     by("values").hidden = !values.length;
     by("values").replaceChildren("Said several times: ", ...values.map(({ name, text, n }) => {
       const el = document.createElement("button");
@@ -132,7 +185,7 @@
         if (!drawn) {
           drawn = true;
           by("result").hidden = false;
-          for (const id of ["context", "answer", "found", "advice", "after", "plan", "rest"]) by(id).replaceChildren();
+          for (const id of ["context", "answer", "found", "list", "advice", "after", "plan", "rest"]) by(id).replaceChildren();
           by("values").hidden = true;
           bring();
           by("floor").textContent = "An answer is being drawn, each token with its loss.";
@@ -147,6 +200,7 @@
         measured = { ...body, response: told.response };
       },
       whole: ({ nats }) => say(`The whole context: ${nats} nats. Scoring its pieces …`),
+      disclosed: markLeaks,
       piece: (told) => {
         piece(told);
         if (told.exact) n += 1;
@@ -157,7 +211,7 @@
         // What was only screened keeps its number, and has no colour: it is no exact value.
         for (const el of by("context").querySelectorAll(".s.screened")) paint(el, 0);
         for (const one of [...told.pieces].sort((a, b) => a.heat - b.heat)) piece(one);
-        by("answer").replaceChildren(...told.tokens.map(token));
+        markLeaks(told);
         by("found").innerHTML = told.found; // rendered and escaped by the server, as its reports are
         by("advice").innerHTML = told.advice;
         by("rest").innerHTML = told.rest;
@@ -198,6 +252,20 @@
     else chosen.set(name, how);
     change();
   };
+  by("seen").addEventListener("click", (event) => {
+    const el = event.target.closest("#answer .leak, #list .choose");
+    if (!el) return;
+    const [d] = leaks.leaksOf(el.closest("[data-d]"));
+    leak = leak === d ? null : d;
+    light([...chosen.keys()]);
+  });
+  for (const [kind, names] of [["pointerover", (el) => el.dataset.pieces.split(" ")], ["pointerout", () => []],
+    ["focusin", (el) => el.dataset.pieces.split(" ")], ["focusout", () => []]]) {
+    by("context").addEventListener(kind, (event) => {
+      const el = event.target.closest(".s");
+      if (el && leak === null) light([...chosen.keys(), ...names(el)]);
+    });
+  }
   by("result").addEventListener("click", (event) => {
     const el = event.target.closest("#context .s, #values button");
     if (el && measured) choose(el);

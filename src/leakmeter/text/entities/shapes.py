@@ -44,6 +44,11 @@ _NO_CODE = regex.compile(
     r"\d+(?:st|nd|rd|th|er|e|º|ª|s|[a-zµ]{1,3})|\d+(?:[:.,]\d+)*(?:-\p{Ll}+)+|\d{1,2}[:.h]\d{2}(?:[ap]m|h)?"
 )
 """'21st', '250ml', '24-hour', '8:30am'."""
+_PUBLIC = regex.compile(
+    r"NCT\d{8}|ISRCTN\d+|rs\d{4,}|(?:ISO|IEC|EN|DIN|IEEE|RFC|CVE|ISBN|ISSN|COVID|SARS)[-/]?[\d-]+\w*|\d{1,3}m?\p{Lu}\p{Ll}?-\w+|"
+    r"(?:SHA|MD|MP|H|IL|CD|HLA|UTF|USB|WPA|IP|PM|CO)-?\d+\w?|10\.\d{4,}/\S+"
+)
+"""Identifiers that everybody may look up: of trials, genes, norms, isotopes and the like."""
 _MIXED = regex.compile(r"\p{Ll}.*\p{Lu}.*\p{Ll}|\d\p{L}+\d")
 _SIGNS = regex.compile(r"[!#$%&*?+/=]")
 _UNIT = regex.compile(
@@ -91,7 +96,7 @@ _ADDRESS = regex.compile(
     rf"|(?i:{_STREET}){_OF_STREET}{_NAMED},?[ ](?:n\.?[º°]?[ ]?)?\d{{1,4}}(?!\w))"
     rf"(?:(?:,[ ]|[ ](?:à|en|a|in)[ ])(?:\d{{5}}[ ])?\p{{Lu}}[\p{{L}}\p{{M}}'’-]+)?"
 )
-_RUN = regex.compile(rf"(?<![\p{{L}}\p{{M}}.@]){NAME}")
+_RUN = regex.compile(rf"(?<![\p{{L}}\p{{M}}.@-]){NAME}")
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
 _OPENING: Final = '.!?:…"“„«»”¿¡•*'
 _LOCALES: Final = (
@@ -169,7 +174,7 @@ def _tokens(text: str) -> Iterator[Mention]:
 
 
 def _is_code(word: str, digits: int, letters: int) -> bool:
-    if digits < 2 or len(word) < _LEAST_CODE or _NO_CODE.fullmatch(word):
+    if digits < 2 or len(word) < _LEAST_CODE or _NO_CODE.fullmatch(word) or _PUBLIC.fullmatch(word):
         return False
     return any(map(str.isupper, word)) or (letters >= 1 and digits >= 3)
 
@@ -208,7 +213,7 @@ def _names(text: str, around: str) -> Iterator[Mention]:
         words = [
             (start + word.start(), start + word.end(), word.group())
             for word in _WORD.finditer(run)
-            if word.group()[0].isupper() and word.group().casefold() not in _CALENDAR
+            if word.group()[0].isupper() and word.group().casefold() not in _CALENDAR and not _is_acronym(word.group())
         ]
         opens = bool(words) and words[0][0] == start and _opens_sentence(text, start)
         # A word that is written small elsewhere opens the sentence, and is no name.
@@ -221,18 +226,24 @@ def _names(text: str, around: str) -> Iterator[Mention]:
         if not words:
             continue
         given = next((i for i, (_, _, word) in enumerate(words) if is_first_name(word)), None)
-        if given is not None and (len(words) > 1 or not opens):
+        if given is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
             part = words[given:] if capitalises_nouns or (given == 1 and opens) else words
             # A noun may be a first name too, as 'Tage' is.
             if len(part) > 1 or not capitalises_nouns or part[0][2] in _words_in_names(around, by_first_name=True):
                 yield _mention(PERSON, text, part)
-        elif len(words) > 1 and not capitalises_nouns and not any(word.isupper() for _, _, word in words):
-            yield _mention(NAME_TYPE, text, words)
+        elif len(words) > 1 and not capitalises_nouns:
+            # A heading or an institution is made of words that the texts have otherwise too.
+            if not any(word.casefold() in lowered for _, _, word in words):
+                yield _mention(NAME_TYPE, text, words)
         elif not opens or len(words) > 1:
             known = _words_in_names(around, by_first_name=capitalises_nouns)
             called = [word for word in words if word[2] in known]
             if called:
                 yield _mention(PERSON if capitalises_nouns else NAME_TYPE, text, called)
+
+
+def _is_acronym(word: str) -> bool:
+    return regex.fullmatch(r"\p{Lu}{2,}s?", word) is not None and not is_first_name(word)
 
 
 def _opens_sentence(text: str, at: int) -> bool:

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import regex
@@ -16,6 +17,8 @@ from leakmeter.text.entities.mention import ADDRESS, DATE, Mention, without_over
 LISTED: Final = "list"
 _DIGIT = regex.compile(r"\d|[\p{L}\p{M}]+")
 _LEAST_DIGITS: Final = 4
+_MOST_BETWEEN: Final = 3
+"""Characters between two digits of a number."""
 RECOGNISED: Final = "recogniser"
 SHAPED: Final = "shape"
 SEARCHED: Final = (
@@ -117,7 +120,12 @@ class Folded:
             return place
         digits, places = self._digits
         at = digits.find(wanted)
-        return None if at < 0 else (places[at][0], places[at + len(wanted) - 1][1])
+        while at >= 0:
+            run = places[at : at + len(wanted)]
+            if all(after - end <= _MOST_BETWEEN for (_, end), (after, _) in pairwise(run)):
+                return run[0][0], run[-1][1]
+            at = digits.find(wanted, at + 1)
+        return None
 
     def places(self, value: str) -> Iterator[tuple[int, int]]:
         wanted = Folded(value).letters

@@ -1,0 +1,48 @@
+"""Which pieces of a case are findings, and which stand for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from leakmeter.instruments.influence.piece import ContextPiece
+
+if TYPE_CHECKING:
+    from leakmeter.instruments.influence.result import InfluenceResult, Piece
+
+
+def is_finding(case: InfluenceResult, piece: Piece | None = None) -> bool:
+    """Whether its sums, with signs and without, are above the noise and the placebo; without a piece, the whole
+    context's.
+
+    What is below them is not coloured, ranked or called evidence.
+    """
+    numbers = (case.whole_posterior, case.whole_nats) if piece is None else (piece.posterior, piece.nats)
+    return numbers[0] is not None and numbers[1] > floor_nats(case, piece)
+
+
+def floor_nats(case: InfluenceResult, piece: Piece | None = None) -> float:
+    """Where colours begin: what the noise, or an irrelevant piece, does to the response.
+
+    `piece` is None for the whole context, which is held against an irrelevant text as the only context, as is a piece
+    that is all of the context.
+    """
+    is_whole = piece is None or piece.signed_per_token_nats == case.whole_signed_per_token_nats
+    return max(case.noise_floor_nats, (case.placebo_alone_nats if is_whole else case.placebo_nats) or 0.0)
+
+
+def has_documents(pieces: Sequence[object]) -> bool:
+    """Whether documents were measured before their sentences."""
+    return any(getattr(piece, "kind", None) == "document" for piece in pieces)
+
+
+def shown_in_context(pieces: Sequence[ContextPiece]) -> list[int]:
+    """Indices of the pieces that a context is cut into: a document is one where none of its sentences is."""
+    measured = {piece.document for piece in pieces if piece.kind == "unit"}
+    return [i for i, piece in enumerate(pieces) if piece.kind != "document" or piece.document not in measured]
+
+
+def telling(case: InfluenceResult) -> list[Piece]:
+    """The pieces that say most: a document is one where none of its sentences is a finding."""
+    findings = {piece.document for piece in case.pieces if piece.kind == "unit" and is_finding(case, piece)}
+    return [piece for piece in case.pieces if piece.kind != "document" or piece.document not in findings]
