@@ -145,7 +145,7 @@ class Directly:
             "responses": [response_texts(self.item.response, ByteTokenizer())],
             "spans": [asdict(span) for span in self.item.spans if span.name in names],
         }  # fmt: skip
-        return [each for each in disclosures(texts, series) if each.is_sensitive and each.is_above_placebo]
+        return [each for each in disclosures(texts, series) if each.is_sensitive and each.evidence is not None]
 
 
 @pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
@@ -214,7 +214,12 @@ def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float
         assert above
         for each in above:
             floors[each.first_token, each.last_token + 1] = max(LEAST_NATS, each.placebo_nats or 0.0)
-        sources = {source.piece for each in above for source in each.sources if max(source.nats, source.alone_nats) > 0}
+        sources = {
+            source.piece
+            for each in above
+            for source in each.sources
+            if each.relation == "copied" or max(source.nats, source.alone_nats or 0.0) > 0
+        }
         tried = {name: directly.left([*taken, name]) for name in candidates(case.item, taken) if name in sources}
         helping = {name: left for name, left in tried.items() if excess(left) < excess(directly.left(taken))} or tried
         assert step.piece == min(helping, key=lambda name: cost(helping[name]))
@@ -234,12 +239,12 @@ def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float
 
 
 def test_a_piece_that_a_later_cut_made_needless_is_put_back() -> None:
-    """A code is known of two pieces together, a number of the second alone, and the second says the rest too: the first
+    """A code is known of parts of it in two pieces, a number of the second alone, which says the rest too: the first
     piece is cut since that costs nothing, and put back once the second had to go."""
     line = "the ferry sails at nine and at noon in winter and at ten in summer"
     model = copier(at_least=2)
     case = prepared(
-        f"Use XK-77-QD. Gate XK-77-QD, ring 617-555-0134, or ring 617-555-0134: {line}, {line}.",
+        f"Use XK-77-Q. Gate K-77-QD, ring 617-555-0134, or ring 617-555-0134: {line}, {line}.",
         f"XK-77-QD, ring 617-555-0134: {line}",
     )
     directly, measurements = Directly(case, model), measured(case.item, model=model)
@@ -264,8 +269,15 @@ def test_nothing_is_cut_where_nothing_personal_is_disclosed() -> None:
     assert result.disclosed.rest_change_nats == 0
     # What the query says is no disclosure.
     assert not redacted(query="Whose is 617-555-0134?").redacted
-    deaf = Toy(reach=1)
-    assert not redacted(deaf).redacted
+
+
+def test_where_a_model_does_not_see_the_source_the_words_say_it() -> None:
+    result = redacted(Toy(reach=1))
+    assert result.disclosed is not None
+    (span,) = result.disclosed.spans
+    assert (span.evidence, span.before_nats, span.after_nats, span.is_left) == ("words", 0.0, 0.0, False)
+    assert [piece.name for piece in result.redacted] == ["s2", "s5"]
+    assert result.reached
 
 
 def test_a_value_with_all_its_mentions_goes_where_that_leaves_the_rest_likelier() -> None:
@@ -332,9 +344,9 @@ def test_a_piece_that_is_cut_in_part_says_what_is_left_of_it() -> None:
     series = {(each.sample, each.statistic, each.piece): each.values for each in measurements}
     texts = {**case.item.texts_of(case.item.response), "spans": [asdict(span) for span in case.item.spans]}
     assert [piece.kind for piece in result.redacted] == ["value"]
-    assert not [each for each in after(texts, series, ["v1"]) if each.is_above_placebo]
+    assert not [each for each in after(texts, series, ["v1"]) if each.evidence is not None]
     # Without the cut the same numbers say that its sentences, alone, disclose it.
-    assert [each.text for each in after(texts, series, []) if each.is_above_placebo] == ["617-555-0134"]
+    assert [each.text for each in after(texts, series, []) if each.evidence is not None] == ["617-555-0134"]
 
 
 def test_what_a_trial_takes_is_known_from_above() -> None:

@@ -117,7 +117,7 @@ class Targets:
         """Disclosures of what is left that are personal or secret; each is a target from now on."""
         of_state = {(0, LEFT_WITHOUT_THIS, name): state.left - values for name, values in state.others.items()}
         series = {**self.series, (0, "left", ""): state.left, **of_state}
-        above = [disclosure for disclosure in after(self.texts, series, state.cut) if disclosure.is_above_placebo]
+        above = [disclosure for disclosure in after(self.texts, series, state.cut) if disclosure.evidence is not None]
         for disclosure in above:
             tokens = tokens_of(disclosure)
             self.floors.setdefault(tokens, floor_nats(tokens, self.series, disclosure.placebo_nats))
@@ -143,7 +143,7 @@ class Targets:
             name
             for disclosure in above
             for source in disclosure.sources
-            if max(source.nats, source.alone_nats) > self._noise(disclosure)
+            if disclosure.relation == "copied" or max(source.nats, source.alone_nats or 0.0) > self._noise(disclosure)
             for name in (source.piece, *self._values_at(source))
         )
         left = [name for name in state.others if name in names]

@@ -14,6 +14,7 @@ from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.instruments.influence.disclosures import Evidence
 from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.result import ContextResult, half_width_of
 from leakmeter.instruments.influence.search_options import Search
@@ -92,15 +93,17 @@ class RedactedDisclosure(Record):
     """As of influence: 'phone', 'person', 'code' …, or a type of the user's."""
     found_by: str | None
     """How the kind is known: 'list' of the user's, 'recogniser' of a form, or 'shape'."""
+    evidence: Evidence | None
+    """'scores' where its nats are above its floor, or those of a piece that says it; 'words' where a piece says what
+    the model would not have said by itself."""
     pieces: tuple[str, ...]
-    """Names of the pieces of the whole context that it comes from, most nats first."""
+    """Names of the pieces that it comes from, most nats first."""
     before_nats: Unbounded
     """Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens, with signs."""
     after_nats: Unbounded
     """Σ_t log p̄(y_t | D∖R) − log p̄(y_t | ∅) over its tokens, with signs."""
     floor_nats: float
-    """What its nats, or those of a piece that says it, are above where it is a disclosure: 3, noise, and an irrelevant
-    text."""
+    """Most of 3, noise, and what an irrelevant text does."""
     is_left: bool
     """Whether what is left of the context still discloses it."""
 
@@ -286,24 +289,25 @@ def unmet(case: RedactionResult) -> str:
 def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDisclosures:
     found = {tokens_of(disclosure): disclosure for disclosure in before(texts, series)}
     left = {tokens_of(disclosure): disclosure for disclosure in after(texts, series, cut)}
-    above = {tokens for each in (found, left) for tokens, disclosure in each.items() if disclosure.is_above_placebo}
+    found = {tokens: disclosure for tokens, disclosure in found.items() if disclosure.evidence is not None}
+    left = {tokens: disclosure for tokens, disclosure in left.items() if disclosure.evidence is not None}
     spans = []
-    for tokens in sorted(above):
+    for tokens in sorted({**found, **left}):
         disclosure = found.get(tokens) or left[tokens]
         spans.append(
             RedactedDisclosure(
                 **{
                     name: getattr(disclosure, name)
-                    for name in ("text", "start", "end", "first_token", "last_token", "kind", "found_by")
+                    for name in ("text", "start", "end", "first_token", "last_token", "kind", "found_by", "evidence")
                 },
                 pieces=tuple(source.piece for source in disclosure.sources),
                 before_nats=float(series[0, "whole", ""][slice(*tokens)].sum()),
                 after_nats=float(series[0, "left", ""][slice(*tokens)].sum()),
                 floor_nats=floor_nats(tokens, series, disclosure.placebo_nats),
-                is_left=tokens in left and left[tokens].is_above_placebo,
+                is_left=tokens in left,
             )
         )
-    rest = outside(above, len(series[0, "whole", ""]))
+    rest = outside({**found, **left}, len(series[0, "whole", ""]))
     return RedactedDisclosures(
         spans=tuple(spans),
         n_left=sum(span.is_left for span in spans),
