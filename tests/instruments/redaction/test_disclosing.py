@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -494,3 +495,20 @@ def test_the_page_of_documentation_lists_every_field() -> None:
     rows = [line for line in (DOCS / "redaction.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
     assert {*result.disclosed.to_dict(), *result.disclosed.spans[0].to_dict()} <= said
+
+
+@pytest.mark.long
+def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
+    """docs/redaction.md: float32 on a CPU; other processors differ in digits that are not told there."""
+    folder = resources.files("leakmeter.samples")
+    asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
+    note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
+    result = leakmeter.redaction(real_backend, context=note, **asked, disclosures=True, group=True, max_new_tokens=2)
+    assert [(step.action, step.name) for step in result.steps] == [("cut", "v1"), ("cut", "v2"), ("cut", "s1")]
+    assert result.n_pieces == 12
+    assert result.disclosed is not None
+    spans = [(span.text, span.before_nats, span.after_nats) for span in result.disclosed.spans]
+    assert [text for text, _, _ in spans] == ["Quillmere", "555-010-7788"]
+    assert [nats for _, *both in spans for nats in both] == pytest.approx([27.9, 0.8, 27.3, 0.6], abs=0.06)
+    assert result.disclosed.rest_change_nats == pytest.approx(-3.2, abs=0.06)
+    assert result.reached
