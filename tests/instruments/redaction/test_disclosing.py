@@ -15,7 +15,8 @@ import pytest
 
 import leakmeter
 from helpers.places import DOCS
-from helpers.report_checks import flat
+from helpers.report_cases import HOSTILE
+from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import printed
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
@@ -24,6 +25,7 @@ from leakmeter.core.item import ContextItem
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import Prompt
+from leakmeter.core.request import Scores
 from leakmeter.core.tokenizer import response_texts
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
@@ -240,15 +242,18 @@ def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float
         assert worse, name
 
 
+LINE = "the ferry sails at nine and at noon in winter and at ten in summer"
+NEEDLESS = {
+    "context": f"Use XK-77-Q. Gate K-77-QD, ring 617-555-0134, or ring 617-555-0134: {LINE}, {LINE}.",
+    "response": f"XK-77-QD, ring 617-555-0134: {LINE}",
+}
+
+
 def test_a_piece_that_a_later_cut_made_needless_is_put_back() -> None:
     """A code is known of parts of it in two pieces, a number of the second alone, which says the rest too: the first
     piece is cut since that costs nothing, and put back once the second had to go."""
-    line = "the ferry sails at nine and at noon in winter and at ten in summer"
     model = copier(at_least=2)
-    case = prepared(
-        f"Use XK-77-Q. Gate K-77-QD, ring 617-555-0134, or ring 617-555-0134: {line}, {line}.",
-        f"XK-77-QD, ring 617-555-0134: {line}",
-    )
+    case = prepared(**NEEDLESS)
     directly, measurements = Directly(case, model), measured(case.item, model=model)
     assert [(step.statistic, step.piece) for step in steps_of(measurements)] == [
         (REMOVED, "s1"), (REMOVED, "s2"), (PUT_BACK, "s1"),
@@ -353,24 +358,51 @@ def test_a_piece_that_is_cut_in_part_says_what_is_left_of_it() -> None:
 
 def test_what_a_trial_takes_is_known_from_above() -> None:
     worst = 0.0
-    for bonus, unit, group, response in (
-        (5.0, "sentence", False, ANSWER),
-        (3.0, "sentence", True, ANSWER),
-        (5.0, "ngram:30", False, None),
-        (1.5, "word", False, ANSWER),
-        (5.0, "document", False, ANSWER),
+    for model, given in (
+        (copier(), {}),
+        (copier(3.0), {"group": True}),
+        (copier(), {"response": None, "unit": "ngram:30"}),
+        (copier(1.5), {"unit": "word"}),
+        (copier(), {"unit": "document"}),
+        (copier(at_least=2), NEEDLESS),
     ):
-        case = prepared(response=response, unit=unit, group=group)
+        case = prepared(**given)
         taken = []
         for trial in (MEASURE.trial(case.item), MEASURE.longest_trial(case.item)):
             chunks: list[Chunk] = []
-            drive(copier(bonus), [trial], on_plan=chunks.append)
+            drive(model, [trial], on_plan=chunks.append)
             prompts = sum(len(request.prompts) for chunk in chunks for request in chunk.requests)
             taken.append((prompts, sum(chunk.n_tree_tokens for chunk in chunks)))
         assert taken[0][0] <= taken[1][0]
         assert taken[0][1] <= taken[1][1]
         worst = max(worst, taken[0][1] / taken[1][1])
     assert worst > 0.5  # it is no idle bound
+
+
+def test_intervals_of_a_server_widen_the_floor() -> None:
+    class Wide(Copier):
+        def score(self, chunk: Chunk) -> list[Scores]:
+            return [replace(scores, half_width=np.full_like(scores.values, 0.25)) for scores in super().score(chunk)]
+
+    model = Wide(scale=0.05)
+    case = prepared()
+    measurements = measured(case.item, model=model)
+    KeptRedaction.from_dict(texts_of(case, measurements)).check_measurements(asdict(MEASURE), measurements)
+    result = result_of(case, measurements)
+    assert result.disclosed is not None
+    (span,) = result.disclosed.spans
+    # Each contrast is off by both of its prompts; the noise holds it once, and the floor twice more.
+    assert span.floor_nats == pytest.approx(3 * 0.5 * len("617-555-0134"))
+    assert (span.is_left, result.reached) == (False, True)
+
+
+def test_nothing_of_a_disclosure_becomes_markup() -> None:
+    told = redacted().to_dict()
+    (span,) = told["disclosed"]["spans"]
+    told["disclosed"]["spans"] = [span | {"text": HOSTILE, "pieces": [HOSTILE], "is_left": True}]
+    case = RedactionResult.from_dict(told)
+    for cases in ([case], [case, case]):
+        assert_report_harmless(RedactionResult.report(cases))
 
 
 def test_what_does_not_go_together_is_refused() -> None:
