@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ import regex
 from benchmarks.base import UnavailableError
 from benchmarks.disclosures.corpus import Example
 from leakmeter.core.case import Case, Document
+from leakmeter.core.plan import plan
 from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.instruments.influence.result import InfluenceResult
@@ -87,11 +89,14 @@ def presidio() -> Method:
     """Presidio's analyzer in the language of each answer, with spaCy's small models, by its own scores."""
     try:
         analyzer = importlib.import_module("presidio_analyzer")
+        # By its folder: Presidio would fetch a package of another name.
+        package = Path(str(importlib.import_module("en_core_web_sm").__file__)).parent
+        model = next(package.glob("*-[0-9]*"), package)
         nlp = importlib.import_module("presidio_analyzer.nlp_engine")
         engine = nlp.NlpEngineProvider(
             nlp_configuration={
                 "nlp_engine_name": "spacy",
-                "models": [{"lang_code": "en", "model_name": "en_core_web_sm"}],
+                "models": [{"lang_code": "en", "model_name": str(model)}],
             }
         ).create_engine()
         analyze = analyzer.AnalyzerEngine(nlp_engine=engine, supported_languages=["en"]).analyze
@@ -134,7 +139,7 @@ def context_cite(backend: Any, n_ablations: int = N_ABLATIONS) -> Method:
             else item.blank
             for mask in masks
         ]
-        (scores,) = backend.score([Request(tuple(prompts), item.response, TargetLogProbs())])
+        (scores,) = backend.score(plan([Request(tuple(prompts), item.response, TargetLogProbs())]))
         return list(_by_sentence(example, item.response, backend, masks, _log_odds(scores.values), solver))
 
     return predict

@@ -111,7 +111,7 @@ BELOW = ("--max", "influence.max <= 5")
         (["RUN", "--max", "influence.p95 >= 5"], "points the wrong way"),
         (["RUN", "--min", "influence.p95 <= 5"], "points the wrong way"),
         (["RUN", "--max", "influence.p95"], "is no bound; --max takes QUANTITY.AGGREGATE <= or < NUMBER, such as"),
-        (["RUN", "--max", "icl.mean <= 5"], "no quantity named 'icl.mean'; known: 'influence', 'influence.mean_resp"),
+        (["RUN", "--max", "icl.mean <= 5"], "no quantity named 'icl.mean'; known: 'influence', 'influence.disclosures"),
         (["RUN", "--max", "influence <= 5"], "'influence' has a number a case; write influence.max"),
         (["RUN", "--max", "influence.repeated.max <= 5"], "none of the 6 cases of run 1 has influence.repeated"),
         (["RUN", *BELOW, "--junit", "no/x.xml"], "lies in a directory that does not exist"),

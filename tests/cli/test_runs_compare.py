@@ -45,7 +45,8 @@ def test_what_it_says(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str
         "set otherwise: params.max_new_tokens: 6, then 7",
     ]
     names = [line.partition(",")[0] for line in lines[5:]]
-    assert names == ["influence", "influence.per_token", "influence.worst_piece"]
+    counted = ["influence.disclosures", "influence.disclosures.personal", "influence.worst_disclosure"]
+    assert names == ["influence", "influence.per_token", "influence.worst_piece", *counted]
     compare(*(run.name for run in runs), runs=runs[0].parent)
     assert capsys.readouterr().out == said
     compare(*map(str, runs), quantity=["influence"], json=True)

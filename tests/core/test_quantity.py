@@ -35,7 +35,7 @@ def test_every_result_names_its_quantities(measure: str) -> None:
     for quantity in quantities:
         first, *rest = quantity.name.split(".")
         assert first == head
-        assert len(rest) <= 1
+        assert len(rest) <= 2
         # Else nobody could tell a quantity from an aggregate of another.
         assert not any(map(is_aggregate, rest))
         assert quantity.about.endswith(".")

@@ -134,7 +134,7 @@ def test_several_cases_say_how_many_statements_may_be_false() -> None:
     assert "Of 4 such statements, at most 0.4 is expected to be false." in said
     assert "In 1 of 5 searched cases: no piece was audited" in said
     assert "not audited" in said
-    assert "Strongest piece scored exactly" in [one.heading for one in report(cases).index]
+    assert "Missed by the search" in [column.heading for column in report(cases).index]
 
 
 # ---- exact, screened, not looked at ---------------------------------------------------------------------------------

@@ -36,11 +36,11 @@ _NO_AUDIT: Final = (
 _HIDDEN: Final = "sentences that say the same hide each other from leave-one-out"
 ADVICE: Final[dict[str, tuple[b.Phrase, b.Phrase]]] = {
     "nothing": (
-        "Nothing above placebo and noise among the pieces that were scored exactly",
+        "Nothing personal or secret disclosed, and not all pieces scored exactly",
         "the others are not known: score every piece without --search before you ship",
     ),
     "whole": (
-        "The context as a whole above placebo and noise, but no piece that was scored exactly",
+        "The context as a whole above placebo and noise, but nothing disclosed, and not all pieces scored exactly",
         "look at the pieces that were not: raise M (--search top:K:M), or measure with another --unit (document, "
         "whole) before you ship",
     ),

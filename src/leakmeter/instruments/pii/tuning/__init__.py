@@ -6,3 +6,7 @@ examples     subjects to examples for a soft prompt
 finetune     a copy of a model that was fine-tuned on documents, as a directory
 training     what tuning and fine-tuning share: tensors in whole files, what AdamW remembers, hashes
 """
+
+from leakmeter.core.spinning import limit_spinning
+
+limit_spinning()
