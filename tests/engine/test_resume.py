@@ -17,8 +17,8 @@ import pytest
 
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
+from leakmeter.core.tokenizer import response_texts
 from leakmeter.engine.loading import load_run
-from leakmeter.engine.measure import response_texts
 from leakmeter.storage.rundir import RunDirectory
 
 N_CASES = 12

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -132,6 +132,9 @@ class ContextItem(Item):
     """The prompt with an invented value in the place of a span, for spans that are swapped too."""
     cut_together: Callable[[Collection[str]], Prompt] | None = field(default=None, compare=False, kw_only=True)
     """Makes the prompt without several spans, under the removal policy; None where none was made."""
+    texts_of: Callable[[Sequence[int]], JsonObject] | None = field(default=None, compare=False, kw_only=True)
+    """Of a response, by its token ids: it, the context and the query in words, as a run keeps them; None where they are
+    not known."""
 
     @property
     @override

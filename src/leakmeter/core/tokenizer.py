@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +59,21 @@ class Tokenizer(Protocol):
         Raises:
             UsageError: the template refuses these messages.
         """
+
+
+def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:
+    """A response's text, without what ended it, and the text that each token adds."""
+    visible = ids[:-1] if ids and ids[-1] in tokenizer.stop_ids else ids
+    tokens: list[str] = []
+    # A character may take several tokens: it is shown at the one that completes it.
+    start, shown = 0, ""
+    for end in range(1, len(ids) + 1):
+        text = tokenizer.decode(ids[start:end])
+        if text.endswith("�") and end < len(ids):
+            tokens.append("")
+            continue
+        tokens.append(text[len(shown) :])
+        shown = text
+        if end - start > 64:
+            start, shown = end - 1, tokenizer.decode(ids[end - 1 : end])
+    return {"text": tokenizer.decode(visible), "tokens": tokens}

@@ -14,7 +14,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Measurement
 from leakmeter.core.preparations import Preparations
-from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.core.tokenizer import response_texts
 from leakmeter.engine.prediction import Predictor, predictor_of, shares, with_noise
 from leakmeter.errors import LeakmeterError
 from leakmeter.execute.pool import Failure, rebuilt
@@ -311,21 +311,3 @@ def texts_of(prepared: Prepared, measurements: Sequence[Measurement], backend: B
     if named:
         texts["words"] = {str(token): backend.tokenizer.decode([token]) for token in sorted(named)}
     return texts
-
-
-def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:
-    """A response's text, without what ended it, and the text that each token adds."""
-    visible = ids[:-1] if ids and ids[-1] in tokenizer.stop_ids else ids
-    tokens: list[str] = []
-    # A character may take several tokens: it is shown at the one that completes it.
-    start, shown = 0, ""
-    for end in range(1, len(ids) + 1):
-        text = tokenizer.decode(ids[start:end])
-        if text.endswith("�") and end < len(ids):
-            tokens.append("")
-            continue
-        tokens.append(text[len(shown) :])
-        shown = text
-        if end - start > 64:
-            start, shown = end - 1, tokenizer.decode(ids[end - 1 : end])
-    return {"text": tokenizer.decode(visible), "tokens": tokens}

@@ -21,9 +21,9 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE
 from leakmeter.core.plain import visible
+from leakmeter.core.tokenizer import response_texts
 from leakmeter.data.rows import rows_of_text
 from leakmeter.engine.loading import KeptModel
-from leakmeter.engine.measure import response_texts
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DecodeResult

@@ -20,8 +20,9 @@ from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.core.tokenizer import response_texts
 from leakmeter.engine.loading import KeptModel
-from leakmeter.engine.measure import Callbacks, RemoteBackend, check_answered, measure_cases, response_texts
+from leakmeter.engine.measure import Callbacks, RemoteBackend, check_answered, measure_cases
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.search import Found, Row, states_of

@@ -15,7 +15,7 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.plain import half_pair
 from leakmeter.core.prompt import CONTEXT, Piece, Prompt
-from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.core.tokenizer import Tokenizer, response_texts
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.overriding import override
 from leakmeter.text import personal, sensitive, spans, templates, units
@@ -162,9 +162,13 @@ class PreparedContext(Prepared):
     @override
     def texts(self) -> JsonObject:
         texts: JsonObject = {} if self.decoding is None else {"decoding": self.decoding}
-        if self.sensitive:
-            texts["sensitive"] = [list(place) for place in self.sensitive]
-        return texts if self.region == REGION else {**texts, "region": self.region}
+        return {**texts, **_sensitive_texts(self.sensitive, self.region)}
+
+
+def _sensitive_texts(places: Sequence[sensitive.Place], region: str) -> JsonObject:
+    """What tells values that are personal or secret, where it is not the default."""
+    texts: JsonObject = {"sensitive": [list(place) for place in places]} if places else {}
+    return texts if region == REGION else {**texts, "region": region}
 
 
 def prepare(
@@ -213,8 +217,10 @@ def prepare(
         larger = spans.documents_of(layout, covers)
     item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window)
     n_cut = n_before - len(layout.tokens)
+    places = () if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
+    said = {"context": layout.context, "query": query, **_sensitive_texts(places, settings.region)}
     return PreparedContext(
-        item,
+        replace(item, texts_of=lambda ids: {**said, "responses": [response_texts(ids, tokenizer)]}),
         layout.context,
         bounds,
         query,
@@ -223,7 +229,7 @@ def prepare(
         n_cut,
         removal=settings.removal,
         decoding=case.decoding,
-        sensitive=() if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context)),
+        sensitive=places,
         region=settings.region,
     )
 

@@ -29,9 +29,9 @@ _NAMES: Final = {
 }
 
 
-def kind_text(disclosure: Disclosure) -> str:
+def kind_text(kind: str) -> str:
     """What is disclosed, for people."""
-    return "other content" if disclosure.kind == OTHER else _NAMES.get(disclosure.kind, disclosure.kind)
+    return "other content" if kind == OTHER else _NAMES.get(kind, kind)
 
 
 def personal(case: InfluenceResult) -> list[Disclosure]:
@@ -46,7 +46,7 @@ def retold(case: InfluenceResult) -> list[Disclosure]:
 
 def kinds_text(disclosures: Sequence[Disclosure]) -> str:
     """'phone number, 2 names'."""
-    counted = Counter(map(kind_text, disclosures))
+    counted = Counter(kind_text(disclosure.kind) for disclosure in disclosures)
     return ", ".join(name if n == 1 else f"{n} × {name}" for name, n in counted.items())
 
 
@@ -89,7 +89,7 @@ def headline(cases: Sequence[InfluenceResult]) -> b.Headline:
         listed = personal(leaking[0])
         phrases.append("The response discloses something personal or secret: ")
         for i, disclosure in enumerate(listed[:_NAMED]):
-            phrases += ["; " * bool(i), f"{kind_text(disclosure)} “", b.Untrusted(disclosure.text, 60), "”"]
+            phrases += ["; " * bool(i), f"{kind_text(disclosure.kind)} “", b.Untrusted(disclosure.text, 60), "”"]
             phrases.append(f" ({nats_text(disclosure.nats)}\u00a0nats)")
         n_more = len(listed) - _NAMED
     phrases.append(f"; and {n_more:,} more." if n_more > 0 else ".")
@@ -187,7 +187,7 @@ def _table(
 def _cells(case: InfluenceResult, disclosure: Disclosure) -> tuple[b.Cell, ...]:
     return (
         b.Untrusted(case.id, 24),
-        kind_text(disclosure),
+        kind_text(disclosure.kind),
         b.Untrusted(disclosure.text, 80),
         b.Noted(_origin(disclosure), _remarks(case, disclosure)),
         disclosure.nats,

@@ -19,8 +19,8 @@ from leakmeter.text.units import AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptInfluence(KeptCase):
-    """The texts of a case with a context and one or more responses."""
+class KeptContext(KeptCase):
+    """The texts of a case with a context, and what tells values that are personal or secret."""
 
     sensitive: tuple[tuple[Count, Count, str], ...] = ()
     """Characters of the context that a list of the user's has, and the type of each."""
@@ -28,7 +28,7 @@ class KeptInfluence(KeptCase):
 
     @override
     def __post_init__(self) -> None:
-        super(KeptInfluence, self).__post_init__()
+        super(KeptContext, self).__post_init__()
         if any(not start < end <= len(self.context) for start, end, _ in self.sensitive):
             raise FieldError("sensitive", "lies outside of the context")
         # Reports say it as a word of ours.
@@ -36,6 +36,11 @@ class KeptInfluence(KeptCase):
             raise FieldError("sensitive", "has a type that is no word of 24 letters, digits and '_' at most")
         if self.region != REGION and not phone.is_region(self.region):
             raise FieldError("region", "has to be the ISO code of a country")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptInfluence(KeptContext):
+    """The texts of a case with a context and one or more responses."""
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:

@@ -29,7 +29,7 @@ def redaction(
     model: KeptModel,
     data: Any = None,
     *,
-    max_loss: float,
+    max_loss: float | None = None,
     context: str | Sequence[Any] | Mapping[str, str] = (),
     query: str = "",
     response: str | None = None,
@@ -43,10 +43,11 @@ def redaction(
 
     Pieces are cut one by one, each time the one that leaves least, with all that is cut scored together anew; see
     `instruments.redaction.measure.Redaction`. The loss is the influence of Flemings et al., Definition 3.2, on the
-    response that was given with everything. What is not explained here is as in `influence`.
+    response that was given with everything. With `disclosures` pieces are cut until the response gives away nothing
+    personal or secret of what is left. What is not explained here is as in `influence`.
 
     Args:
-        max_loss: largest influence of what is left on the response, nats, above 0.
+        max_loss: largest influence of what is left on the response, nats, above 0; needed without `disclosures`.
         measure: options of the measure; see `instruments.redaction.measure.Redaction`.
         prompts: how prompts are made and cut, but for surrogate values.
 

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 class _Options(Redaction):
     """The measure's fields as options; how much may be left is for the user to say."""
 
-    max_loss: float
-    """Largest influence of what is left of the context on the response, nats, above 0."""
+    max_loss: float | None = None
+    """Largest influence of what is left of the context on the response, nats, above 0; needed without
+    --disclosures."""
 
 
 def redact_plan(
@@ -37,7 +38,7 @@ def redact_plan(
     source: Source | None = None,
     response: Text | None = None,
     prompts: Annotated[PromptSettings | None, Parameter(name="*", negative="")] = None,
-    measure: Annotated[_Options, Parameter(name="*")],
+    measure: Annotated[_Options | None, Parameter(name="*", negative="")] = None,
     run: RunOptions | None = None,
     write_redacted: Path | None = None,
 ) -> None:
@@ -61,6 +62,7 @@ def redact_plan(
         Also write the text that is left to this file; for a single --context-file, which it must not be.
     """
     source, prompts, run = source or Source(), prompts or PromptSettings(), run or RunOptions()
+    measure = measure or _Options()
     check_prompts(prompts)
     loaded = read_cases(source, response)
     if write_redacted is not None:
@@ -90,9 +92,10 @@ def _check_target(path: Path, source: Source, prompts: PromptSettings, run: RunO
 
 def _write(path: Path, result: RedactionResult) -> None:
     from leakmeter.core.written import write_whole
+    from leakmeter.instruments.redaction.result import unmet
 
     if not result.reached:
-        output.tell(f"redacted text: not written, since more than {result.max_loss_nats:g} nats are left")
+        output.tell(f"redacted text: not written, since {unmet(result)}")
         return
     try:
         write_whole(path, result.text.encode())

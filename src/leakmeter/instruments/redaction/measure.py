@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -20,6 +20,14 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.search import check_possible, screened, states_of
 from leakmeter.instruments.influence.search_options import Search
+from leakmeter.instruments.redaction.disclosing import (
+    LEFT_WITHOUT_THIS,
+    ONLY_THIS,
+    WITHOUT_THIS,
+    State,
+    Targets,
+    tokens_of,
+)
 from leakmeter.overriding import override
 
 REMOVED = "removed"
@@ -62,10 +70,20 @@ class Redaction(Measure):
     `put_back`, in the order of the steps, by span; `left`, with the plan; `all_removed`, with every span cut, where the
     limit was not reached; `noise`. The answer after, drawn from D∖R with the same randomness, is sample 1, and its
     `whole` is against D∖R.
+
+    With `disclosures` the personal or secret disclosures of the response have to go: each round measures what is left
+    without each piece that is left, and finds the disclosures anew as `influence.disclosures` does for the whole
+    context. Of their sources it cuts the one that leaves the least sum of the disclosures' nats above their floors,
+    less the log-probability of the rest of the response; until none is above its floor, or those that are have no
+    sources left. With `max_loss` too, pieces are then cut until that is met. Pieces that can be put back, alone, with
+    no more disclosed then are: first the one with which the rest of the response is likeliest. Statistics beside those
+    above are `only_this` and `without_this` of each unit, as of influence; `left_without_this`, the latter with the
+    plan; and `placebo` by number, with an irrelevant piece added.
     """
 
-    max_loss: float = 1.0
-    """Largest influence of what is left of the context on the response, nats, above 0."""
+    max_loss: float | None = 1.0
+    """Largest influence of what is left of the context on the response, nats, above 0; None, with `disclosures` only,
+    for any."""
     temperature: float = 1.0
     """T of the distribution measured and sampled from, above 0."""
     cid_lambda: float = 1.0
@@ -77,20 +95,30 @@ class Redaction(Measure):
     search: str | None = None
     """top:K scores in each step the K pieces only whose cutting a screen says leaves least, much faster for long
     contexts."""
+    disclosures: bool = False
+    """Cut what the response's personal or secret disclosures come from, and leave the rest of it as likely as can
+    be."""
 
     def __post_init__(self) -> None:
         if self.search is not None:
             Search.parse(self.search)
-        if not (np.isfinite(self.max_loss) and self.max_loss > 0):
+            if self.disclosures:
+                raise UsageError("a search may miss a source of a disclosure; leave out --search, or --disclosures")
+        if self.max_loss is None:
+            if not self.disclosures:
+                raise UsageError("nothing says how much may be left: give --max-loss NATS, or --disclosures")
+        elif not (np.isfinite(self.max_loss) and self.max_loss > 0):
             raise UsageError(f"max-loss is {self.max_loss}; it has to be above 0 (nats)")
         _ = self.influence
 
     @override
     def record(self) -> JsonObject:
-        """The parameters that name a run; the search where there is one."""
+        """The parameters that name a run; the search, and disclosures, where there are such."""
         params = asdict(self)
         if self.search is None:
             del params["search"]
+        if not self.disclosures:
+            del params["disclosures"]
         return params
 
     @property
@@ -113,15 +141,36 @@ class Redaction(Measure):
         check_possible(item, scores)
         bare, full = scores[:2]
         whole = Step("whole", "", full - bare, _half_widths(begun)[1])
-        steps, all_removed = yield from self._search(item, response, whole)
+        beside = [
+            # What is added to the whole context is held against that.
+            measurement(statistic, row - (full if statistic == "placebo" and name else bare), name)
+            for (statistic, name, _), row in zip(self._beside(item), scores[2:], strict=True)
+        ]
+        widths = [*_half_widths(begun)]
+        if self.disclosures:
+            noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
+            targets = self._targets(item, response, full, whole, beside, noise)
+            steps, all_removed, first, last = yield from self._hide(item, response, targets)
+            widths += [
+                width for state in (first, last) for width in (state.half_width, *state.other_half_widths.values())
+            ]
+            units = {span.name for span in item.spans if span.kind == "unit"}
+            beside += [
+                measurement(statistic, state.left - values, name)
+                for statistic, state in ((WITHOUT_THIS, first), (LEFT_WITHOUT_THIS, last))
+                for name, values in state.others.items()
+                if name in units
+            ]
+        else:
+            steps, all_removed = yield from self._search(item, response, whole)
+            noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
         plan = chosen(steps)
-        noise = yield from neighbourhood_noise(item, response, self.reduction, scores[:2])
-        widest = np.max([*_half_widths(begun), *(step.half_width for step in steps)], axis=0)
+        widest = np.max([*widths, *(step.half_width for step in steps)], axis=0)
         measurements = [
             measurement("token", np.asarray(response, dtype=np.float64), unit=TOKEN_ID),
             measurement("log_prob", full),
             measurement("whole", whole.left),
-            *(measurement("placebo", placebo - bare) for placebo in scores[2:]),
+            *beside,
             *(measurement(step.statistic, step.left, step.name) for step in steps),
             measurement("left", steps[-1].left if steps else whole.left),
             *([] if all_removed is None else [measurement("all_removed", all_removed)]),
@@ -144,8 +193,12 @@ class Redaction(Measure):
         """
         response, scores = yield from self._begin(item)
         cuts = [item.cuts[name] for name in candidates(item)]
+        if self.disclosures:
+            # All cut, and each put back with all that is left looked at again: a way with fewer cuts takes less.
+            for n in [*range(len(cuts), -1, -1), *range(1, len(cuts))]:
+                yield [self._request(item, (item.prompt, *cuts[:n]), response)]
         k = len(cuts) if self.search is None else Search.parse(self.search).k
-        for n in range(len(cuts), 0, -1):
+        for n in range(len(cuts), 0, -1) if not self.disclosures else ():
             yield from self._promising(item, response, (), candidates(item)[:n])
             yield [self._request(item, cuts[: min(n, k)], response)]
         for n in range(len(cuts), 1, -1):
@@ -162,15 +215,27 @@ class Redaction(Measure):
         response = item.response
         if response is None:
             response = yield from self._draw(item, item.prompt)
-        irrelevant = [item.placebo_alone] if item.placebo_alone is not None else []
-        (scores,) = yield [self._request(item, (item.prompt, *irrelevant), response)]
+        beside = (prompt for _, _, prompt in self._beside(item))
+        (scores,) = yield [self._request(item, (item.prompt, *beside), response)]
         return response, scores
+
+    def _beside(self, item: ContextItem) -> Iterator[tuple[str, str, Prompt]]:
+        """Prompts that are scored with the whole one, and the statistic and piece that each is of."""
+        if item.placebo_alone is not None:
+            yield "placebo", "", item.placebo_alone
+        if self.disclosures:
+            for number, prompt in enumerate(item.placebos):
+                yield "placebo", str(number), prompt
+            for span in item.spans:
+                if span.kind == "unit":
+                    yield ONLY_THIS, span.name, item.alone[span.name]
 
     def _search(
         self, item: ContextItem, response: tuple[int, ...], whole: Step
     ) -> Trial[tuple[list[Step], FloatArray | None]]:
         """The steps to the plan; and what is left without any span, where the limit was not reached."""
         steps: list[Step] = []
+        assert self.max_loss is not None
         limit, all_removed = self.max_loss, None
         least = whole.loss
         while (steps[-1].loss if steps else least) > limit:
@@ -186,11 +251,7 @@ class Redaction(Measure):
             some = yield from self._promising(item, response, taken, names)
             removals = {name: (*taken, name) for name in some}
             steps.append((yield from self._best(item, response, REMOVED, removals, keep=len(some) < len(names))))
-        for name in chosen(steps):
-            others = [other for other in chosen(steps) if other != name]
-            if name not in candidates(item, others):
-                # Spans that were cut later hold all of it: the prompt is the same without it.
-                steps.append(Step(PUT_BACK, name, steps[-1].left, steps[-1].half_width))
+        steps += _spared(item, steps)
         # With one span back where only one was cut, the whole context is back, which is known to be too much.
         while len(taken := chosen(steps)) > 1:
             names = [name for name in candidates(item) if name in taken]
@@ -201,6 +262,96 @@ class Redaction(Measure):
                 break
             steps.append(step)
         return steps, all_removed
+
+    def _targets(
+        self,
+        item: ContextItem,
+        response: tuple[int, ...],
+        full: FloatArray,
+        whole: Step,
+        beside: Sequence[Measurement],
+        noise: FloatArray,
+    ) -> Targets:
+        if item.texts_of is None:
+            raise ValueError(f"case '{item.id}' was made without its texts, in which disclosures are found")
+        texts = {**item.texts_of(response), "spans": [asdict(span) for span in item.spans]}
+        series = {(0, each.statistic, each.piece): each.values for each in beside}
+        series |= {(0, "log_prob", ""): full, (0, "whole", ""): whole.left, (0, "noise", ""): noise + whole.half_width}
+        return Targets(texts, {**series, (0, HALF_WIDTH, ""): whole.half_width})
+
+    def _hide(
+        self, item: ContextItem, response: tuple[int, ...], targets: Targets
+    ) -> Trial[tuple[list[Step], FloatArray | None, State, State]]:
+        """The steps until nothing personal or secret is disclosed; what is left with every span cut, where the limit is
+        not reached even so; and what is measured with no span cut, and with the plan."""
+        steps: list[Step] = []
+        first = state = yield from self._around(item, response, ())
+        all_removed = None
+        while True:
+            above = targets.above(state)
+            options = targets.options(above, state)
+            if options:
+                name = min(options, key=lambda name: targets.cost(state.others[name]))
+            elif self.max_loss is None or state.loss() <= self.max_loss:
+                break
+            elif state.others:
+                name = min(state.others, key=state.loss)
+            else:
+                all_removed = state.left
+                break
+            state = yield from self._around(item, response, (*state.cut, name))
+            steps.append(Step(REMOVED, name, state.left, state.half_width))
+        steps += _spared(item, steps)
+        needed: set[str] = set()
+        while len(taken := chosen(steps)) > 1:
+            names = [name for name in candidates(item) if name in taken and name not in needed]
+            back = yield from self._put_back(item, response, targets, state, taken, names, needed)
+            if back is None:
+                break
+            name, state = back
+            steps.append(Step(PUT_BACK, name, state.left, state.half_width))
+        return steps, all_removed, first, state
+
+    def _put_back(
+        self,
+        item: ContextItem,
+        response: tuple[int, ...],
+        targets: Targets,
+        state: State,
+        taken: Sequence[str],
+        names: Sequence[str],
+        needed: set[str],
+    ) -> Trial[tuple[str, State] | None]:
+        """Of spans that are cut, the one that can be put back with the rest of the response likeliest, and what is left
+        then; None where there is none. Those that cannot go to `needed`."""
+        if not names:
+            return None
+        disclosed, excess = {tokens_of(d) for d in targets.above(state)}, targets.excess(state.left)
+        others = {name: tuple(other for other in taken if other != name) for name in names}
+        request = self._request(item, [item.without(cut) for cut in others.values()], response)
+        (scores,) = yield [request]
+        check_possible(item, scores.values)
+        left = dict(zip(names, scores.values[1:] - scores.values[0], strict=True))
+        for name in sorted(names, key=lambda name: -float(left[name][targets.rest].sum())):
+            if targets.excess(left[name]) <= excess:
+                after = yield from self._around(item, response, others[name])
+                above = {tokens_of(d) for d in targets.above(after)}
+                is_within = self.max_loss is None or after.loss() <= max(self.max_loss, state.loss())
+                if above <= disclosed and targets.excess(after.left) <= excess and is_within:
+                    return name, after
+            needed.add(name)
+        return None
+
+    def _around(self, item: ContextItem, response: tuple[int, ...], cut: tuple[str, ...]) -> Trial[State]:
+        """What is left without some spans, and without each of the others as well."""
+        names = candidates(item, cut)
+        prompts = [item.without(cut), *(item.without((*cut, name)) for name in names)]
+        (scores,) = yield [self._request(item, prompts, response)]
+        check_possible(item, scores.values)
+        left, widths = scores.values[1:] - scores.values[0], _half_widths(scores)[1:]
+        return State(
+            cut, left[0], widths[0], dict(zip(names, left[1:], strict=True)), dict(zip(names, widths[1:], strict=True))
+        )
 
     def _promising(
         self, item: ContextItem, response: tuple[int, ...], taken: Sequence[str], names: list[str]
@@ -270,6 +421,16 @@ def chosen(steps: Sequence[Step]) -> list[str]:
     """Names of the spans that are cut after these steps, in the order in which they were."""
     back = {step.name for step in steps if step.statistic == PUT_BACK}
     return [step.name for step in steps if step.statistic == REMOVED and step.name not in back]
+
+
+def _spared(item: ContextItem, steps: Sequence[Step]) -> list[Step]:
+    """Puts back spans that others hold all of, which were cut later: the prompt is the same without them."""
+    back: list[Step] = []
+    for name in chosen(steps):
+        others = [other for other in chosen([*steps, *back]) if other != name]
+        if name not in candidates(item, others):
+            back.append(Step(PUT_BACK, name, steps[-1].left, steps[-1].half_width))
+    return back
 
 
 def candidates(item: ContextItem, taken: Collection[str] = ()) -> list[str]:

@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import Final
 
 from leakmeter.instruments.influence import context
-from leakmeter.instruments.redaction.result import RedactionResult, Step
+from leakmeter.instruments.influence.disclosure_report import kind_text
+from leakmeter.instruments.redaction.result import RedactedDisclosures, RedactionResult, Step
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
 from leakmeter.report.findings import mean_text
@@ -20,6 +21,11 @@ CAVEAT: Final = (
     "It is a plan for this response: what is bounded is the influence on it of what is left. The answer after is "
     "another response, on which that has another influence. Pieces were chosen one by one: none of them can be put "
     "back alone, but that no other plan is shorter is not proved."
+)
+_CAVEAT_OF_DISCLOSURES: Final = (
+    "It is a plan for this response, and for what a list, a recogniser or a shape can tell of it. The answer after is "
+    "another response, which may give away something else. Pieces were chosen one by one: none of them can be put back "
+    "alone, but that no other plan leaves the rest of the response likelier is not proved."
 )
 _ADVICE: Final = {
     "kept": ("Nothing has to be cut", "ship the context as it is"),
@@ -37,6 +43,18 @@ _ADVICE: Final = {
         "raise --max-loss to what they do: below it, any text at all has to be cut",
     ),
 }
+_ADVICE_OF_DISCLOSURES: Final = {
+    "kept": ("Nothing has to be cut", "read what else the answer gives away (leakmeter influence), then ship it"),
+    "reached": (
+        "No disclosure is left",
+        "read the answer that the model gives afterwards; if it is of use, ship the redacted context "
+        "(--write-redacted)",
+    ),
+    "missed": (
+        "A disclosure, or more than the limit, is left",
+        "try another --unit, such as sentence, or keep the answer from whoever may not read the context",
+    ),
+}
 _LINES_AT_MOST: Final = 200
 _BACK: Final = "put back"
 _NOTES: Final[tuple[tuple[str, str], ...]] = (
@@ -52,7 +70,14 @@ _NOTES: Final[tuple[tuple[str, str], ...]] = (
 
 def report(cases: Sequence[RedactionResult]) -> b.Report:
     """Each plan with what it cuts from the context, the answer before and after, and the way to the limit."""
-    several = len(cases) > 1
+    several, discloses = len(cases) > 1, any(case.disclosed is not None for case in cases)
+    columns = _index(discloses=discloses)
+    goal = (
+        "until the response gave away nothing personal or secret of what was left"
+        if discloses
+        else "each time the one without which all that was left had least influence on the same response, until that "
+        "was no more than the limit, in nats"
+    )
     responses = "a response" if not several else f"{len(cases):,} responses"
     overview: list[b.Block] = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_advice(cases)] if several else []
     return b.Report(
@@ -60,19 +85,18 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
         "redact_plan",
         blocks=[*overview, _chart(cases)],
         lead=f"A language model gave {responses} after reading some context. Pieces of that context were cut, one "
-        "after another, each time the one without which all that was left had least influence on the same response, "
-        "until that was no more than the limit, in nats.",
-        caveat=CAVEAT,
+        f"after another, {goal}.",
+        caveat=_CAVEAT_OF_DISCLOSURES if discloses else CAVEAT,
         sections=[
             b.Section(
                 b.Untrusted(case.id, 80),
                 list(_blocks(case, several=several)),
-                b.cells(_INDEX, case),
+                b.cells(columns, case),
                 weight=case.left_nats,
             )
             for case in cases
         ],
-        index=b.heads(_INDEX),
+        index=b.heads(columns),
         index_caption="Plans, those that leave most first" if several else "",
         sections_left_out="with less left",
         notes=[b.Facts(_NOTES)],
@@ -83,16 +107,37 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
 
 def verdict(case: RedactionResult) -> str:
     """One sentence: what is cut, what is left, and whether that is within the limit."""
-    limit, whole = f"the limit is {case.max_loss_nats:g}", range_text(case.whole_nats, case.half_width_nats)
+    whole = range_text(case.whole_nats, case.half_width_nats)
+    limit = "" if case.max_loss_nats is None else f"; the limit is {case.max_loss_nats:g}"
     given_note = "" if case.response.sampled else " The response was given: the numbers are the scoring model’s."
+    if case.disclosed is not None:
+        return f"{_disclosures_text(case, case.disclosed)}{limit}.{given_note}"
     if not case.redacted:
         lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
-        return f"{lead}: the whole context influences the response by {whole}\u00a0nats; {limit}.{given_note}"
+        return f"{lead}: the whole context influences the response by {whole}\u00a0nats{limit}.{given_note}"
+    left = range_text(case.left_nats, case.half_width_nats)
+    least = "" if case.reached else ", the least that was found"
+    return f"{_cut_text(case)} leaves {left} of {whole}\u00a0nats{least}{limit}.{given_note}"
+
+
+def _cut_text(case: RedactionResult) -> str:
     n, n_pieces = len(case.redacted), case.n_pieces
     share = f"{100 * case.redacted_share:.0f}\u00a0% of the text"
-    left = range_text(case.left_nats, case.half_width_nats)
-    cut = f"Cutting {n} of {n_pieces} piece{'s' if n_pieces > 1 else ''} ({share}) leaves {left} of {whole}"
-    return f"{cut}\u00a0nats{'' if case.reached else ', the least that was found'}; {limit}.{given_note}"
+    return f"Cutting {n} of {n_pieces} piece{'s' if n_pieces > 1 else ''} ({share})"
+
+
+def _disclosures_text(case: RedactionResult, disclosures: RedactedDisclosures) -> str:
+    """What is disclosed before and after, and what the cuts do to the rest of the response."""
+    n, n_left, change = len(disclosures.spans), disclosures.n_left, disclosures.rest_change_nats
+    what = f"{n:,} personal or secret disclosure{'s' if n > 1 else ''}"
+    influences = f"influences the response by {range_text(case.left_nats, case.half_width_nats)}\u00a0nats"
+    if not case.redacted:
+        lead = "Nothing has to be cut" if case.reached else "Cutting does not help"
+        what = what if n else "nothing personal or secret that can be recognised"
+        return f"{lead}: the response discloses {what}; the context {influences}"
+    rest = f"{nats_text(abs(change))}\u00a0nats {'less likely' if change < 0 else 'likelier'}"
+    leaves = f"leaves {n_left or 'none'} of {what} and makes the rest of the response {rest}" if n else "is enough"
+    return f"{_cut_text(case)} {leaves}; what is left {influences}"
 
 
 def posterior(case: RedactionResult) -> str:
@@ -116,8 +161,9 @@ def _headline(cases: Sequence[RedactionResult]) -> str:
     cut = 100 * aggregate([case.redacted_share for case in cases], "mean")
     share = scale.share_in(n / len(cases), interval_of_share(n, len(cases)))
     any_given = any(not case.response.sampled for case in cases)
+    goal = "remove what is personal or secret" if cases[0].disclosed is not None else "reach their limit"
     return (
-        f"{n:,} of {len(cases):,} plans ({share}) reach their limit; they leave {mean_text(left)} and cut "
+        f"{n:,} of {len(cases):,} plans ({share}) {goal}; they leave {mean_text(left)} and cut "
         f"{cut:.0f}\u00a0% of the text on average."
         f"{' Responses were given: the numbers are the scoring model’s.' if any_given else ''}"
     )
@@ -128,27 +174,36 @@ def _advice(cases: Sequence[RedactionResult]) -> Iterator[b.Advice]:
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
         return
+    table = _ADVICE if cases[0].disclosed is None else _ADVICE_OF_DISCLOSURES
     met: dict[str, int] = {}
     for case in cases:
         name = "missed" if not case.reached else "reached" if case.redacted else "kept"
         met[name] = met.get(name, 0) + 1
-        if case.steps and case.placebo_nats is not None and case.max_loss_nats < case.placebo_nats:
+        limit = case.max_loss_nats
+        if case.steps and limit is not None and case.placebo_nats is not None and limit < case.placebo_nats:
             met["below"] = met.get("below", 0) + 1
     rows = [
         (f"{condition} ({met[name]:,} of {len(cases):,} plans)" if len(cases) > 1 else condition, do)
-        for name, (condition, do) in _ADVICE.items()
+        for name, (condition, do) in table.items()
         if name in met
     ]
-    yield b.Advice(rows, [row for name, row in _ADVICE.items() if name not in met])
+    yield b.Advice(rows, [row for name, row in table.items() if name not in met])
 
 
-_INDEX: Final[b.Columns[RedactionResult]] = [
-    (b.Column("Left", "nats", shade=True), lambda case: _coloured(case.left_nats, case)),
-    (b.Column("Whole", "nats", "nats", shade=True), lambda case: _coloured(case.whole_nats, case)),
-    (b.Column("Limit met"), lambda case: "yes" if case.reached else "no"),
-    (b.Column("Cut"), lambda case: f"{len(case.redacted)} of {case.n_pieces}"),
-    (b.Column("Pieces"), lambda case: b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)),
-]
+def _index(*, discloses: bool) -> b.Columns[RedactionResult]:
+    return [
+        (b.Column("Left", "nats", shade=True), lambda case: _coloured(case.left_nats, case)),
+        (b.Column("Whole", "nats", "nats", shade=True), lambda case: _coloured(case.whole_nats, case)),
+        (b.Column("Disclosures left"), _n_left)
+        if discloses
+        else (b.Column("Limit met"), lambda case: "yes" if case.reached else "no"),
+        (b.Column("Cut"), lambda case: f"{len(case.redacted)} of {case.n_pieces}"),
+        (b.Column("Pieces"), lambda case: b.Untrusted(", ".join(piece.name for piece in case.redacted), 72)),
+    ]
+
+
+def _n_left(case: RedactionResult) -> b.Cell:
+    return "" if case.disclosed is None else f"{case.disclosed.n_left} of {len(case.disclosed.spans)}"
 
 
 def _coloured(nats: float, case: RedactionResult) -> b.Cell:
@@ -166,6 +221,8 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     if not several:
         yield from _advice([case])
     yield from b.warnings_of(context.warnings(case))
+    if case.disclosed is not None and case.disclosed.spans:
+        yield _disclosures(case.disclosed)
     query = [b.Text(b.Untrusted(case.query), "prose", heading="Query")] if case.query else []
     yield b.Beside([_context(case)], [*query, *_answers(case)])
     yield _steps_chart(case)
@@ -175,6 +232,34 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
         yield b.Text(f"Irrelevant words as the only context: {baseline}.", "soft")
     yield b.Details("The text that is left", [b.Text(b.Untrusted(case.marked_context), "prose")])
     yield b.Details("Settings and cost", b.facts_of(_settings(case)))
+
+
+def _disclosures(disclosures: RedactedDisclosures) -> b.Table:
+    """What was personal or secret, and what is left of it."""
+    columns = (
+        b.Column("What"),
+        b.Column("Response says"),
+        b.Column("From", on="wide"),
+        b.Column("Before", "signed_nats", "nats"),
+        b.Column("After", "signed_nats", "nats"),
+        b.Column("Floor", "nats", on="wide"),
+    )
+    rows = [
+        b.Row(
+            (
+                kind_text(span.kind),
+                b.Noted(b.Untrusted(span.text, 80), ["is left"]) if span.is_left else b.Untrusted(span.text, 80),
+                b.Untrusted(", ".join(span.pieces), 48),
+                span.before_nats,
+                span.after_nats,
+                span.floor_nats,
+            ),
+            strong=span.is_left,
+        )
+        for span in disclosures.spans
+    ]
+    caption = "Personal or secret disclosures, before and after the cuts"
+    return b.Table(columns, rows, caption, rest=("disclosure", "disclosures"))
 
 
 # ---- texts ----------------------------------------------------------------------------------------------------------
@@ -244,7 +329,8 @@ def _steps(case: RedactionResult) -> b.Table:
         b.Column("Posterior", "posterior"),
     )
     whole: tuple[b.Cell, ...] = (0, "", "", "the whole context", _coloured(case.whole_nats, case), "")
-    within = case.whole_nats <= case.max_loss_nats
+    limit = -1.0 if case.max_loss_nats is None else case.max_loss_nats
+    within = case.whole_nats <= limit
     sure = _posterior(case, case, case.whole_nats, "whole_")
     rows = [b.Row((*whole, case.whole_signed_nats, sure), strong=within)]
     for number, step in enumerate(case.steps, 1):
@@ -259,8 +345,11 @@ def _steps(case: RedactionResult) -> b.Table:
             step.left_signed_nats,
             _posterior(case, step, step.left_nats, "left_"),
         )
-        rows.append(b.Row(cells, strong=step.left_nats <= case.max_loss_nats))
-    caption = f"Steps, until at most {case.max_loss_nats:g} nats are left"
+        rows.append(b.Row(cells, strong=step.left_nats <= limit))
+    goal = [] if case.disclosed is None else ["nothing personal or secret is disclosed"]
+    if case.max_loss_nats is not None:
+        goal.append(f"at most {limit:g} nats are left")
+    caption = f"Steps, until {' and '.join(goal)}"
     return b.Table(columns, rows, caption, rest=("step", "steps"), first=len(rows))
 
 
@@ -283,7 +372,7 @@ def _steps_chart(case: RedactionResult) -> b.Chart:
     if back:
         ys, remarks = [left[i] for i in back], [captions[i] for i in back]
         series.append(b.Series("scatter", ys, [float(i) for i in back], name=_BACK, said=remarks))
-    guides = [b.Guide(case.max_loss_nats, f"limit, {case.max_loss_nats:g}")]
+    guides = [b.Guide(limit, f"limit, {limit:g}") for limit in _limits([case])]
     if case.placebo_nats is not None:
         label = f"irrelevant words as the only context, {nats_text(case.placebo_nats)}"
         guides.append(b.Guide(case.placebo_nats, label, line="dotted"))
@@ -298,10 +387,14 @@ def _chart(cases: Sequence[RedactionResult]) -> b.Chart:
         b.Series("steps", [case.whole_nats, *(step.left_nats for step in case.steps)], faded=several)
         for case in cases[:_LINES_AT_MOST]
     ]
-    guides = [b.Guide(limit, "limit") for limit in sorted({case.max_loss_nats for case in cases})]
+    guides = [b.Guide(limit, "limit") for limit in _limits(cases)]
     x = b.Axis("steps: pieces cut, and put back", whole=True)
     panel = b.Panel(x, b.Axis("left of the influence on the response", "nats"), series, guides=guides)
     return b.Chart("left", "What cutting leaves", [panel], panel_inches=(5.6, 3.8), on="files")
+
+
+def _limits(cases: Sequence[RedactionResult]) -> list[float]:
+    return sorted({case.max_loss_nats for case in cases if case.max_loss_nats is not None})
 
 
 # ---- settings -------------------------------------------------------------------------------------------------------
@@ -315,7 +408,7 @@ def _baseline(case: RedactionResult) -> str:
 def _settings(case: RedactionResult) -> dict[str, str]:
     predicted, baseline = context.prediction(case, at_most=True), _baseline(case)
     return {
-        "Limit": f"{case.max_loss_nats:g}\u00a0nats",
+        **({} if case.max_loss_nats is None else {"Limit": f"{case.max_loss_nats:g}\u00a0nats"}),
         **context.settings(case),
         **({"Irrelevant words alone": baseline} if baseline else {}),
         **({"Predicted": predicted} if predicted is not None else {}),

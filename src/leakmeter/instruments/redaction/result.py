@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
@@ -10,12 +10,15 @@ import numpy as np
 
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.places import Quantities, at, of_response
+from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.piece import ContextPiece
+from leakmeter.instruments.influence.disclosures import Evidence
+from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.result import ContextResult, half_width_of
 from leakmeter.instruments.influence.search_options import Search
+from leakmeter.instruments.redaction.disclosing import after, before, floor_nats, outside, tokens_of
 from leakmeter.instruments.redaction.kept import KeptRedaction
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.results.result import Params, Part, Texts
@@ -76,6 +79,49 @@ class Answer(Record):
     whole_per_token_nats: tuple[Unbounded, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedDisclosure(Record):
+    """Something personal or secret that the response gives away of the context, before and after the cuts."""
+
+    text: str = field(repr=False)
+    start: int
+    """First character in the response."""
+    end: int
+    first_token: int
+    last_token: int
+    kind: str
+    """As of influence: 'phone', 'person', 'code' …, or a type of the user's."""
+    found_by: str | None
+    """How the kind is known: 'list' of the user's, 'recogniser' of a form, or 'shape'."""
+    evidence: Evidence | None
+    """'scores' where its nats are above its floor, or those of a piece that says it; 'words' where a piece says what
+    the model would not have said by itself."""
+    pieces: tuple[str, ...]
+    """Names of the pieces that it comes from, most nats first."""
+    before_nats: Unbounded
+    """Σ_t log p̄(y_t | D) − log p̄(y_t | ∅) over its tokens, with signs."""
+    after_nats: Unbounded
+    """Σ_t log p̄(y_t | D∖R) − log p̄(y_t | ∅) over its tokens, with signs."""
+    floor_nats: float
+    """Most of 3, noise, and what an irrelevant text does."""
+    is_left: bool
+    """Whether what is left of the context still discloses it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedDisclosures(Record):
+    """What the response gives away that is personal or secret, and what the cuts do to the rest of it."""
+
+    spans: tuple[RedactedDisclosure, ...]
+    """In the order of the response."""
+    n_left: int
+    """Those that what is left still discloses."""
+    n_rest_tokens: int
+    """Tokens of the response outside of the spans."""
+    rest_change_nats: Unbounded
+    """Σ_t log p̄(y_t | D∖R) − log p̄(y_t | D) over these, with signs: below 0 where the cuts make them less likely."""
+
+
 _QUANTITIES: Final[Quantities] = (
     of_response("redact_plan", "Influence on the response of what is left of the context.", at("left_nats")),
     of_response(
@@ -106,10 +152,10 @@ class RedactionResult(ContextResult):
     kept: ClassVar = KeptRedaction
     quantities: ClassVar = _QUANTITIES
 
-    max_loss_nats: float
-    """The limit: largest influence of what is left."""
+    max_loss_nats: float | None
+    """The limit: largest influence of what is left; None, with `disclosed` only, where there was none."""
     reached: bool
-    """Whether what is left is within the limit."""
+    """Whether what is left is within the limit, and discloses nothing personal or secret where that was asked for."""
     left_nats: Unbounded
     """L(R) = Σ_t |log p̄(y_t | D∖R) − log p̄(y_t | ∅)|: influence of what is left when the pieces R are cut."""
     left_signed_nats: Unbounded
@@ -136,6 +182,8 @@ class RedactionResult(ContextResult):
     """What was cut and put back, in this order."""
     after: Answer | None
     """None where nothing is cut."""
+    disclosed: RedactedDisclosures | None = field(default=None, metadata={SELDOM: True})
+    """Where pieces were cut for what the response gives away. There only where it is so."""
 
     @classmethod
     def from_run(cls, parts: Iterable[Part], params: Params) -> Iterator[Self]:
@@ -178,10 +226,12 @@ class RedactionResult(ContextResult):
         cut = {step.name for step in steps} - {step.name for step in steps if step.action == _ACTIONS[PUT_BACK]}
         redacted = [piece for name, piece in pieces.items() if name in cut]
         ranges = merged(part for piece in redacted for part in piece.spans)
+        disclosed = _disclosed(texts, series, cut) if params.get("disclosures") else None
+        is_within = limit is None or _sum(left) + (half_width_of(series) or 0.0) <= limit
         result = cls(
             **cls.of_context(texts, series, params, placebo_signed_nats, _of_search(params)),
             max_loss_nats=limit,
-            reached=_sum(left) + (half_width_of(series) or 0.0) <= limit,
+            reached=is_within and not (disclosed and disclosed.n_left),
             left_nats=_sum(left),
             left_signed_nats=float(left.sum()),
             left_per_token_nats=tuple(np.abs(left).tolist()),
@@ -215,6 +265,7 @@ class RedactionResult(ContextResult):
                 whole_signed_nats=float(answered.sum()),
                 whole_per_token_nats=tuple(np.abs(answered).tolist()),
             ),
+            disclosed=disclosed,
         )
         return replace(result, warnings=(*result.warnings, *_warnings(result, texts), *entity_warnings(texts, series)))
 
@@ -226,6 +277,43 @@ class RedactionResult(ContextResult):
     def to_frame(self) -> pd.DataFrame:
         """One row a step: what was cut or put back, and the nats that were left then."""
         return frame_of(Step, self.steps)
+
+
+def unmet(case: RedactionResult) -> str:
+    """What of the limit, or of the disclosures that have to go, a plan does not reach."""
+    if case.disclosed is not None and (n := case.disclosed.n_left):
+        return f"{n:,} personal or secret disclosure{'s are' if n > 1 else ' is'} left"
+    return f"more than {case.max_loss_nats:g} nats are left"
+
+
+def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDisclosures:
+    found = {tokens_of(disclosure): disclosure for disclosure in before(texts, series)}
+    left = {tokens_of(disclosure): disclosure for disclosure in after(texts, series, cut)}
+    found = {tokens: disclosure for tokens, disclosure in found.items() if disclosure.evidence is not None}
+    left = {tokens: disclosure for tokens, disclosure in left.items() if disclosure.evidence is not None}
+    spans = []
+    for tokens in sorted({**found, **left}):
+        disclosure = found.get(tokens) or left[tokens]
+        spans.append(
+            RedactedDisclosure(
+                **{
+                    name: getattr(disclosure, name)
+                    for name in ("text", "start", "end", "first_token", "last_token", "kind", "found_by", "evidence")
+                },
+                pieces=tuple(source.piece for source in disclosure.sources),
+                before_nats=float(series[0, "whole", ""][slice(*tokens)].sum()),
+                after_nats=float(series[0, "left", ""][slice(*tokens)].sum()),
+                floor_nats=floor_nats(tokens, series, disclosure.placebo_nats),
+                is_left=tokens in left,
+            )
+        )
+    rest = outside({**found, **left}, len(series[0, "whole", ""]))
+    return RedactedDisclosures(
+        spans=tuple(spans),
+        n_left=sum(span.is_left for span in spans),
+        n_rest_tokens=int(rest.sum()),
+        rest_change_nats=float((series[0, "left", ""] - series[0, "whole", ""])[rest].sum()),
+    )
 
 
 def _said(piece: ContextPiece, context: str) -> str:
@@ -249,24 +337,18 @@ def _of_search(params: Params) -> Iterator[str]:
 
 
 def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
-    limit, floor = f"{case.max_loss_nats:g}", case.noise_floor_nats
-    if case.max_loss_nats <= floor:
-        yield (
-            f"A limit of {limit} nats is below this response's noise floor of {floor:.2g}: whether it is met is "
-            "chance. Give more with --max-loss, or --dtype float32."
-        )
-    if not case.reached and case.all_removed_nats is not None and case.n_pieces:
-        yield (
-            f"With every piece cut, {case.all_removed_nats:.3g} nats are left: the text between the pieces leaks "
-            "too much. Another --unit, such as sentence, reaches all of the text."
-        )
-    if case.placebo_nats is not None and case.max_loss_nats < case.placebo_nats and case.steps:
-        yield (
-            f"Any text moves this response: irrelevant words as the only context, by {case.placebo_nats:.3g} nats. "
-            f"A limit of {limit} is below that, and may not be met while any text is left. Look at the signed sums too."
-        )
+    if case.disclosed is not None:
+        for span in case.disclosed.spans:
+            if span.is_left:
+                yield (
+                    f"'{excerpt(span.text, 60)}' ({span.kind}) cannot be removed: with all its sources cut, "
+                    f"{span.after_nats:.3g} nats are left, above its floor of {span.floor_nats:.3g}. Text between the "
+                    "pieces says it: another --unit, such as sentence, reaches all of the text."
+                )
+    if case.max_loss_nats is not None:
+        yield from _of_limit(case, case.max_loss_nats)
     raised = [step.name for step in case.steps if step.raised]
-    if raised:
+    if raised and case.disclosed is None:
         yield (
             f"Cutting {', '.join(raised)} raised the loss: no other piece that was scored then lowered it, and the way "
             "under the limit led over it."
@@ -276,6 +358,25 @@ def _warnings(case: RedactionResult, texts: Texts) -> Iterator[str]:
         yield (
             "Some pieces say the same value; cutting one of them does little until the others are cut as well. --group "
             "also offers each such value by itself, with all its mentions."
+        )
+
+
+def _of_limit(case: RedactionResult, max_loss_nats: float) -> Iterator[str]:
+    limit, floor = f"{max_loss_nats:g}", case.noise_floor_nats
+    if max_loss_nats <= floor:
+        yield (
+            f"A limit of {limit} nats is below this response's noise floor of {floor:.2g}: whether it is met is "
+            "chance. Give more with --max-loss, or --dtype float32."
+        )
+    if not case.reached and case.all_removed_nats is not None and case.n_pieces:
+        yield (
+            f"With every piece cut, {case.all_removed_nats:.3g} nats are left: the text between the pieces leaks "
+            "too much. Another --unit, such as sentence, reaches all of the text."
+        )
+    if case.placebo_nats is not None and max_loss_nats < case.placebo_nats and case.steps:
+        yield (
+            f"Any text moves this response: irrelevant words as the only context, by {case.placebo_nats:.3g} nats. "
+            f"A limit of {limit} is below that, and may not be met while any text is left. Look at the signed sums too."
         )
 
 

@@ -1,0 +1,170 @@
+"""What a response gives away of what is left of a context, and which of the pieces left it comes from.
+
+What is left is held against the same definition as the whole context (`influence.disclosures`): its pieces are those
+that are left, each with what cutting it as well does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.core.measurement import HALF_WIDTH
+from leakmeter.core.request import FloatArray
+from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, Source, disclosures
+from leakmeter.instruments.influence.piece import Series
+from leakmeter.results.result import Texts
+
+ONLY_THIS: Final = "only_this"
+WITHOUT_THIS: Final = "without_this"
+LEFT_WITHOUT_THIS: Final = "left_without_this"
+"""log p̄(y_t | D∖R) − log p̄(y_t | D∖R∖D_i) of a piece that is left."""
+_SHARED: Final = ("noise", "placebo", HALF_WIDTH)
+Tokens = tuple[int, int]
+"""First of the response, and the one behind the last."""
+
+
+def tokens_of(disclosure: Disclosure) -> Tokens:
+    return disclosure.first_token, disclosure.last_token + 1
+
+
+def before(texts: Texts, series: Series) -> list[Disclosure]:
+    """What the response gives away of the whole context, where that is personal or secret."""
+    return [disclosure for disclosure in disclosures(texts, series) if disclosure.is_sensitive]
+
+
+def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure]:
+    """The same of what is left without some pieces: `series` has `left`, and `left_without_this` of other pieces."""
+    gone = [part for span in texts["spans"] if span["name"] in cut for part in span["ranges"]]
+    left: dict[tuple[int, str, str], FloatArray] = {
+        key: values for key, values in series.items() if not key[0] and key[1] in _SHARED
+    }
+    spans = []
+    for span in texts["spans"]:
+        without = series.get((0, LEFT_WITHOUT_THIS, span["name"]))
+        ranges = [part for whole in span["ranges"] for part in _outside(whole, gone)]
+        if without is None or not ranges:
+            continue
+        spans.append({**span, "ranges": ranges})
+        left[0, WITHOUT_THIS, span["name"]] = without
+        # Of a piece that was cut in part the rest was never measured alone.
+        if ranges == [tuple(part) for part in span["ranges"]] and (0, ONLY_THIS, span["name"]) in series:
+            left[0, ONLY_THIS, span["name"]] = series[0, ONLY_THIS, span["name"]]
+    left[0, "whole", ""] = series[0, "left", ""]
+    with np.errstate(invalid="ignore"):
+        left[0, "log_prob", ""] = series[0, "log_prob", ""] - series[0, "whole", ""] + series[0, "left", ""]
+    return before({**texts, "spans": spans}, left)
+
+
+def floor_nats(tokens: Tokens, series: Series, placebo_nats: float | None) -> float:
+    """What the nats of a personal or secret span have to be above: 3, its noise, and an irrelevant text."""
+    first, end = tokens
+    uncertain = float(series[0, "noise", ""][first:end].sum())
+    if (half_width := series.get((0, HALF_WIDTH, ""))) is not None:
+        uncertain += 2 * float(half_width[first:end].sum())
+    return max(LEAST_NATS, uncertain, placebo_nats or 0.0)
+
+
+def _outside(whole: Sequence[int], gone: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
+    """What of a range lies in none of others."""
+    parts = [(whole[0], whole[1])]
+    for start, end in gone:
+        parts = [
+            part
+            for first, last in parts
+            for part in ((first, min(last, start)), (max(first, end), last))
+            if part[0] < part[1]
+        ]
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A context without some pieces, and without each of the others as well; log p̄(y_t | …) − log p̄(y_t | ∅)."""
+
+    cut: tuple[str, ...]
+    left: FloatArray
+    half_width: FloatArray
+    """Most that each may be off, nats."""
+    others: dict[str, FloatArray]
+    other_half_widths: dict[str, FloatArray]
+
+    def loss(self, name: str | None = None) -> float:
+        """L(R), or L(R ∪ name), nats; of an interval the upper end."""
+        left, width = (
+            (self.left, self.half_width) if name is None else (self.others[name], self.other_half_widths[name])
+        )
+        return float((np.abs(left) + width).sum())
+
+
+@dataclass(slots=True)
+class Targets:
+    """Disclosures that have to go, and how much of them is left.
+
+    `texts` are of the case; `series` are its numbers with nothing cut.
+    """
+
+    texts: Texts
+    series: dict[tuple[int, str, str], FloatArray]
+    floors: dict[Tokens, float] = field(default_factory=dict)
+    """Nats that a span has to be above to be a disclosure, of each that was one on the way."""
+
+    def above(self, state: State) -> list[Disclosure]:
+        """Disclosures of what is left that are personal or secret; each is a target from now on."""
+        of_state = {(0, LEFT_WITHOUT_THIS, name): state.left - values for name, values in state.others.items()}
+        series = {**self.series, (0, "left", ""): state.left, **of_state}
+        above = [disclosure for disclosure in after(self.texts, series, state.cut) if disclosure.evidence is not None]
+        for disclosure in above:
+            tokens = tokens_of(disclosure)
+            self.floors.setdefault(tokens, floor_nats(tokens, self.series, disclosure.placebo_nats))
+        return above
+
+    def excess(self, left: FloatArray) -> float:
+        """Nats of the targets above their floors, all together."""
+        return sum(max(0.0, float(left[slice(*tokens)].sum()) - floor) for tokens, floor in self.floors.items())
+
+    def cost(self, left: FloatArray) -> float:
+        """`excess`, less the log-probability of the rest of the response: nats, up to a constant."""
+        return self.excess(left) - float(left[self.rest].sum())
+
+    @property
+    def rest(self) -> npt.NDArray[np.bool_]:
+        """Which tokens are in none of the targets."""
+        return outside(self.floors, len(self.series[0, "whole", ""]))
+
+    def options(self, above: Iterable[Disclosure], state: State) -> list[str]:
+        """Pieces to cut next: sources of disclosures, and values that say the same words; those first, if any, whose
+        cutting leaves less of the disclosures."""
+        names = dict.fromkeys(
+            name
+            for disclosure in above
+            for source in disclosure.sources
+            if disclosure.relation == "copied" or max(source.nats, source.alone_nats or 0.0) > self._noise(disclosure)
+            for name in (source.piece, *self._values_at(source))
+        )
+        left = [name for name in state.others if name in names]
+        noise = sum(self._noise(disclosure) for disclosure in above)
+        helping = [name for name in left if self.excess(state.others[name]) < self.excess(state.left) - noise]
+        return helping or left
+
+    def _noise(self, disclosure: Disclosure) -> float:
+        return float(self.series[0, "noise", ""][slice(*tokens_of(disclosure))].sum())
+
+    def _values_at(self, source: Source) -> Iterable[str]:
+        for span in self.texts["spans"]:
+            if span["kind"] == "value" and any(
+                start < source.end and source.start < end for start, end in span["ranges"]
+            ):
+                yield span["name"]
+
+
+def outside(spans: Iterable[Tokens], n_tokens: int) -> npt.NDArray[np.bool_]:
+    """Which of the tokens are in none of some spans: (response,) of truth values."""
+    rest = np.ones(n_tokens, dtype=bool)
+    for tokens in spans:
+        rest[slice(*tokens)] = False
+    return rest

@@ -1,0 +1,546 @@
+"""Cutting what a response discloses: a toy that copies, and every number by scoring the cut prompt directly."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leakmeter
+from helpers.places import DOCS
+from helpers.report_cases import HOSTILE
+from helpers.report_checks import assert_report_harmless, flat
+from helpers.report_snapshots import printed
+from leakmeter.backends.toy import ByteTokenizer, Toy
+from leakmeter.core.case import Case, Document
+from leakmeter.core.drive import drive
+from leakmeter.core.item import ContextItem
+from leakmeter.core.measurement import Measurement
+from leakmeter.core.plan import Chunk
+from leakmeter.core.prompt import Prompt
+from leakmeter.core.request import Scores
+from leakmeter.core.tokenizer import response_texts
+from leakmeter.errors import UsageError
+from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
+from leakmeter.instruments.redaction.disclosing import after
+from leakmeter.instruments.redaction.kept import KeptRedaction
+from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
+from leakmeter.instruments.redaction.report import verdict
+from leakmeter.instruments.redaction.result import RedactionResult, unmet
+from leakmeter.storage.damage import FieldError
+from leakmeter.text.build import PromptSettings, prepare
+
+Call = Callable[..., Any]
+NOTE = (
+    "The ferry sails at nine. Call 617-555-0134 for seats. The tide was low that day. "
+    "It rained. Her number is 617-555-0134. Bread is baked at dawn."
+)
+ANSWER = "The ferry sails at nine. Call 617-555-0134."
+MEASURE = Redaction(None, disclosures=True, max_new_tokens=3)
+
+
+class Copier(Toy):
+    """What followed the last three tokens `at_least` times before is likelier by `bonus` nats."""
+
+    bonus, at_least = 5.0, 1
+
+    def logits(self, ids: Any, positions: Any) -> Any:
+        return self.copied(super().logits(ids, positions), ids)
+
+    def copied(self, logits: Any, ids: Any) -> Any:
+        pulled = np.array(logits)
+        before = np.flatnonzero((ids[:-3] == ids[-3]) & (ids[1:-2] == ids[-2]) & (ids[2:-1] == ids[-1]))
+        followed, counts = np.unique(ids[before + 3], return_counts=True)
+        pulled[followed[counts >= self.at_least]] += self.bonus
+        return pulled
+
+
+def copier(bonus: float = 5.0, at_least: int = 1) -> Copier:
+    model = Copier(scale=0.05)
+    model.bonus, model.at_least = bonus, at_least
+    return model
+
+
+def prepared(context: str = NOTE, response: str | None = ANSWER, query: str = "When?", **settings: Any) -> Any:
+    case = Case("note", (Document("note", context),), query, response)
+    return prepare(case, ByteTokenizer(), PromptSettings(**settings), window=None, n_reserved=4)
+
+
+def measured(item: ContextItem, measure: Redaction = MEASURE, model: Toy | None = None) -> list[Measurement]:
+    (measurements,), _ = drive(model or copier(), [measure.trial(item)])
+    return measurements
+
+
+def result_of(case: Any, measurements: list[Measurement], measure: Redaction = MEASURE) -> RedactionResult:
+    (result,) = RedactionResult.from_run([(texts_of(case, measurements), measurements)], asdict(measure))
+    assert RedactionResult.from_dict(json.loads(result.to_json())) == result
+    return result
+
+
+def texts_of(case: Any, measurements: list[Measurement]) -> dict[str, Any]:
+    responses = [
+        response_texts(each.values.astype(int).tolist(), ByteTokenizer())
+        for each in measurements
+        if each.statistic == "token"
+    ]
+    return {
+        **case.texts(), "id": "note", "model": "toy", "weights_sha256": None, "dtype": "float64", "unit": case.unit,
+        "removal": case.removal, "template": case.template, "query": case.query, "context": case.context,
+        "documents": [{"name": name, "start": start, "end": end} for name, start, end in case.documents],
+        "truncated_tokens": 0, "sampled": False, "responses": responses,
+        "spans": [asdict(span) for span in case.item.spans],
+        "cost": {"requests": 6, "tree_tokens": 90, "naive_tokens": 300, "seconds": 0.1, "out_of_memory_retries": 0},
+    }  # fmt: skip
+
+
+def redacted(model: Toy | None = None, measure: Redaction = MEASURE, **given: Any) -> RedactionResult:
+    case = prepared(**given)
+    return result_of(case, measured(case.item, measure, model), measure)
+
+
+def steps_of(measurements: Sequence[Measurement]) -> list[Measurement]:
+    return [each for each in measurements if each.statistic in (REMOVED, PUT_BACK)]
+
+
+class Directly:
+    """Prompts scored one by one, each token by itself; disclosures of what is left from such scores alone."""
+
+    def __init__(self, case: Any, model: Toy) -> None:
+        self.item, self.model, self.case = case.item, model, case
+        self.bare = self.log_probs(self.item.blank)
+
+    def log_probs(self, prompt: Prompt) -> np.ndarray:
+        ids, positions = list(prompt.ids), list(prompt.positions)
+        out = []
+        for position, token in enumerate(self.item.response, prompt.next_position):
+            logits = self.model.logits(np.asarray(ids), np.asarray(positions))
+            out.append(logits[token] - np.log(np.exp(logits).sum()))
+            ids.append(token)
+            positions.append(position)
+        return np.asarray(out)
+
+    def left(self, cut: Collection[str]) -> np.ndarray:
+        return self.log_probs(self.item.without(cut)) - self.bare
+
+    def above(self, cut: Collection[str]) -> list[Disclosure]:
+        """Personal or secret disclosures of what is left: influence of a context without the spans."""
+        full, names = self.left(cut), candidates(self.item, cut)
+        whole = self.left(())
+        series: dict[tuple[int, str, str], np.ndarray] = {
+            (0, "whole", ""): full,
+            (0, "log_prob", ""): full + self.bare,
+            (0, "noise", ""): np.zeros(len(full)),
+            (0, "placebo_alone", ""): self.log_probs(self.item.placebo_alone) - self.bare,
+        }
+        for number, prompt in enumerate(self.item.placebos):
+            series[0, "placebo", str(number)] = self.log_probs(prompt) - whole - self.bare
+        for name in names:
+            series[0, "without_this", name] = full - self.left([*cut, name])
+            series[0, "only_this", name] = self.log_probs(self.item.alone[name]) - self.bare
+        texts = {
+            **self.case.texts(), "context": self.case.context, "query": self.case.query,
+            "responses": [response_texts(self.item.response, ByteTokenizer())],
+            "spans": [asdict(span) for span in self.item.spans if span.name in names],
+        }  # fmt: skip
+        return [each for each in disclosures(texts, series) if each.is_sensitive and each.evidence is not None]
+
+
+@pytest.mark.parametrize("removal", ["drop", "mask", "retokenize"])
+def test_every_copy_of_a_source_is_cut_and_every_number_is_that_of_the_cut_prompt(removal: str) -> None:
+    case = prepared(removal=removal)
+    directly, measurements = Directly(case, copier()), measured(case.item)
+    result = result_of(case, measurements)
+    cut = [piece.name for piece in result.redacted]
+    assert [piece.text for piece in result.redacted] == ["Call 617-555-0134 for seats.", "Her number is 617-555-0134."]
+    assert result.disclosed is not None
+    (span,) = result.disclosed.spans
+    tokens = slice(span.first_token, span.last_token + 1)
+    assert (span.text, span.kind, set(span.pieces)) == ("617-555-0134", "phone", set(cut))
+    whole, left = directly.left(()), directly.left(cut)
+    assert span.before_nats == pytest.approx(whole[tokens].sum(), abs=1e-11)
+    assert span.after_nats == pytest.approx(left[tokens].sum(), abs=1e-11)
+    assert span.before_nats > 20 > LEAST_NATS == span.floor_nats > span.after_nats
+    rest = np.delete(left - whole, tokens)
+    assert result.disclosed.n_rest_tokens == len(rest)
+    assert result.disclosed.rest_change_nats == pytest.approx(rest.sum(), abs=1e-11)
+    assert (result.disclosed.n_left, span.is_left, result.reached, result.max_loss_nats) == (0, False, True, None)
+    assert result.left_nats == pytest.approx(np.abs(left).sum(), abs=1e-11)
+    # What the rest was said from stays.
+    assert "The ferry sails at nine." in result.text
+    taken: list[str] = []
+    for step in steps_of(measurements):
+        taken.append(step.piece) if step.statistic == REMOVED else taken.remove(step.piece)
+        np.testing.assert_allclose(step.values, directly.left(taken), rtol=0, atol=1e-12)
+    series = {(each.statistic, each.piece): each.values for each in measurements if not each.sample}
+    for name in candidates(case.item):
+        alone = directly.log_probs(case.item.alone[name]) - directly.bare
+        np.testing.assert_allclose(series["only_this", name], alone, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(series["without_this", name], whole - directly.left([name]), rtol=0, atol=1e-12)
+        if name not in cut:
+            without = left - directly.left([*cut, name])
+            np.testing.assert_allclose(series["left_without_this", name], without, rtol=0, atol=1e-12)
+    assert not directly.above(cut)
+
+
+TWO = (
+    "Anna Ek keeps the key. Her phone is 617-555-0134. The code is XK-77-QD. It rained. Ring 617-555-0134. "
+    "Use XK-77-QD at the gate."
+)
+
+
+@pytest.mark.parametrize("bonus", [1.0, 3.0, 6.0])
+@pytest.mark.parametrize("unit", ["sentence", "ngram:40", "document"])
+def test_each_step_is_the_best_of_the_sources_there_were(unit: str, bonus: float) -> None:
+    """The whole search again, in the open: disclosures of what is left, their sources, the cheapest of them."""
+    case = prepared(TWO, "Her phone is 617-555-0134. The code is XK-77-QD. Anna Ek", unit=unit)
+    directly, measurements = Directly(case, copier(bonus)), measured(case.item, model=copier(bonus))
+    taken: list[str] = []
+    floors: dict[tuple[int, int], float] = {}
+
+    def excess(left: np.ndarray) -> float:
+        return sum(max(0.0, float(left[first:last].sum()) - floor) for (first, last), floor in floors.items())
+
+    def cost(left: np.ndarray) -> float:
+        rest = np.ones(len(left), dtype=bool)
+        for first, last in floors:
+            rest[first:last] = False
+        return excess(left) - float(left[rest].sum())
+
+    for step in (step for step in steps_of(measurements) if step.statistic == REMOVED):
+        above = directly.above(taken)
+        assert above
+        for each in above:
+            floors[each.first_token, each.last_token + 1] = max(LEAST_NATS, each.placebo_nats or 0.0)
+        sources = {
+            source.piece
+            for each in above
+            for source in each.sources
+            if each.relation == "copied" or max(source.nats, source.alone_nats or 0.0) > 0
+        }
+        tried = {name: directly.left([*taken, name]) for name in candidates(case.item, taken) if name in sources}
+        helping = {name: left for name, left in tried.items() if excess(left) < excess(directly.left(taken))} or tried
+        assert step.piece == min(helping, key=lambda name: cost(helping[name]))
+        taken.append(step.piece)
+    result = result_of(case, measurements)
+    left = directly.above([piece.name for piece in result.redacted])
+    assert result.disclosed is not None
+    assert result.disclosed.n_left == len(left) == 0
+    assert result.reached
+    assert bool(steps_of(measurements)) == bool(result.disclosed.spans)
+    # No piece can be put back alone.
+    cut = [piece.name for piece in result.redacted]
+    for name in cut:
+        others = [other for other in cut if other != name]
+        worse = directly.above(others)
+        assert worse, name
+
+
+LINE = "the ferry sails at nine and at noon in winter and at ten in summer"
+NEEDLESS = {
+    "context": f"Use XK-77-Q. Gate K-77-QD, ring 617-555-0134, or ring 617-555-0134: {LINE}, {LINE}.",
+    "response": f"XK-77-QD, ring 617-555-0134: {LINE}",
+}
+
+
+def test_a_piece_that_a_later_cut_made_needless_is_put_back() -> None:
+    """A code is known of parts of it in two pieces, a number of the second alone, which says the rest too: the first
+    piece is cut since that costs nothing, and put back once the second had to go."""
+    model = copier(at_least=2)
+    case = prepared(**NEEDLESS)
+    directly, measurements = Directly(case, model), measured(case.item, model=model)
+    assert [(step.statistic, step.piece) for step in steps_of(measurements)] == [
+        (REMOVED, "s1"), (REMOVED, "s2"), (PUT_BACK, "s1"),
+    ]  # fmt: skip
+    result = result_of(case, measurements)
+    assert result.reached
+    assert result.disclosed is not None
+    assert [span.kind for span in result.disclosed.spans] == ["code", "phone"]
+    for span in result.disclosed.spans:
+        tokens = slice(span.first_token, span.last_token + 1)
+        assert span.after_nats == pytest.approx(directly.left(["s2"])[tokens].sum(), abs=1e-11)
+    assert not directly.above(["s2"])
+    assert directly.above(["s1"])
+
+
+def test_nothing_is_cut_where_nothing_personal_is_disclosed() -> None:
+    result = redacted(response="The ferry sails at nine.")
+    assert result.disclosed is not None
+    assert (result.redacted, result.disclosed.spans, result.reached, result.after) == ((), (), True, None)
+    assert result.disclosed.rest_change_nats == 0
+    # What the query says is no disclosure.
+    assert not redacted(query="Whose is 617-555-0134?").redacted
+
+
+def test_where_a_model_does_not_see_the_source_the_words_say_it() -> None:
+    result = redacted(Toy(reach=1))
+    assert result.disclosed is not None
+    (span,) = result.disclosed.spans
+    assert (span.evidence, span.before_nats, span.after_nats, span.is_left) == ("words", 0.0, 0.0, False)
+    assert [piece.name for piece in result.redacted] == ["s2", "s5"]
+    assert result.reached
+
+
+def test_a_value_with_all_its_mentions_goes_where_that_leaves_the_rest_likelier() -> None:
+    context = "Call 617-555-0134 for seats on the ferry. The tide was low. Seats on the ferry: 617-555-0134."
+    answer = "Call for seats on the ferry 617-555-0134."
+    by_sentence, by_value = (redacted(context=context, response=answer, group=group) for group in (False, True))
+    assert [piece.kind for piece in by_sentence.redacted] == ["unit", "unit"]
+    (value,) = by_value.redacted
+    assert (value.kind, value.text) == ("value", "617-555-0134")
+    assert by_value.text == "Call for seats on the ferry. The tide was low. Seats on the ferry: ."
+    assert by_sentence.disclosed is not None
+    assert by_value.disclosed is not None
+    assert by_value.reached
+    assert by_sentence.reached
+    assert by_value.disclosed.rest_change_nats > by_sentence.disclosed.rest_change_nats
+
+
+def test_what_cannot_be_removed_is_said(tmp_path: Path) -> None:
+    """The entities are cut; a code, which only the user's list knows, stands in the text between."""
+    patterns = tmp_path / "secrets.txt"
+    patterns.write_text("door = gate [a-z]{6} opens", encoding="utf-8")
+    case = prepared(
+        "Call 617-555-0134 soon. The gate quelmo opens at nine.",
+        "Call 617-555-0134 soon. The gate quelmo opens",
+        unit="entity",
+        sensitive=str(patterns),
+    )
+    measurements = measured(case.item)
+    result, directly = result_of(case, measurements), Directly(case, copier())
+    assert result.disclosed is not None
+    assert [(span.kind, span.is_left) for span in result.disclosed.spans] == [("phone", False), ("door", True)]
+    assert (result.reached, result.disclosed.n_left) == (False, 1)
+    assert [piece.entity_value for piece in result.redacted] == ["+16175550134"]
+    (line,) = (line for line in result.warnings if "cannot be removed" in line)
+    door = result.disclosed.spans[1]
+    left = directly.left([piece.name for piece in result.redacted])[door.first_token : door.last_token + 1].sum()
+    assert door.after_nats == pytest.approx(left, abs=1e-11)
+    assert line.startswith(f"'gate quelmo opens' (door) cannot be removed: with all its sources cut, {left:.3g} nats")
+    assert unmet(result) == "1 personal or secret disclosure is left"
+
+
+def test_with_a_limit_too_both_are_met() -> None:
+    alone = redacted()
+    measure = replace(MEASURE, max_loss=2.0)
+    both = redacted(measure=measure)
+    assert both.reached
+    assert both.left_nats <= 2.0 < alone.left_nats
+    assert {piece.name for piece in alone.redacted} <= {piece.name for piece in both.redacted}
+    assert both.disclosed is not None
+    assert both.disclosed.n_left == 0
+    short = redacted(
+        context="Call 617-555-0134. It rained at noon.", unit="entity", measure=replace(measure, max_loss=1e-9)
+    )
+    assert not short.reached
+    assert short.all_removed_nats == pytest.approx(short.left_nats)
+    assert unmet(short) == "more than 1e-09 nats are left"
+
+
+def test_a_piece_that_is_cut_in_part_says_what_is_left_of_it() -> None:
+    """Of a unit whose value was cut, the value is no source any more, though the unit alone was measured with it."""
+    case = prepared(group=True)
+    measurements = measured(case.item)
+    result = result_of(case, measurements)
+    series = {(each.sample, each.statistic, each.piece): each.values for each in measurements}
+    texts = {**case.item.texts_of(case.item.response), "spans": [asdict(span) for span in case.item.spans]}
+    assert [piece.kind for piece in result.redacted] == ["value"]
+    assert not [each for each in after(texts, series, ["v1"]) if each.evidence is not None]
+    # Without the cut the same numbers say that its sentences, alone, disclose it.
+    assert [each.text for each in after(texts, series, []) if each.evidence is not None] == ["617-555-0134"]
+
+
+def test_what_a_trial_takes_is_known_from_above() -> None:
+    worst = 0.0
+    for model, given in (
+        (copier(), {}),
+        (copier(3.0), {"group": True}),
+        (copier(), {"response": None, "unit": "ngram:30"}),
+        (copier(1.5), {"unit": "word"}),
+        (copier(), {"unit": "document"}),
+        (copier(at_least=2), NEEDLESS),
+    ):
+        case = prepared(**given)
+        taken = []
+        for trial in (MEASURE.trial(case.item), MEASURE.longest_trial(case.item)):
+            chunks: list[Chunk] = []
+            drive(model, [trial], on_plan=chunks.append)
+            prompts = sum(len(request.prompts) for chunk in chunks for request in chunk.requests)
+            taken.append((prompts, sum(chunk.n_tree_tokens for chunk in chunks)))
+        assert taken[0][0] <= taken[1][0]
+        assert taken[0][1] <= taken[1][1]
+        worst = max(worst, taken[0][1] / taken[1][1])
+    assert worst > 0.5  # it is no idle bound
+
+
+def test_intervals_of_a_server_widen_the_floor() -> None:
+    class Wide(Copier):
+        def score(self, chunk: Chunk) -> list[Scores]:
+            return [replace(scores, half_width=np.full_like(scores.values, 0.25)) for scores in super().score(chunk)]
+
+    model = Wide(scale=0.05)
+    case = prepared()
+    measurements = measured(case.item, model=model)
+    KeptRedaction.from_dict(texts_of(case, measurements)).check_measurements(asdict(MEASURE), measurements)
+    result = result_of(case, measurements)
+    assert result.disclosed is not None
+    (span,) = result.disclosed.spans
+    # Each contrast is off by both of its prompts; the noise holds it once, and the floor twice more.
+    assert span.floor_nats == pytest.approx(3 * 0.5 * len("617-555-0134"))
+    assert (span.is_left, result.reached) == (False, True)
+
+
+def test_nothing_of_a_disclosure_becomes_markup() -> None:
+    told = redacted().to_dict()
+    (span,) = told["disclosed"]["spans"]
+    told["disclosed"]["spans"] = [span | {"text": HOSTILE, "pieces": [HOSTILE], "is_left": True}]
+    case = RedactionResult.from_dict(told)
+    for cases in ([case], [case, case]):
+        assert_report_harmless(RedactionResult.report(cases))
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    with pytest.raises(UsageError, match="give --max-loss NATS, or --disclosures"):
+        Redaction(None)
+    with pytest.raises(UsageError, match="leave out --search, or --disclosures"):
+        Redaction(None, disclosures=True, search="top:5")
+    assert "disclosures" not in Redaction().record()
+    assert MEASURE.record()["disclosures"] is True
+
+
+# ---- from the command line ------------------------------------------------------------------------------------------
+TOLD = "Anna Ek lives in Graz. Her phone is 617-555-0134. Bo asked twice. Ring 617-555-0134 at nine."
+
+
+@pytest.fixture
+def copying(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy model of commands copies."""
+    plain, model = Toy.logits, copier()
+    monkeypatch.setattr(Toy, "logits", lambda _, ids, positions: model.copied(plain(model, ids, positions), ids))
+
+
+def cases_file(folder: Path) -> Path:
+    lines = [
+        {"id": f"c{i}", "context": f"{TOLD} Ask {i}.", "query": "Who?", "response": response}
+        for i, response in enumerate(("Her phone is 617-555-0134.", "Bo asked twice.", "Ring 617-555-0134 at nine"))
+    ]
+    path = folder / "cases.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.usefixtures("copying")
+def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path) -> None:
+    words = ("redact-plan", "--model", "toy", "--data", cases_file(tmp_path), "--disclosures", "--max-new-tokens", 4)
+    first = cli(*words, "--json")
+    assert first.code == 0, first.err
+    (run,) = Path("runs").iterdir()
+    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
+    assert cli(*words, "--json").out == first.out
+    assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
+    for name in ("spec.json", "measurements-00001.parquet", "measurements-00002.parquet", "cases-00002.json"):
+        (run / name).unlink()
+    again = cli(*words, "--json")
+    told, expected = ([json.loads(line) for line in ended.out.splitlines()] for ended in (again, first))
+    for case in (*told, *expected):
+        case["cost"].pop("seconds")
+    assert told == expected
+    assert [[span["kind"] for span in case["disclosed"]["spans"]] for case in told] == [["phone"], [], ["phone"]]
+    assert [sorted(piece["name"] for piece in case["redacted"]) for case in told] == [["s2", "s4"], [], ["s2", "s4"]]
+    kept = leakmeter.load_run(run)
+    in_memory = leakmeter.redaction("toy", tmp_path / "cases.jsonl", disclosures=True, max_new_tokens=4)
+    assert [result.disclosed for result in in_memory] == [result.disclosed for result in kept]
+    for result, case in zip(kept, told, strict=True):
+        assert result.disclosed is not None
+        assert result.disclosed.to_dict() == case["disclosed"]
+    dry = json.loads(cli(*words, "--dry-run", "--json").out)
+    assert sum(case["cost"]["tree_tokens"] for case in told) <= dry["tree_tokens"]
+    assert sum(case["cost"]["requests"] for case in told) <= dry["requests"]
+
+
+@pytest.mark.usefixtures("copying")
+def test_disclosures_are_a_table_of_their_own(cli: Call, tmp_path: Path) -> None:
+    cli("redact-plan", "--model", "toy", "--data", cases_file(tmp_path), "--disclosures", "--max-new-tokens", 4)
+    (run,) = Path("runs").iterdir()
+    rows = leakmeter.query("select kind, is_left, before_nats > after_nats as fell from redact_plan_disclosed_spans")
+    assert run.is_dir()
+    assert [tuple(row) for row in rows.itertuples(index=False)] == [("phone", False, True)] * 2
+
+
+@pytest.mark.parametrize("statistic", ["only_this", "without_this", "log_prob"])
+def test_measurements_without_those_of_disclosures_are_none_of_the_case(statistic: str) -> None:
+    case = prepared()
+    measurements = measured(case.item)
+    kept = KeptRedaction.from_dict(texts_of(case, measurements))
+    kept.check_measurements(asdict(MEASURE), measurements)
+    with pytest.raises(FieldError, match="is missing"):
+        kept.check_measurements(asdict(MEASURE), [each for each in measurements if each.statistic != statistic])
+
+
+@pytest.mark.usefixtures("copying")
+def test_the_report_tells_each_disclosure_before_and_after(cli: Call, tmp_path: Path) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text(TOLD, encoding="utf-8")
+    words = ("redact-plan", "--model", "toy", "--context-file", note, "--query", "Who?", "--max-new-tokens", 4)
+    ended = cli(*words, "--response", "Her phone is 617-555-0134.", "--disclosures", "--write-redacted", "left.txt")
+    assert ended.code == 0, ended.err
+    assert "leaves none of 1 personal or secret disclosure" in flat(ended.out)
+    assert Path("left.txt").read_text(encoding="utf-8") == "Anna Ek lives in Graz. Bo asked twice."
+    ended = cli(*words, "--response", "Anna")
+    assert (ended.code, ended.out) == (2, "")
+    assert "give --max-loss NATS, or --disclosures" in ended.err
+
+
+def test_what_a_plan_for_disclosures_says() -> None:
+    result = redacted()
+    assert result.disclosed is not None
+    said = flat(verdict(result))
+    assert re.sub(r"[0-9.]+(?= nats)", "N", said).startswith(
+        "Cutting 2 of 6 pieces (42 % of the text) leaves none of 1 personal or secret disclosure and makes the rest of "
+        "the response N nats less likely; what is left influences the response by N nats."
+    )
+    nothing = redacted(response="The ferry sails at nine.")
+    assert flat(verdict(nothing)).startswith(
+        "Nothing has to be cut: the response discloses nothing personal or secret that can be recognised; the context "
+    )
+    assert "the limit is 2" in flat(verdict(redacted(measure=replace(MEASURE, max_loss=2.0))))
+    page = printed(RedactionResult.report([result]))
+    assert "Personal or secret disclosures, before and after the cuts" in flat(page)
+    assert "Steps, until nothing personal or secret is disclosed" in page
+    several = RedactionResult.findings([result, nothing])
+    assert "2 of 2 plans" in several.headline
+    assert "remove what is personal or secret" in several.headline
+    table = printed(RedactionResult.report([result, nothing]), width=160)
+    assert "0 of 1" in table
+    assert "0 of 0" in table
+
+
+def test_the_page_of_documentation_lists_every_field() -> None:
+    result = redacted()
+    assert result.disclosed is not None
+    rows = [line for line in (DOCS / "redaction.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
+    assert {*result.disclosed.to_dict(), *result.disclosed.spans[0].to_dict()} <= said
+
+
+@pytest.mark.long
+def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
+    """docs/redaction.md: float32 on a CPU; other processors differ in digits that are not told there."""
+    folder = resources.files("leakmeter.samples")
+    asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
+    note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
+    result = leakmeter.redaction(real_backend, context=note, **asked, disclosures=True, group=True, max_new_tokens=2)
+    assert [(step.action, step.name) for step in result.steps] == [("cut", "v1"), ("cut", "v2"), ("cut", "s1")]
+    assert result.n_pieces == 12
+    assert result.disclosed is not None
+    spans = [(span.text, span.before_nats, span.after_nats) for span in result.disclosed.spans]
+    assert [text for text, _, _ in spans] == ["Quillmere", "555-010-7788"]
+    assert [nats for _, *both in spans for nats in both] == pytest.approx([27.9, 0.8, 27.3, 0.6], abs=0.06)
+    assert result.disclosed.rest_change_nats == pytest.approx(-3.2, abs=0.06)
+    assert result.reached
