@@ -46,7 +46,7 @@ def main() -> None:
     keep_freed_memory()
     backend = base.load(options.model, options.device, options.dtype)
     if options.scenario == disclosures.NAME:
-        half = {"seed": options.seed, "held_out": options.held_out, "run": options.data, "tiny": options.tiny}
+        half = {"seed": options.seed, "part": options.part, "run": options.data, "tiny": options.tiny}
         for row in disclosures.rows(backend, **half):
             _print({"scenario": options.scenario, **row}, options.json)
         return
@@ -137,7 +137,7 @@ def _options() -> argparse.Namespace:
         "`disclosures`: a run",
     )
     parser.add_argument("--seed", type=int, default=0, help="`disclosures`: of the values in its cases")
-    parser.add_argument("--held-out", action="store_true", help="`disclosures`: the half that was not looked at")
+    parser.add_argument("--part", choices=disclosures.PARTS, default="tuning", help="`disclosures`: of its cases")
     parser.add_argument("--out", type=Path, default=None, help="`ledger-day`, `scale`: directory of its files")
     parser.add_argument("--check", action="store_true", help="compare the numbers, time nothing")
     parser.add_argument("--memory", action="store_true", help="only our peak memory over the loaded model, MiB")

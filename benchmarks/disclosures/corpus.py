@@ -1,4 +1,4 @@
-"""Answers of which it is known what they disclose: 200 cases in four languages, with values that a seed draws.
+"""Answers of which it is known what they disclose: 260 cases in four languages, with values that a seed draws.
 
 Texts are written by hand (`en.toml`, `de.toml`, `fr.toml`, `es.toml`): ⟦N|words⟧ marks in an answer what it gives away,
 and in its documents where that stands; N = 0 is harmless content of the documents. {slots} are drawn.
@@ -21,6 +21,8 @@ KINDS: Final = (
     *("copied value", "name in prose", "code", "key", "spelled out", "paraphrase", "inferred", "duplicate source"),
     "clean",
 )
+MOST_EARLY: Final = 10
+"""Number of the last case of a kind and language that the halves have."""
 NAMEABLE: Final = (*("copied value", "name in prose", "code", "key", "spelled out", "duplicate source"),)
 """Kinds of which a value is disclosed that can be called personal or secret by itself."""
 _MARK = re.compile(r"⟦(\d)\|([^⟦⟧]*)⟧")
@@ -79,8 +81,14 @@ def examples(seed: int, languages: Sequence[str] = LANGUAGES) -> list[Example]:
     ]
 
 
+def is_late(case: Example) -> bool:
+    """Whether a case was written after the rules were fixed: copied values, names and duplicate sources."""
+    return int(case.id.rpartition("-")[2]) > MOST_EARLY
+
+
 def halves(cases: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Cases to tune on, and cases held out: half of each kind in each language, as a seed draws them."""
+    """Cases to tune on, and cases held out: half of each kind in each language, as a seed draws them; without late ones."""
+    cases = [case for case in cases if not is_late(case)]
     tuning: list[Example] = []
     held_out: list[Example] = []
     for language in LANGUAGES:

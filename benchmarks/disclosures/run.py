@@ -1,4 +1,4 @@
-"""`python -m benchmarks disclosures`: every method on one half of the cases, a row a method and kind."""
+"""`python -m benchmarks disclosures`: every method on one part of the cases, a row a method and kind."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from typing import Any, Final
 import leakmeter
 from benchmarks.base import UnavailableError
 from benchmarks.disclosures import methods
-from benchmarks.disclosures.corpus import Example, examples, halves
+from benchmarks.disclosures.corpus import Example, examples, halves, is_late
 from benchmarks.disclosures.scoring import Score, best, score
 
 NAME: Final = "disclosures"
 SPLIT_SEED: Final = 1
 """Of the halves: the cases of one were looked at while the rules were made, those of the other were not."""
+PARTS: Final = ("tuning", "held-out", "late")
 TINY: Final = 2
 """Cases of each half, to see that it runs."""
 
 
 def rows(
-    backend: Any, *, seed: int, held_out: bool, run: Path | None = None, n_cited: int = 40, tiny: bool = False
+    backend: Any, *, seed: int, part: str, run: Path | None = None, n_cited: int = 40, tiny: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Recall by kind and precision of each method, and of ours also the share of sources that are right.
 
     Args:
         backend: of the model that scores the answers.
         seed: of the values in the cases.
-        held_out: the half that was not looked at.
+        part: 'tuning', the half that was looked at; 'held-out', the other; 'late', what was written after both.
         run: a complete run of `influence` on these cases, so that they need not be measured again.
         n_cited: cases that context-cite is asked of, which takes many passes a case; the first of each kind in turn.
         tiny: two cases.
     """
-    cases = halves(examples(seed), SPLIT_SEED)[held_out]
+    every = examples(seed)
+    tuning, held_out = halves(every, SPLIT_SEED)
+    cases = {"tuning": tuning, "held-out": held_out, "late": list(filter(is_late, every))}[part]
     if tiny:
         cases = cases[:TINY]
     records = [case.record for case in cases]
