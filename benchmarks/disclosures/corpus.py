@@ -87,7 +87,7 @@ def is_late(case: Example) -> bool:
 
 
 def halves(cases: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
-    """Cases to tune on, and cases held out: half of each kind in each language, as a seed draws them; without late ones."""
+    """Cases to tune on, and cases held out: half of each kind in each language, as a seed draws them; no late ones."""
     cases = [case for case in cases if not is_late(case)]
     tuning: list[Example] = []
     held_out: list[Example] = []
