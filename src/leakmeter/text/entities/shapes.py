@@ -50,6 +50,10 @@ _PUBLIC = regex.compile(
 )
 """Identifiers that everybody may look up: of trials, genes, norms, isotopes and the like."""
 _MIXED = regex.compile(r"\p{Ll}.*\p{Lu}.*\p{Ll}|\d\p{L}+\d")
+_ACRONYM = regex.compile(
+    r"(?!(?:Mc|Mac|Fitz|De|Di|Du|La|Le|Van|Von)\p{Lu}\p{Ll})[\p{L}]*\p{Lu}[\p{L}]*\p{Lu}[\p{L}]*|\p{Lu}"
+)
+"""'UTI', 'SPs', 'PaCO', 'T'; no 'McKay'. Hyphens and apostrophes part words."""
 _SIGNS = regex.compile(r"[!#$%&*?+/=]")
 _UNIT = regex.compile(
     r"[\s\u00a0-]?(?:%|°|(?:[kcmµ]?[mglWVAs]|k?Wh|[kMGT]?Hz|[kMGT]i?B|mbar|bar|rpm|ppm|dB)\b|"
@@ -145,7 +149,31 @@ _CALENDAR: Final = frozenset(
     )
     for word in words.split()
 )
-_CONTINENTS: Final = ("Africa", "America", "Asia", "Europe", "África", "América", "Europa", "Asien", "Afrika", "Paris")
+_OTHER_PLACES: Final = (
+    *(
+        "Africa",
+        "America",
+        "Asia",
+        "Europe",
+        "África",
+        "América",
+        "Europa",
+        "Asien",
+        "Afrika",
+        "Paris",
+        "United States",
+    ),
+    *(
+        "United Kingdom",
+        "Scotland",
+        "England",
+        "Wales",
+        "British Columbia",
+        "Los Angeles",
+        "San Francisco",
+        "New York City",
+    ),
+)
 _LEAST_DIGITS: Final = 4
 _LEAST_KEY: Final = 12
 _LEAST_PASSWORD: Final = 8
@@ -207,8 +235,16 @@ def _numbers(text: str) -> Iterator[Mention]:
         if money is not None:
             if len(regex.sub(r"[.,]\d\d\Z", "", value).translate(_NO_SIGNS)) >= _LEAST_MONEY:
                 yield Mention(AMOUNT, *money, digits)
+        elif _is_range(value):
+            continue
         elif len(digits) >= _LEAST_DIGITS and not _NO_VALUE.fullmatch(value) and not _UNIT.match(text, end):
             yield Mention(NUMBER, start, end, digits)
+
+
+def _is_range(value: str) -> bool:
+    """'1138-1144': two numbers of as many digits, the smaller first."""
+    first, _, last = value.replace("–", "-").partition("-")
+    return first.isdecimal() and last.isdecimal() and len(first) == len(last) and int(first) < int(last)
 
 
 def _money(text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -241,7 +277,7 @@ def _names(text: str, around: str) -> Iterator[Mention]:
         said_so = len(words) > 1 and f"{words[0][2]} {words[1][2]}" in around
         if opens and not said_so and len(words) > 1 and words[1][2] in _words_in_names(around, by_first_name=False):
             words, opens = words[1:], False
-        if not words:
+        if not words or _folded(words[-1][2]) in _places() or _folded(run) in _places():
             continue
         given = next((i for i, (_, _, word) in enumerate(words) if is_first_name(word)), None)
         if given is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
@@ -271,7 +307,7 @@ def _is_pair(pair: str, text: str, around: str) -> bool:
 
 
 def _is_acronym(word: str) -> bool:
-    return regex.fullmatch(r"\p{Lu}{2,}s?", word) is not None and not is_first_name(word)
+    return _ACRONYM.fullmatch(word) is not None
 
 
 def _opens_sentence(text: str, at: int) -> bool:
@@ -283,14 +319,16 @@ def _opens_sentence(text: str, at: int) -> bool:
 
 @lru_cache(maxsize=4)
 def _words_in_names(text: str, *, by_first_name: bool) -> frozenset[str]:
-    """Words that a text says behind a first name or a title, or behind any capitalised word."""
+    """Words that a text says behind a first name or a title, or behind any capitalised word, but in headings."""
+    lowered = frozenset(word for word in _WORD.findall(text) if word.islower())
     words: set[str] = set()
     for match in _RUN.finditer(text):
         run = [word.group() for word in _WORD.finditer(match.group())]
         for i, word in enumerate(run[1:], 1):
-            if not run[0].isupper() and (
-                not by_first_name or any(is_first_name(other) or other in _TITLES for other in run[:i])
-            ):
+            if by_first_name:
+                if any(is_first_name(other) or other in _TITLES for other in run[:i]):
+                    words.add(word)
+            elif not run[0].isupper() and word.casefold() not in lowered and not _is_acronym(word):
                 words.add(word)
     return frozenset(words)
 
@@ -329,9 +367,14 @@ def _first_names() -> frozenset[str]:
                 listed := getattr(provider, attribute), tuple | list | dict
             ):
                 names.update(_folded(str(name)) for name in listed)
-    places = importlib.import_module("faker.providers.address.en_US").Provider
-    listed = {_folded(place) for place in (*places.countries, *places.states, *_CONTINENTS)}
-    return frozenset(name for name in names - listed if len(name) > 2)
+    return frozenset(name for name in names - _places() if len(name) > 2)
+
+
+@cache
+def _places() -> frozenset[str]:
+    """Countries, states of the United States and some others, folded."""
+    provider = importlib.import_module("faker.providers.address.en_US").Provider
+    return frozenset(_folded(place) for place in (*provider.countries, *provider.states, *_OTHER_PLACES))
 
 
 def _folded(text: str) -> str:
