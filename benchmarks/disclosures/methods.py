@@ -49,7 +49,7 @@ def ours(results: dict[str, InfluenceResult]) -> Method:
         # A space before the answer is the template's.
         shift = len(result.response.text) - len(example.answer)
         return [
-            Predicted(max(d.start - shift, 0), d.end - shift, d.nats, d.is_sensitive)
+            Predicted(max(d.start - shift, 0), d.end - shift, max(d.nats, 0.0), d.is_sensitive)
             for d in result.disclosed
             if d.is_sensitive or d.relation != "copied"
         ]
