@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from benchmarks import __main__ as program
 from benchmarks import base, estimates, extraction, fisher, linear, machine, pages, scale, scenarios, store, traces
+from benchmarks.disclosures import corpus
+from benchmarks.disclosures import run as disclosures
 from benchmarks.random_models import random_backend
 
 import leakmeter
@@ -69,6 +71,31 @@ def test_every_format_of_logs_is_read(run: Call) -> None:
     rows = run(traces.NAME)
     assert len(rows) == 9
     assert all((row["answers"], row["refused"]) == (5, 0) for row in rows)
+
+
+def test_planted_leaks_are_looked_for_by_every_method(run: Call) -> None:
+    rows = run(disclosures.NAME, "--part", "late", "--seed", "7")
+    methods = [row["method"] for row in rows]
+    assert methods[:4] == ["leakmeter", "leakmeter", "string overlap", "recognisers and shapes alone"]
+    assert all(row["cases"] == disclosures.TINY for row in rows if "cases" in row)
+
+
+def test_planted_cases_say_what_they_plant() -> None:
+    """Every mark is in its text, every leak has a source, and no slot or mark is left; the parts do not overlap."""
+    cases = corpus.examples(3)
+    assert len({case.id for case in cases}) == len(cases) == 260
+    for case in cases:
+        texts = (*case.documents, case.query, case.answer)
+        assert not any(sign in text for text in texts for sign in "{}⟦⟧|")
+        leaks = [planted for planted in case.planted if planted.is_leak]
+        assert bool(leaks) == (case.kind != "clean")
+        n_sources = 2 if case.kind in ("inferred", "duplicate source") else 1
+        assert all(len(leak.documents) >= n_sources for leak in leaks), case.id
+    tuning, held_out = corpus.halves(cases, 1)
+    late = [case for case in cases if corpus.is_late(case)]
+    assert (len(tuning), len(held_out), len(late)) == (100, 100, 60)
+    assert len({case.id for case in (*tuning, *held_out, *late)}) == 260
+    assert corpus.examples(3) == cases
 
 
 @pytest.mark.long

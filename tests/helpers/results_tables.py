@@ -429,6 +429,17 @@ def ledger_day() -> Table:
     return [*out, ["nobody", [-6.0, float(len(of_last))], [float(min(of_last))]]]
 
 
+_METHODS = ("leakmeter", "string overlap", "recognisers and shapes alone", "presidio")
+
+
+def disclosures(part: str, columns: Sequence[str]) -> Table:
+    rows = [row for row in read("disclosures") if row["part"] == part]
+    kinds = list(dict.fromkeys(row["kind"] for row in rows))
+    named = {"precision": "named right"}
+    by_method = {(row["method"], row["kind"]): [float(row["right"]), float(row["of"])] for row in rows}
+    return [[named.get(kind, kind), *(by_method[method, kind] for method in columns)] for kind in kinds]
+
+
 def scale_overhead() -> Table:
     rows = read("scale_overhead")
     return [[f"{row['part_s']} s", *cells(row, "plain_s", "ray_s", "overhead%")] for row in rows]
@@ -483,6 +494,11 @@ TABLES: dict[str, Callable[[], list[Table]]] = {
     "served": lambda: [unkept(4, 4), served(), unkept(5, 4), unkept(3, 2)],
     "pii_check": lambda: [pii_check(), unkept(6, 5)],
     "scale": lambda: [unkept(3, 4), unkept(2, 2), scale_overhead(), scale(), scale_prefixes()],
+    "disclosures": lambda: [
+        disclosures("held-out", ("leakmeter at a7af27d1", *_METHODS, "context-cite")),
+        disclosures("late", _METHODS),
+        unkept(5, 3),
+    ],
     "ledger_day": lambda: [ledger_day(), unkept(7, 2), unkept(2, 3)],
     "long_contexts": lambda: [
         *(long_by_kind(), long_by_length(), long_cost(), long_peers(), long_audits(), long_intervals(), long_pairs()),
