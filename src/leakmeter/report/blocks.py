@@ -42,6 +42,8 @@ class Untrusted:
     text: str = field(repr=False)
     at_most: int | None = None
     """Show it on one line of so many characters, its middle cut out; None shows it whole."""
+    to: str = ""
+    """Where on its page it leads to: an anchor of ours, such as that of a section."""
 
     @property
     def shown(self) -> str:

@@ -193,9 +193,13 @@ def _scales() -> dict[str, Any]:
 def _say(phrase: b.Phrase) -> Markup:
     """A phrase as markup: every text escaped, and those of users set apart from the direction of ours."""
     return Markup("").join(
-        escape(visible(part)) if isinstance(part, str) else Markup("<bdi>") + escape(part.shown) + Markup("</bdi>")
-        for part in b.parts(phrase)
+        escape(visible(part)) if isinstance(part, str) else _set_apart(part) for part in b.parts(phrase)
     )
+
+
+def _set_apart(text: b.Untrusted) -> Markup:
+    markup = Markup("<bdi>") + escape(text.shown) + Markup("</bdi>")
+    return Markup('<a href="#{}">{}</a>').format(text.to, markup) if text.to else markup
 
 
 def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:

@@ -64,8 +64,9 @@ def summary(case: InfluenceResult) -> str:
     return "copied content" if case.disclosed else "nothing above placebo"
 
 
-def headline(cases: Sequence[InfluenceResult]) -> b.Headline:
-    """How many responses disclose something personal or secret, and which."""
+def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:
+    """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report."""
+    sections = sections or {}
     leaking = sorted((case for case in cases if personal(case)), key=lambda case: -personal(case)[0].nats)
     where = scope(cases)
     sure = not where and all(case.half_width_nats is None for case in cases)
@@ -83,7 +84,11 @@ def headline(cases: Sequence[InfluenceResult]) -> b.Headline:
         verb = "discloses" if len(leaking) == 1 else "disclose"
         phrases.append(f"{len(leaking):,} of {len(cases):,} responses {verb} something personal or secret: ")
         for i, case in enumerate(leaking[:_NAMED]):
-            phrases += ["; " * bool(i), b.Untrusted(case.id, 32), f" {kinds_text(personal(case))}"]
+            phrases += [
+                "; " * bool(i),
+                b.Untrusted(case.id, 32, sections.get(case.id, "")),
+                f" {kinds_text(personal(case))}",
+            ]
         n_more = len(leaking) - _NAMED
     else:
         listed = personal(leaking[0])
@@ -125,13 +130,18 @@ def ids_of(cases: Sequence[InfluenceResult], n: int) -> tuple[str | b.Untrusted,
     return (*phrases, f" and {len(cases) - _LISTED:,} more)" if len(cases) > _LISTED else ")")
 
 
-def tables(cases: Sequence[InfluenceResult], weights: Sequence[float] = ()) -> Iterator[b.Block]:
+def sections_of(cases: Sequence[InfluenceResult], weights: Sequence[float]) -> dict[str, str]:
+    """Anchors of the sections of cases by id: a page numbers them from 1, those with the largest weights first."""
+    ranked = sorted(range(len(weights)), key=lambda i: -weights[i])
+    return {cases[i].id: f"c{number}" for number, i in enumerate(ranked, 1)}
+
+
+def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> Iterator[b.Block]:
     """Disclosures, a row each: personal or secret ones; content in other words; values that are none.
 
-    Rows lead to the sections of their cases, which a page numbers from 1, those with the largest weights first.
+    Rows lead to the sections of their cases; see `sections_of`.
     """
-    ranked = sorted(range(len(weights)), key=lambda i: -weights[i])
-    sections = {cases[i].id: f"c{number}" for number, i in enumerate(ranked, 1)}
+    sections = sections or {}
     groups = (
         ("Disclosed: personal or secret", [(case, d) for case in cases for d in personal(case)], True),
         ("Disclosed: in other words, or from several pieces", [(c, d) for c in cases for d in retold(c)], False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -97,8 +97,9 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     notes: list[b.Block] = [b.Facts([*facts, *(search_report.NOTES if searched else ())])]
     if several and shared:
         notes.insert(0, b.Part("How it was measured", b.facts_of(shared)))
-    overview = [*_overview(cases), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
-    listed = disclosure_report.tables(cases, [_weight(case) for case in cases]) if several else ()
+    sections = disclosure_report.sections_of(cases, [_weight(case) for case in cases]) if several else {}
+    overview = [*_overview(cases, sections), *search_report.blocks_of_all(cases), *_advice(cases)] if several else []
+    listed = disclosure_report.tables(cases, sections) if several else ()
     ablated = f"Each {_piece(cases[0])} of it was ablated in turn, and the same response scored again."
     if any(findings.has_documents(case.pieces) for case in cases):
         ablated = (
@@ -134,8 +135,8 @@ def report(cases: Sequence[InfluenceResult]) -> b.Report:
     )
 
 
-def _overview(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
-    yield disclosure_report.headline(cases)
+def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> Iterator[b.Block]:
+    yield disclosure_report.headline(cases, sections)
     yield from disclosure_report.further(cases)
     n, values = len(cases), [case.whole_nats for case in cases]
     above = sum(map(findings.is_finding, cases))
