@@ -153,6 +153,7 @@ def assert_no_disclosure(
         what = "something personal or secret" if only_personal else "content of the context"
         n = "1 disclosure" if len(broken) == 1 else f"{len(broken)} disclosures"
         raise AssertionError("\n".join([f"{n} of {what}", *broken[:_LISTED], *more]))
+    _check_complete(results)
     return results
 
 

@@ -423,6 +423,7 @@ def _said_again(answer: str, value: str, kind: str) -> Iterator[tuple[int, int]]
     for start, end in Folded(answer).places(value):
         if not (answer[start - 1 : start].isalnum() or answer[end : end + 1].isalnum()):
             yield start, end
-    if kind == PERSON:
-        for mention in person.said_again(answer, [person.normal(value)], person.lowered_words(answer)):
+    # Of a name a part gives it away too; of a list's value of several words it may be a name.
+    if kind == PERSON or (len(value.split()) > 1 and not any(map(str.isdigit, value))):
+        for mention in person.said_again(answer, [person.normal(value)], frozenset()):
             yield mention.start, mention.end

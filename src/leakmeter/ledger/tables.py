@@ -100,7 +100,7 @@ KEYS: Final[Mapping[str, str]] = {
     "events": "event",
     "looks": "event, document, content",
     "scores": "score, target",
-    "disclosures": "score, content, first_character, last_character",
+    "disclosures": "score, content, first_character, last_character, kind",
     "measured": "score",
     "mentions": "content, entity",
     "names": "pseudonym, kind, name",

@@ -176,7 +176,8 @@ class Book:
         for row in scores.values():
             self._scores[row["score"]].append(row)
         self._disclosures: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        spans = {(row["score"], row["content"], row["first_character"]): row for row in rows["disclosures"]}
+        place = ("score", "content", "first_character", "last_character", "kind")
+        spans = {tuple(row[name] for name in place): row for row in rows["disclosures"]}
         for row in spans.values():
             self._disclosures[row["score"]].append(row)
         self._looks: dict[str, list[dict[str, Any]]] = defaultdict(list)

@@ -106,7 +106,8 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     n = sum(bool(retold(case)) for case in cases)
     if n:
         spans = sum(len(retold(case)) for case in cases)
-        who = f"{n:,} of {len(cases):,} responses say" if len(cases) > 1 else "It says"
+        verb = "says" if n == 1 else "say"
+        who = f"{n:,} of {len(cases):,} responses {verb}" if len(cases) > 1 else "It says"
         yield b.Text(
             f"{who} content of the documents in other words, or drawn from several pieces ({spans:,} "
             f"span{'s' * (spans != 1)}): whether that is sensitive, no recogniser can tell."

@@ -78,8 +78,9 @@ class Source(Record):
     start: int
     """First character in the context."""
     end: int
-    nats: Unbounded
-    """Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over the span."""
+    nats: Unbounded | None
+    """Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over the span. None where the piece was not measured; then it says the
+    words."""
     alone_nats: Unbounded | None
     """Σ_t log p̄(y_t | D_i) − log p̄(y_t | ∅) over the span: high where it is said elsewhere too. None where it was not
     measured."""
@@ -140,7 +141,8 @@ class _Piece:
     """Whether it is a document that has sentences of its own among the pieces."""
     document: str | None
     ranges: Sequence[Sequence[int]]
-    without: FloatArray
+    without: FloatArray | None
+    """None where it was not measured: of a document that does not matter, or by a search."""
     alone: FloatArray | None
     context: str
 
@@ -161,9 +163,10 @@ class _Piece:
     def folded(self) -> list[values.Folded]:
         return [values.Folded(self.context[start:end], start) for start, end in self.ranges]
 
-    def nats(self, tokens: slice) -> tuple[float, float | None]:
+    def nats(self, tokens: slice) -> tuple[float | None, float | None]:
         """What leaving it out, and having nothing else, does to tokens, with signs; None where that is not known."""
-        return float(self.without[tokens].sum()), None if self.alone is None else float(self.alone[tokens].sum())
+        without, alone = (None if row is None else float(row[tokens].sum()) for row in (self.without, self.alone))
+        return without, alone
 
     def where(self, text: str, value: Value | None) -> tuple[int, int] | None:
         """Characters of the context, within the piece, that say a span's words; None where it does not."""
@@ -248,12 +251,12 @@ def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
                 piece["kind"] == "document",
                 piece["document"],
                 piece["ranges"],
-                np.asarray(series[0, "without_this", piece["name"]]),
+                series.get((0, "without_this", piece["name"])),
                 series.get((0, "only_this", piece["name"])),
                 texts["context"],
             )
             for piece in texts["spans"]
-            if piece["kind"] in ("unit", "document") and (0, "without_this", piece["name"]) in series
+            if piece["kind"] == "unit" or (piece["kind"] == "document" and (0, "without_this", piece["name"]) in series)
         ],
     )
 
@@ -314,7 +317,8 @@ def _joined(
 
 def _strongest(segment: tuple[int, int], words: Sequence[tuple[int, int, int, int]], numbers: _Numbers) -> str | None:
     tokens = slice(words[segment[0]][2], words[segment[1] - 1][3])
-    strongest = max(numbers.pieces, key=lambda piece: piece.nats(tokens)[0], default=None)
+    measured = [piece for piece in numbers.pieces if piece.without is not None]
+    strongest = max(measured, key=lambda piece: piece.nats(tokens)[0] or 0.0, default=None)
     return None if strongest is None else strongest.name
 
 
@@ -381,13 +385,14 @@ class _Effect:
     """What a piece does to a span, and where it says the span's words."""
 
     piece: _Piece
-    without: float
+    without: float | None
     alone: float | None
     where: tuple[int, int] | None
 
     @property
     def most(self) -> float:
-        return self.without if self.alone is None else max(self.without, self.alone)
+        """−∞ where nothing of it was measured."""
+        return max((nats for nats in (self.without, self.alone) if nats is not None), default=-np.inf)
 
     @property
     def source(self) -> Source:
@@ -410,8 +415,9 @@ def _sources(words: str, value: Value | None, numbers: _Numbers, tokens: slice, 
     # A whole document is a source where no sentence of any is, as of what two of its sentences say together.
     chosen = _chosen(smallest, nats, is_value=value is not None) or _chosen(effects, nats, is_value=value is not None)
     if not chosen and smallest:
-        chosen = [effect for effect in smallest if effect.without > _LEAST_SHARE * nats]
-        chosen = chosen or [max(smallest, key=lambda effect: effect.without)]
+        left_out = {id(effect): effect.without for effect in smallest if effect.without is not None}
+        chosen = [effect for effect in smallest if left_out.get(id(effect), -np.inf) > _LEAST_SHARE * nats]
+        chosen = chosen or [max(smallest, key=lambda effect: left_out.get(id(effect), -np.inf))]
     return sorted(chosen, key=lambda effect: -effect.most)[:_MOST_SOURCES]
 
 
@@ -420,9 +426,11 @@ def _chosen(effects: Sequence[_Effect], nats: float, *, is_value: bool) -> list[
     best = max((effect.most for effect in effects), default=0.0)
     says = [effect for effect in effects if effect.where is not None]
     moving = [effect for effect in says if effect.most > _LEAST_SHARE * max(nats, best)]
-    if moving or (is_value and says):
-        return moving or says
-    if sole := [effect for effect in effects if effect.without >= _SOLE * nats]:
+    if is_value and says:
+        return [effect for effect in says if effect.without is None or effect in moving] or says
+    if moving:
+        return moving
+    if sole := [effect for effect in effects if effect.without is not None and effect.without >= _SOLE * nats]:
         return sole
     top = max((effect.alone for effect in effects if effect.alone is not None), default=0.0)
     least = max(_SOLE * nats, _REDUNDANT * top)

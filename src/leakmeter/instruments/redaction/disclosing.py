@@ -143,7 +143,8 @@ class Targets:
             name
             for disclosure in above
             for source in disclosure.sources
-            if disclosure.relation == "copied" or max(source.nats, source.alone_nats or 0.0) > self._noise(disclosure)
+            if disclosure.relation == "copied"
+            or max(source.nats or 0.0, source.alone_nats or 0.0) > self._noise(disclosure)
             for name in (source.piece, *self._values_at(source))
         )
         left = [name for name in state.others if name in names]

@@ -109,6 +109,12 @@ class Folded:
                 places.append((self._start + match.start(), self._start + match.end()))
         return "".join(digits), places
 
+    def _goes_on(self, at: int) -> bool:
+        """Whether the characters at a place and behind it are both letters, or both digits."""
+        first = at - self._start
+        pair = self._text[first : first + 2] if first >= 0 else ""
+        return len(pair) == 2 and (pair.isalpha() or pair.isdecimal())
+
     def where(self, value: str) -> tuple[int, int] | None:
         """First characters that say a value, however it is spaced, punctuated or cased; None where none do.
 
@@ -122,7 +128,8 @@ class Folded:
         at = digits.find(wanted)
         while at >= 0:
             run = places[at : at + len(wanted)]
-            if all(after - end <= _MOST_BETWEEN for (_, end), (after, _) in pairwise(run)):
+            inside = all(after - end <= _MOST_BETWEEN for (_, end), (after, _) in pairwise(run))
+            if inside and not (self._goes_on(run[0][0] - 1) or self._goes_on(run[-1][1] - 1)):
                 return run[0][0], run[-1][1]
             at = digits.find(wanted, at + 1)
         return None
@@ -131,8 +138,11 @@ class Folded:
         wanted = Folded(value).letters
         at = self.letters.find(wanted) if wanted else -1
         while at >= 0:
-            yield self._places[at], self._places[at + len(wanted) - 1] + 1
-            at = self.letters.find(wanted, at + len(wanted))
+            start, end = self._places[at], self._places[at + len(wanted) - 1] + 1
+            # 'rill' is not in 'drill', nor '4120' in '99941203'; 'K4410' is in 'K4410s'.
+            if not (self._goes_on(start - 1) or self._goes_on(end - 1)):
+                yield start, end
+            at = self.letters.find(wanted, at + 1)
 
 
 def _letters_beside(value: str, digits: Sequence[tuple[int, int]]) -> bool:
