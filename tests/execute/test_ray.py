@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -137,7 +138,8 @@ def test_an_interrupt_keeps_what_is_under_way(tmp_path: Path) -> None:
     asked.send_signal(signal.SIGINT)
     _, said = asked.communicate(timeout=60)
     assert asked.returncode == 130
-    assert "ending when the 2 parts under way are done" in said
+    # One of two workers may just have ended its part.
+    assert re.search(r"ending when the [12] parts under way are done", said)
     assert "Traceback" not in said
     assert 5 < len(list(tmp_path.glob("runs/*/measurements-*.parquet"))) < 40
 

@@ -243,10 +243,10 @@ def numbers_of(model: str) -> list[Any]:
     return found
 
 
-def may_differ(place: tuple[Any, ...], value: Any) -> bool:
+def may_differ(path: str, place: tuple[Any, ...], value: Any) -> bool:
     """Whether an answer that is spoilt there is still one that some model might give."""
     where = ".".join(map(str, place))
-    if _NAMES.search(where) or _DRAWN.search(where):
+    if _NAMES.search(where) or _DRAWN.search(where) or (not place and path.endswith("_info")):
         return True
     return bool(_VALUE.search(where)) and isinstance(value, int | float) and value <= 0.005
 
@@ -278,7 +278,7 @@ def test_a_field_that_is_wrong_is_refused_or_changes_nothing(name: str, n: int) 
                 assert "\n" not in told
                 assert SECRET not in told
             else:
-                assert found == honest or may_differ(place, value), (path, place, repr(value)[:40])
+                assert found == honest or may_differ(path, place, value), (path, place, repr(value)[:40])
 
 
 def every_log_prob(value: Any) -> Callable[[Any], Any]:

@@ -46,7 +46,11 @@ def test_results_are_the_quantities_of_cases(runs: list[Path]) -> None:
         for number, case in enumerate(run.cases):
             row = found[run.path.name, number]
             assert (row["id"], row["measure"]) == (case.id, run.measure)
-            own = {one.name.replace(".", "_"): one.of(case) for one in run.kind.quantities if isinstance(one, Quantity)}
+            own = {
+                one.name.replace(".", "_"): None if one.lower_bound and one.lower_bound.of(case) else one.of(case)
+                for one in run.kind.quantities
+                if isinstance(one, Quantity)
+            }
             assert all(same(row[name], value) for name, value in own.items())
             others = row.keys() - own.keys() - {"run", "measure", "number", "id"}
             assert {row[name] for name in others} == {None}
@@ -56,7 +60,13 @@ def test_results_are_the_quantities_of_cases(runs: list[Path]) -> None:
 
 def test_quantities_are_those_of_the_run(runs: list[Path]) -> None:
     found = {(row["run"], row["quantity"]): row for row in rows("quantities", runs)}
-    expected = {(run.path.name, name): one for run in map(Run.read, runs) for name, one in run.quantities().items()}
+    # A lower bound is no value.
+    expected = {
+        (run.path.name, name): one
+        for run in map(Run.read, runs)
+        for name, one in run.quantities().items()
+        if not one.is_lower_bound
+    }
     assert found.keys() == expected.keys()
     for key, number in expected.items():
         row = found[key]

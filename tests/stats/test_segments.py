@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,10 +21,13 @@ def by_definition(scores: list[float], start: int = 0, end: int | None = None) -
     return [*by_definition(scores, start, i), (i, j), *by_definition(scores, j, end)]
 
 
-@given(st.lists(st.integers(-6, 6).map(lambda n: n + 1 / 3), max_size=14))
-def test_segments_are_those_of_the_definition(scores: list[float]) -> None:
+@given(st.lists(st.integers(-6, 6), max_size=14))
+def test_segments_are_those_of_the_definition(whole: list[int]) -> None:
+    """Exact numbers of which no two stretches have the same sum: of equal ones there are several best."""
+    scores: list[Any] = [n + Fraction(2**i, 10**6) for i, n in enumerate(whole)]
     assert maximal_segments(scores) == by_definition(scores)
 
 
 def test_what_is_ruled_out_ends_every_segment() -> None:
     assert maximal_segments([2.0, -float("inf"), 3.0]) == [(0, 1), (2, 3)]
+    assert maximal_segments([2.0, -float("inf"), 1.5, 1.5, 1.5]) == [(0, 1), (2, 5)]

@@ -344,13 +344,16 @@ def _disclosed(
     for disclosed in filter(of, book.disclosed(book.events if events is None else events)):
         groups[disclosed.event["recipient"], disclosed.kind, disclosed.document].append(disclosed)
     most = {group: max(rows, key=lambda disclosed: disclosed.nats) for group, rows in groups.items()}
+    # Where all of it is of one recipient, rows lead to the documents.
+    by_recipient = len({recipient for recipient, _, _ in groups}) > 1
     rows = [
         b.Row(
             (
-                names.phrase(recipient), b.Untrusted(kind, _ID), b.Untrusted(document, _ID),
+                *([names.phrase(recipient)] if by_recipient else ()),
+                b.Untrusted(kind, _ID), b.Untrusted(document, _ID),
                 len({disclosed.event["draw"] for disclosed in groups[recipient, kind, document]}), worst.nats,
             ),
-            to=names.address(RECIPIENT, recipient or ""),
+            to=names.address(RECIPIENT, recipient or "") if by_recipient else names.address(DOCUMENT, document),
             quiet=not worst.is_sensitive,
         )
         for (recipient, kind, document), worst in sorted(
@@ -358,7 +361,8 @@ def _disclosed(
         )
     ]  # fmt: skip
     columns = (
-        b.Column("Recipient"), b.Column("Kind"), b.Column("Document"), b.Column("Answers", "count"),
+        *([b.Column("Recipient")] if by_recipient else ()), b.Column("Kind"), b.Column("Document"),
+        b.Column("Answers", "count"),
         b.Column("Most", "signed_nats", "nats", shade=True),
     )  # fmt: skip
     return [b.Table(columns, rows, _DISCLOSED, rest=("row", "rows"), sortable=True)] if rows else []

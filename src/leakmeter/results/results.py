@@ -238,7 +238,8 @@ class Results(Generic[R]):
 
 def _frame_of_field(result: Any, field: str) -> pd.DataFrame:
     """One row a record of a field of a result."""
-    kinds = part_fields(type(result)) if isinstance(result, Record) else {}
+    parts = part_fields(type(result)) if isinstance(result, Record) else {}
+    kinds = {name: kind for name, kind in parts.items() if "." not in name}
     if field not in kinds:
         raise UnknownNameError("detail", field, kinds)
     return frame_of(kinds[field], getattr(result, field))

@@ -185,7 +185,7 @@ def _rows(
             yield PIECES, row
     if DISCLOSURES in columns:
         names = [column.name for column in columns[DISCLOSURES][4:]]
-        for place, part in enumerate(getattr(result, DISCLOSURES, ())):
+        for place, part in enumerate(getattr(result, "disclosed", ())):
             yield DISCLOSURES, (id_, measure, result.id, place, *(getattr(part, name) for name in names))
     own = _view_name(measure, RESULTS)
     if own in columns:

@@ -94,6 +94,10 @@ class PromptSettings:
         settings = replace(self, template=templates.resolved(self.template))
         if settings.sensitive is not None:
             sensitive.read(settings.sensitive)
+        if settings.region != REGION:
+            from leakmeter.text.entities import phone
+
+            phone.check_region(settings.region)
         if settings.unit != "entity":
             return settings
         from leakmeter.text.entities import pattern, phone
@@ -386,7 +390,14 @@ def _item(
 def _named_apart(new: Sequence[Cover], covers: Sequence[Cover]) -> list[Cover]:
     """Covers under names that no other has."""
     taken = {cover.name for cover in covers}
-    return [replace(added, name=f"{added.name} ({added.kind})") if added.name in taken else added for added in new]
+    named: list[Cover] = []
+    for added in new:
+        name = added.name
+        while name in taken:
+            name = f"{name} ({added.kind})"
+        taken.add(name)
+        named.append(replace(added, name=name))
+    return named
 
 
 def _span(layout: Layout, numbers: Sequence[int], cover: Cover, repeated: tuple[str, ...]) -> Span:

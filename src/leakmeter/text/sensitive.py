@@ -26,6 +26,7 @@ from leakmeter.text.entities.values import Folded
 Place = tuple[int, int, str]
 """Characters [start, end) of a context, and the type of what stands there."""
 _WHAT: Final = "file of sensitive values"
+_DELIMITERS: Final = ",;\t|"
 _LEAST_CHARACTERS: Final = 3
 """Letters and digits of a value: shorter ones stand in every text."""
 TYPE: Final = re.compile(r"\w{1,24}")
@@ -80,7 +81,9 @@ def _read(text: str, path: str) -> Sensitive:
     if Path(path).suffix.lower() != ".csv":
         return Sensitive(sha256, {}, tuple(pattern.parse(text)))
     try:
-        rows = list(csv.DictReader(io.StringIO(text)))
+        heading = text.partition("\n")[0]
+        delimiter = max(_DELIMITERS, key=heading.count)
+        rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
     except csv.Error as error:
         raise DataError(f"{_WHAT} '{path}' is no table: {error}") from None
     values = {(tuple(_words(value)), _type(column)) for row in rows for column, value in _cells(row)}

@@ -209,7 +209,7 @@ def test_equal_input_gives_equal_bytes_and_a_thousand_cases_stay_small() -> None
     assert len(page.encode()) < 2_000_000
     shown = page.count('<details class="line"')
     assert 400 < shown < 1000
-    assert f"{1000 - shown} further cases with less influence of their contexts are left out" in page
+    assert f"{1000 - shown} further cases that disclose less are left out" in page
     assert "gave 1,000 responses" in page
 
 
@@ -287,7 +287,7 @@ def test_headlines() -> None:
         "2 of 3 responses disclose something personal or secret: b name of a person; a phone number."
     )
     assert flat(InfluenceResult.findings([phone]).headline) == (
-        "The response discloses something personal or secret: phone number “555 0199” (12.5 nats)."
+        "The response discloses something personal or secret: phone number (12.5 nats)."
     )
     below = leaking(small(1), "phone", "555 0199", evidence=None, nats=0.4)
     assert InfluenceResult.findings([below]).headline == nothing
@@ -354,7 +354,10 @@ def test_nothing_is_advised_to_be_shipped_whose_context_as_a_whole_leaks() -> No
     whole = replace(case, pieces=quiet)
     assert (is_finding(whole), context.leader(whole)) == (True, None)
     none = replace(whole, whole_nats=0.0, whole_signed_nats=0.0, whole_posterior=None)
-    ship, look = "Nothing personal or secret disclosed: ship", "The context as a whole above placebo and noise"
+    ship, look = (
+        "Nothing personal or secret recognised, and nothing in other words: look through",
+        "The context as a whole above placebo and noise",
+    )
     # The terminal has those rows of the table alone that the cases meet.
     for shown, said in (([whole], (look,)), ([none], (ship,)), ([whole, replace(none, id="b")], (look,))):
         told = " ".join(printed(report(shown)).split())

@@ -64,12 +64,18 @@ def summary(case: InfluenceResult) -> str:
     return "copied content" if case.disclosed else "nothing above placebo"
 
 
+def _is_partly_known(case: InfluenceResult) -> bool:
+    """Whether something may be disclosed that the numbers cannot show."""
+    is_searched = case.search is not None and not case.search.is_complete
+    return case.half_width_nats is not None or is_searched or case.truncated_tokens > 0 or len(case.samples) > 1
+
+
 def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None = None) -> b.Headline:
     """How many responses disclose something personal or secret, and which; ids lead to `sections_of` the report."""
     sections = sections or {}
     leaking = sorted((case for case in cases if personal(case)), key=lambda case: -personal(case)[0].nats)
     where = scope(cases)
-    sure = not where and all(case.half_width_nats is None for case in cases)
+    sure = not where and not any(_is_partly_known(case) for case in cases)
     if not leaking:
         who = "The response does not" if len(cases) == 1 else f"None of {len(cases):,} responses"
         verb = "disclose" if len(cases) == 1 else "discloses"
@@ -94,8 +100,8 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
         listed = personal(leaking[0])
         phrases.append("The response discloses something personal or secret: ")
         for i, disclosure in enumerate(listed[:_NAMED]):
-            phrases += ["; " * bool(i), f"{kind_text(disclosure.kind)} “", b.Untrusted(disclosure.text, 60), "”"]
-            phrases.append(f" ({nats_text(disclosure.nats)}\u00a0nats)")
+            # Its words stand in the table below: a headline goes into logs and representations.
+            phrases.append(f"{'; ' * bool(i)}{kind_text(disclosure.kind)} ({nats_text(disclosure.nats)}\u00a0nats)")
         n_more = len(listed) - _NAMED
     phrases.append(f"; and {n_more:,} more." if n_more > 0 else ".")
     return b.Headline(tuple(phrases), verdict="bad")
@@ -103,6 +109,9 @@ def headline(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | Non
 
 def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
     """What is given away in other words, and what was searched for."""
+    n_drawn = max(len(case.samples) for case in cases)
+    if n_drawn > 1:
+        yield b.Text(f"Of up to {n_drawn} responses that were drawn for a case, the first was looked at.")
     n = sum(bool(retold(case)) for case in cases)
     if n:
         spans = sum(len(retold(case)) for case in cases)
@@ -147,7 +156,7 @@ def tables(cases: Sequence[InfluenceResult], sections: Mapping[str, str] | None 
         ("Disclosed: personal or secret", [(case, d) for case in cases for d in personal(case)], True),
         ("Disclosed: in other words, or from several pieces", [(c, d) for c in cases for d in retold(c)], False),
         (
-            "Not disclosed: values of the documents that the model says without them too",
+            "Not shown to come from the documents: values that they say, and that the model may say without them",
             [(case, d) for case in cases for d in case.disclosures if d.evidence is None],
             False,
         ),
@@ -219,7 +228,7 @@ def _remarks(case: InfluenceResult, disclosure: Disclosure) -> list[b.Phrase]:
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
         remarks.append(("reworded: “", b.Untrusted(disclosure.source, 60), "”"))
-    elif disclosure.relation == "inferred":
+    elif disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         remarks.append("from several pieces together")
     if disclosure.relation == "copied" and len(disclosure.sources) > 1:
         remarks.append(f"said in {len(disclosure.sources)} pieces")

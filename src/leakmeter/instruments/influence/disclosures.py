@@ -17,7 +17,7 @@ numbers are those of context influence, token by token.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +27,6 @@ from typing import Any, Final, Literal
 import numpy as np
 import regex
 
-from leakmeter.core.measurement import HALF_WIDTH
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.piece import Series
@@ -49,6 +48,7 @@ _REDUNDANT: Final = 0.6
 """Share of the best source's nats, alone, that another source of the same has."""
 _PENALTY_NATS: Final = 0.5
 """Of a word, least; what an irrelevant text does to a word may be more."""
+_MOST_NATS: Final = 1e9
 _MOST_SOURCES: Final = 4
 _COPIED: Final = 0.6
 """Share of a span's telling words that stand in its source, from where it is called copied."""
@@ -113,7 +113,8 @@ class Disclosure(Record):
     surprise_nats: Unbounded
     """−Σ_t log p̄(y_t | ∅): how unlikely the span is without the context."""
     placebo_nats: Unbounded | None
-    """Most that an irrelevant text raises as many neighbouring tokens of the response; None where none fits."""
+    """Most that an irrelevant text raises the tokens of a value, or of other content as many neighbouring tokens of the
+    response; None where none fits."""
     evidence: Evidence | None
     """'scores' where the context, or a source that says the value, raised the span by more than 3 nats, the noise and
     the placebo; 'words' where it did not, as where the scoring model is too small to see it, and a source says the
@@ -129,7 +130,15 @@ class Disclosure(Record):
     @property
     def is_sensitive(self) -> bool:
         """Whether it is something personal or secret, by a list, a recogniser or a shape."""
-        return self.kind != OTHER
+        return self.found_by is not None
+
+    @property
+    def most_nats(self) -> float:
+        """The most that the whole context, or a source of a value that says it, does to the span: what `evidence` is
+        judged by, and what bounds are held against."""
+        said = self.sources if self.is_sensitive and self.relation == "copied" else ()
+        by_source = [nats for source in said for nats in (source.nats, source.alone_nats) if nats is not None]
+        return max(self.nats, *by_source) if by_source else self.nats
 
 
 @dataclass(frozen=True)
@@ -174,10 +183,17 @@ class _Piece:
             return next((place for part in self.folded if (place := part.where(text)) is not None), None)
         telling = [word.group().casefold() for word in _TELLING.finditer(text)]
         long = {word for word in telling if len(word) > 3 or any(map(str.isdigit, word))} or {*telling}
-        if len(long & self.known) < max(_COPIED * len(long), 1):
+        least = max(_COPIED * len(long), 1)
+        if len(long & self.known) < least:
             return None
-        at = [(first, last) for word, first, last in self.words if word in long]
-        return at[0][0], max(last for _, last in at)
+        # Within twice as many words, with the most of them: what stands far apart is not copied.
+        at = [i for i, (word, _, _) in enumerate(self.words) if word in long]
+        size = 2 * len(telling) + 2
+        windows = [[j for j in at[k : k + size] if j - i < size] for k, i in enumerate(at)]
+        best = max(windows, key=lambda window: (len({self.words[j][0] for j in window}), -window[-1] + window[0]))
+        if len({self.words[j][0] for j in best}) < least:
+            return None
+        return self.words[best[0]][1], self.words[best[-1]][2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +203,13 @@ class _Numbers:
     whole: FloatArray
     surprise: FloatArray
     noise: FloatArray
-    half_width: FloatArray
     placebos: FloatArray
     """(placebo, token): what each irrelevant text does, with signs."""
     pieces: Sequence[_Piece]
 
     def placebo(self, tokens: slice) -> float | None:
-        """Most that an irrelevant text moves these tokens, nats; None where none fits."""
-        return float(np.abs(self.placebos[:, tokens].sum(axis=1)).max()) if len(self.placebos) else None
+        """Most that an irrelevant text raises these tokens, nats; None where none fits."""
+        return max(0.0, float(self.placebos[:, tokens].sum(axis=1).max())) if len(self.placebos) else None
 
     def floor(self, n_tokens: int) -> float | None:
         """Most that an irrelevant text raises n neighbouring tokens, nats; None where none fits."""
@@ -214,9 +229,10 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
     """
     response = texts["responses"][0]
     tokens: Sequence[str] = response["tokens"]
-    if not tokens or (0, "log_prob", "") not in series:
+    if not tokens:
         return ()
-    text = "".join(tokens)
+    # A token that ends the response says nothing that anybody reads.
+    text = "".join(tokens)[: len(response["text"])]
     edges = [0, *accumulate(map(len, tokens))]
     numbers = _numbers(texts, series, len(tokens))
     found = values.find(
@@ -225,7 +241,7 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
     taken = np.zeros(len(tokens), dtype=bool)
     spans: list[tuple[int, int, int, int, Value | None]] = []
     for value in found:
-        first, last = bisect_right(edges, value.start) - 1, bisect_right(edges, value.end - 1)
+        first, last = _tokens_of(edges, value.start, value.end)
         spans.append((value.start, value.end, first, last, value))
         taken[first:last] = True
     spans += [(*span, None) for span in _other_spans(text, edges, numbers, taken)]
@@ -233,26 +249,39 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
     return tuple(disclosure for disclosure in made if disclosure is not None)
 
 
+def _row(series: Series, statistic: str, piece: str) -> FloatArray | None:
+    values = series.get((0, statistic, piece))
+    return None if values is None else _finite(values)
+
+
+def _finite(values: FloatArray) -> FloatArray:
+    """Infinitely many nats as very many, so that sums are defined."""
+    return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0, posinf=_MOST_NATS, neginf=-_MOST_NATS)
+
+
+def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
+    """Tokens [first, last) that hold characters: of one that takes several tokens all, though only its last has it."""
+    return bisect_left(edges, edges[bisect_right(edges, start) - 1]), bisect_right(edges, end - 1)
+
+
 def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
-    whole = np.asarray(series[0, "whole", ""])
+    whole = _finite(series[0, "whole", ""])
     placebos = [
         values for (sample, what, _), values in series.items() if not sample and what in ("placebo", "placebo_alone")
     ]
-    zeros = np.zeros(n_tokens)
     return _Numbers(
         whole,
-        whole - series[0, "log_prob", ""],
+        whole - _finite(series[0, "log_prob", ""]) if (0, "log_prob", "") in series else np.full(n_tokens, np.nan),
         np.asarray(series[0, "noise", ""]),
-        np.asarray(series.get((0, HALF_WIDTH, ""), zeros)),
-        np.asarray(placebos).reshape(len(placebos), n_tokens),
+        _finite(np.asarray(placebos).reshape(len(placebos), n_tokens)),
         [
             _Piece(
                 piece["name"],
                 piece["kind"] == "document",
                 piece["document"],
                 piece["ranges"],
-                series.get((0, "without_this", piece["name"])),
-                series.get((0, "only_this", piece["name"])),
+                _row(series, "without_this", piece["name"]),
+                _row(series, "only_this", piece["name"]),
                 texts["context"],
             )
             for piece in texts["spans"]
@@ -265,7 +294,7 @@ def _other_spans(text: str, edges: Sequence[int], numbers: _Numbers, taken: Any)
     """Characters and tokens of the stretches of words that the context raised, where no value stands."""
     words: list[tuple[int, int, int, int]] = []
     for match in _WORDS.finditer(text):
-        first, last = bisect_right(edges, match.start()) - 1, bisect_right(edges, match.end() - 1)
+        first, last = _tokens_of(edges, match.start(), match.end())
         # A token may hold the end of one word and the beginning of the next.
         first = max(first, words[-1][3]) if words else first
         words.append((match.start(), match.end(), first, max(first, last)))
@@ -334,7 +363,8 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
     start, end, first, last, value = span
     tokens = slice(first, last)
     nats = float(numbers.whole[tokens].sum())
-    uncertain = float(numbers.noise[tokens].sum() + 2 * numbers.half_width[tokens].sum())
+    # Of a server's intervals the noise holds the half-widths.
+    uncertain = float(numbers.noise[tokens].sum())
     words = text[start:end]
     sources = _sources(words, value, numbers, tokens, nats)
     copied = [effect for effect in sources if effect.where is not None]
@@ -396,7 +426,7 @@ class _Effect:
 
     @property
     def source(self) -> Source:
-        start, end = self.where or (self.piece.ranges[0][0], self.piece.ranges[-1][1])
+        start, end = self.where or self.piece.ranges[0]
         return Source(
             piece=self.piece.name,
             document=self.piece.document,
@@ -417,7 +447,6 @@ def _sources(words: str, value: Value | None, numbers: _Numbers, tokens: slice, 
     if not chosen and smallest:
         left_out = {id(effect): effect.without for effect in smallest if effect.without is not None}
         chosen = [effect for effect in smallest if left_out.get(id(effect), -np.inf) > _LEAST_SHARE * nats]
-        chosen = chosen or [max(smallest, key=lambda effect: left_out.get(id(effect), -np.inf))]
     return sorted(chosen, key=lambda effect: -effect.most)[:_MOST_SOURCES]
 
 

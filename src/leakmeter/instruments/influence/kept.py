@@ -65,7 +65,7 @@ class KeptInfluence(KeptContext):
             yield Series("only_this", first, [name for name in scored if name not in alone], is_needed=False)
         yield self.response_ids
         yield from self.of_tokens("whole")
-        yield from self.of_tokens("log_prob", is_needed=False)
+        yield from self.of_tokens("log_prob")
         yield Series("noise", first)
         yield Series("without_this", n_tokens, scored)
         yield Series("only_this", first, alone)

@@ -44,8 +44,8 @@ _ADVICE: Final = {
         "many words were moved a little: measure with another --unit (document, whole) before you ship",
     ),
     "nothing": (
-        "Nothing personal or secret disclosed",
-        "ship, and measure again when the model, the prompt or the retriever changes",
+        "Nothing personal or secret recognised, and nothing in other words",
+        "look through what is copied, then ship; measure again when the model, the prompt or the retriever changes",
     ),
     "unseen": (
         "Cases that nobody can look at beforehand",
@@ -190,7 +190,7 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
             "retold": [case for case in cases if disclosure_report.retold(case)],
             "whole": [case for case in cases if findings.is_finding(case) and not case.disclosed],
         }
-        if not met["personal"] and not met["whole"]:
+        if not any(met.values()):
             met["nothing"] = cases
     # That nothing was found says nothing where the numbers are intervals.
     return {name: meeting for name, meeting in met.items() if name != "nothing" or _half_width(cases) is None}

@@ -187,9 +187,11 @@ def _repeated(case: Case) -> float | None:
     return float(repetitions.count("verbatim")) if repetitions else None
 
 
-def _n_disclosures(kind: str) -> Number:
-    """How many disclosures of a kind a case has."""
-    return lambda case: float(sum(getattr(disclosure, kind) for disclosure in case.disclosed))
+_FIRST_ONLY: Final = LowerBound(
+    lambda case: len(case.samples) > 1,
+    "only the first of several drawn responses was looked at",
+    "measure each response as a case of its own",
+)
 
 
 _QUANTITIES: Final[Quantities] = (
@@ -231,22 +233,25 @@ _QUANTITIES: Final[Quantities] = (
         "disclosures",
         "How many spans of the response the context gave away, whatever they say.",
         lambda case: float(len(case.disclosed)),
+        lower_bound=_FIRST_ONLY,
         usual="max",
     ),
     Quantity(
         "influence.disclosures.personal",
         "disclosures",
         "How many of these are personal or secret, as far as a list, a recogniser or a shape can tell.",
-        _n_disclosures("is_sensitive"),
+        lambda case: float(sum(disclosure.is_sensitive for disclosure in case.disclosed)),
+        lower_bound=_FIRST_ONLY,
         usual="max",
     ),
     Quantity(
         "influence.worst_disclosure",
         NATS,
         "Signed sum over the personal or secret disclosure that has most; 0 where there is none.",
-        lambda case: max((disclosure.nats for disclosure in case.disclosed if disclosure.is_sensitive), default=0.0),
+        lambda case: max((leak.most_nats for leak in case.disclosed if leak.is_sensitive), default=0.0),
         floor=NOISE,
         half_width=places.HALF_WIDTH,
+        lower_bound=_FIRST_ONLY,
         usual="max",
     ),
     Quantity(

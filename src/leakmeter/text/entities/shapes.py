@@ -22,7 +22,7 @@ KEY, CODE, NUMBER, AMOUNT, ACCOUNT, SPELLED = "key", "code", "number", "amount",
 NAME_TYPE: Final = "name"
 """A capitalised name of which it is not known whose it is: a person's, a firm's, a product's."""
 
-_TOKEN = regex.compile(r"(?<![\w+/=-])[\w+/=!#$%&*@?.:-]*[\w+/=](?![\w])")
+_TOKEN = regex.compile(r"(?<![\w+/=!#$%&*@?.:-])[\w+/=!#$%&*@?.:-]*[\w+/=](?![\w])")
 _GROUPS = regex.compile(r"(?<![\w.,-])[(+]{0,2}\d[\d()]*(?:[ .,/\u00a0\u202f-]{1,2}[\d()]+)*(?![\w])")
 _ACCOUNT = regex.compile(r"(?<!\w)[A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]{2,4}){3,8}(?!\w)")
 _TITLES: Final = frozenset(
@@ -49,17 +49,18 @@ _PUBLIC = regex.compile(
     r"(?:SHA|MD|MP|H|IL|CD|HLA|UTF|USB|WPA|IP|PM|CO)-?\d+\w?|10\.\d{4,}/\S+"
 )
 """Identifiers that everybody may look up: of trials, genes, norms, isotopes and the like."""
-_MIXED = regex.compile(r"\p{Ll}.*\p{Lu}.*\p{Ll}|\d\p{L}+\d")
+_MIXED = regex.compile(r"\p{Ll}[^\p{Lu}]*+\p{Lu}[^\p{Ll}]*+\p{Ll}|\d\p{L}++\d")
 _ACRONYM = regex.compile(
     r"(?!(?:Mc|Mac|Fitz|De|Di|Du|La|Le|Van|Von)\p{Lu}\p{Ll})[\p{L}]*\p{Lu}[\p{L}]*\p{Lu}[\p{L}]*|\p{Lu}"
 )
 """'UTI', 'SPs', 'PaCO', 'T'; no 'McKay'. Hyphens and apostrophes part words."""
-_SIGNS = regex.compile(r"[!#$%&*?+/=]")
+_MAIL = regex.compile(r"[^@]+@[\w-]+(?:\.[\w-]+)+")
+_SIGNS = regex.compile(r"[!#$%&*?+/=@]")
 _UNIT = regex.compile(
     r"[\s\u00a0-]?(?:%|°|(?:[kcmµ]?[mglWVAs]|k?Wh|[kMGT]?Hz|[kMGT]i?B|mbar|bar|rpm|ppm|dB)\b|"
     r"(?:Minut|Sekund|Stund|Tag|Woche|Monat|Jahr|Meter|Millim|Zentim|Kilo|Gramm|Liter|Grad|Prozent|Watt|Volt|Seite|Stück|"
     r"minut|second|hour|day|week|month|year|met(?:er|re|ro)|millim|centim|kilo|gram|lit(?:er|re|ro)|degree|percent|watt|"
-    r"volt|page|piece|heure|jour|semaine|mois|an(?:s|née|née?s|ual)|grade?|pour|hora|día|semana|mes|año|por\b|grado|"
+    r"volt|page|piece|heure|jour|semaine|mois|an(?:s|née|née?s|ual)|grade?|hora|día|semana|mes|año|grado|"
     r"points?\b|mile|people|patient|participant|case|words?\b|times?\b|fois|veces|Mal\b))"
 )
 _DIGIT_WORDS: Final = (
@@ -175,6 +176,8 @@ _OTHER_PLACES: Final = (
     ),
 )
 _LEAST_DIGITS: Final = 4
+_MOST_RANGE: Final = 500
+"""Numbers, of pages or years, from the first to the last of a range."""
 _LEAST_KEY: Final = 12
 _LEAST_PASSWORD: Final = 8
 _LEAST_CODE: Final = 5
@@ -206,7 +209,7 @@ def _tokens(text: str) -> Iterator[Mention]:
     """Keys and codes: what mixes letters with digits, or cases, in a way that words do not."""
     for match in _TOKEN.finditer(text):
         word = match.group().rstrip(".:?!&*@")
-        if "@" in word or "://" in word or word.startswith("www."):
+        if _MAIL.fullmatch(word) or "://" in word or word.startswith("www."):
             continue
         digits, letters = sum(map(str.isdigit, word)), sum(map(str.isalpha, word))
         start, end = match.start(), match.start() + len(word)
@@ -244,7 +247,9 @@ def _numbers(text: str) -> Iterator[Mention]:
 def _is_range(value: str) -> bool:
     """'1138-1144': two numbers of as many digits, the smaller first."""
     first, _, last = value.replace("–", "-").partition("-")
-    return first.isdecimal() and last.isdecimal() and len(first) == len(last) and int(first) < int(last)
+    if not (first.isdecimal() and last.isdecimal() and len(first) == len(last) <= _LEAST_DIGITS):
+        return False
+    return 0 < int(last) - int(first) <= _MOST_RANGE
 
 
 def _money(text: str, start: int, end: int) -> tuple[int, int] | None:
