@@ -71,11 +71,11 @@ def test_what_an_answer_gives_away_is_listed_and_marked_as_soon_as_the_context_i
     assert "Nothing is disclosed." in asked(made, "measure", response="It rains.")[-1][1]["list"]
 
 
-def test_a_value_that_the_context_says_is_told_with_its_piece_once_that_is_scored(made: TestClient) -> None:
+def test_a_value_that_the_context_says_is_told_with_its_piece_once_the_context_is_scored(made: TestClient) -> None:
     told = asked(made, "measure")
     names = [data["name"] if name == "piece" else name for name, data in told]
     known = next(i for i, (name, data) in enumerate(told) if name == "disclosed" and data["marks"])
-    assert known > names.index("s3")
+    assert known > names.index("whole")
     (mark,) = told[-1][1]["marks"]
     assert (mark["label"].split(",")[0], mark["pieces"]) == ("phone", ["s3"])
     assert told[-1][1]["sources"]["4"] == [
