@@ -51,8 +51,10 @@ def kinds_text(disclosures: Sequence[Disclosure]) -> str:
 
 
 def most(case: InfluenceResult) -> Disclosure | None:
-    """The disclosure to name first: of what is personal or secret, or else of all, the one with most nats."""
-    return next(iter(personal(case)), None) or max(case.disclosed, key=lambda d: d.nats, default=None)
+    """The disclosure to name first: of what is personal or secret, else in other words, else of all, the one with most
+    nats."""
+    first = [*personal(case), *retold(case)][:1]
+    return first[0] if first else max(case.disclosed, key=lambda d: d.nats, default=None)
 
 
 def summary(case: InfluenceResult) -> str:
