@@ -234,7 +234,7 @@ def disclosing(hostile: str = "") -> Case:
             text=text, start=response.index(text), end=response.index(text) + len(text), first_token=first,
             last_token=last, kind=kind, found_by=None if kind == "other" else "recogniser", relation="copied",
             nats=nats, interval_nats=(nats - 0.01, nats + 0.01), posterior=0.99, surprise_nats=nats + 1,
-            placebo_nats=0.5, evidence="scores", document=sources[0].document, source=sources[0].text,
+            placebo_nats=0.5, floor_nats=3.0, evidence="scores", document=sources[0].document, source=sources[0].text,
             sources=sources,
         )  # fmt: skip
         return replace(made, **more)

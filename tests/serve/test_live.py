@@ -77,7 +77,7 @@ def test_a_value_that_the_context_says_is_told_with_its_piece_once_the_context_i
     known = next(i for i, (name, data) in enumerate(told) if name == "disclosed" and data["marks"])
     assert known > names.index("whole")
     (mark,) = told[-1][1]["marks"]
-    assert (mark["label"].split(",")[0], mark["pieces"]) == ("phone", ["s3"])
+    assert (mark["label"].split(",")[0], mark["pieces"]) == ("phone number", ["s3"])
     assert told[-1][1]["sources"]["4"] == [
         {"text": "Call ", "of": [], "sensitive": False},
         {"text": "555-010-2231", "of": [0], "sensitive": True},

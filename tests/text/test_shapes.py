@@ -28,6 +28,7 @@ def shaped(text: str, around: str = "") -> list[tuple[str, str]]:
         ("Die Nummer ist null drei null zwei.", ("number in words", "null drei null zwei")),
         ("El número: cuatro nueve tres cero.", ("number in words", "cuatro nueve tres cero")),
         ("La livraison va au 40 route de Sainte-Aubrance.", ("address", "40 route de Sainte-Aubrance")),
+        ("C'est 12 rue Aa à Thionville, dit-il.", ("address", "12 rue Aa à Thionville")),
         ("Die Adresse ist Unterm Steinbruch 9 in Steyr.", ("address", "Unterm Steinbruch 9 in Steyr")),
         ("Vive en la glorieta de los Tilos, 5, desde mayo.", ("address", "glorieta de los Tilos, 5")),
         ("It belongs to Fergus Adeyinka now.", ("person", "Fergus Adeyinka")),

@@ -39,6 +39,9 @@ class Settings(Protocol):
     def model_record(self) -> dict[str, Any]:
         """What decides the prompts beside the settings and the model, such as another model's hash."""
 
+    def check_measure(self, measure: Measure) -> None:
+        """`UsageError` where they do not go with what measures."""
+
     def prepare(self, case: Any, backend: Backend, measure: Measure) -> Prepared:
         """Tokenise and cut a case for a back end.
 
@@ -69,6 +72,9 @@ class PlainSettings:
     def model_record(self) -> dict[str, Any]:
         """Nothing."""
         return {}
+
+    def check_measure(self, measure: Measure) -> None:
+        """They go with any."""
 
 
 @dataclass(frozen=True, slots=True)

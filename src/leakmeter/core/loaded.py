@@ -87,6 +87,5 @@ class Plan:
     def resolved(self) -> Plan:
         """The plan with the files read that its settings name: what cannot be used is said before a model is loaded."""
         settings = self.settings.resolved()
-        if hasattr(settings, "check_measure"):
-            settings.check_measure(self.measure)
+        settings.check_measure(self.measure)
         return replace(self, settings=settings)

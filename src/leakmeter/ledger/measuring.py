@@ -19,8 +19,9 @@ import numpy as np
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import LeakmeterError, UsageError, WindowError
-from leakmeter.instruments.influence.disclosures import Disclosure, Source, disclosures
+from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
+from leakmeter.instruments.influence.sources import Source
 from leakmeter.ledger import flags
 from leakmeter.ledger.keys import RECIPIENT, SUBJECT
 from leakmeter.ledger.store import Ledger, kept_texts, other_model

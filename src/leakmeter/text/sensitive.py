@@ -56,7 +56,7 @@ class Sensitive:
     def _values(self, context: str) -> Iterator[Place]:
         if not self.by_first_word:
             return
-        words = [(_folded(match.group()), match.start(), match.end()) for match in _WORD.finditer(context)]
+        words = [(Folded(match.group()).letters, match.start(), match.end()) for match in _WORD.finditer(context)]
         for i, (first, start, _) in enumerate(words):
             for value, kind in self.by_first_word.get(first, ()):
                 if tuple(word for word, _, _ in words[i : i + len(value)]) == value:
@@ -107,11 +107,7 @@ def _cells(row: dict[Any, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _words(text: str) -> list[str]:
-    return [_folded(word) for word in _WORD.findall(text)]
-
-
-def _folded(word: str) -> str:
-    return Folded(word).letters
+    return [Folded(word).letters for word in _WORD.findall(text)]
 
 
 def _type(column: str) -> str:

@@ -64,9 +64,10 @@ def test_a_copied_value_is_one_span_with_its_source() -> None:
     assert (found.text, found.kind, found.found_by, found.relation) == ("0161 496 0382", "number", "shape", "copied")
     assert (found.start, found.end, found.first_token, found.last_token) == (5, 18, 1, 3)
     assert found.nats == 10.0
-    assert found.interval_nats == pytest.approx((9.997, 10.003))
+    assert found.interval_nats == pytest.approx((9.997, 10.003), abs=1e-12)
     assert found.surprise_nats == 13.0
-    assert found.posterior == pytest.approx(1 / (1 + np.exp(-10)))
+    assert found.posterior == pytest.approx(1 / (1 + np.exp(-10)), abs=1e-15)
+    assert found.floor_nats == LEAST_NATS
     (source,) = found.sources
     assert (source.piece, source.document, source.text, source.nats) == ("s1", "d1", "0161-496-0382", 9.0)
 

@@ -126,10 +126,10 @@ def test_samples_are_those_of_the_other_units() -> None:
     assert [piece.name for piece in got.pieces if piece.kind == "document"] == ["d1", "d2"]
     for number, piece in enumerate(got.pieces):
         other = (documents if piece.kind == "document" else sentences)[piece.name]
-        assert (piece.mean_nats, piece.worst_nats) == pytest.approx((other.mean_nats, other.worst_nats))
-        assert piece.interval_nats == pytest.approx(other.interval_nats)
+        assert (piece.mean_nats, piece.worst_nats) == pytest.approx((other.mean_nats, other.worst_nats), abs=1e-12)
+        assert piece.interval_nats == pytest.approx(other.interval_nats, abs=1e-12)
         assert all(len(sample.piece_nats) == len(got.pieces) for sample in got.samples)
-        assert piece.nats == pytest.approx(got.samples[0].piece_nats[number])
+        assert piece.nats == pytest.approx(got.samples[0].piece_nats[number], abs=1e-12)
 
 
 @pytest.mark.parametrize("texts", [[f"Ana sings. {SAYS} Bo left."], ["Ana sings.", SAYS, "Bo left."]], ids=len)
@@ -200,7 +200,7 @@ def test_the_best_stretch_is_the_best_of_all() -> None:
         sums = [nats[a:b].sum() for a in range(n) for b in range(a + 1, n + 1)]
         found = best_stretch(nats)
         assert found.start < found.stop <= n
-        assert nats[found].sum() == pytest.approx(max(sums))
+        assert nats[found].sum() == pytest.approx(max(sums), abs=1e-12)
 
 
 def scored(without: Any, alone: Any, *, placebo: Any = 0.0, placebo_alone: Any = 0.0, widths: Any = None) -> Scored:

@@ -34,21 +34,21 @@ def lines(case: InfluenceResult) -> list[str]:
 def test_a_line_says_what_was_given_away_and_where_it_came_from() -> None:
     case = disclosing()
     assert lines(case) == [
-        "person 13.00 <- crm/4411",
-        "phone 32.00 <- crm/4411, wiki",
+        "name of a person 13.00 <- crm/4411",
+        "phone number 32.00 <- crm/4411, wiki",
         "other content 8.55 <- wiki together",
     ]
     # Of a single document its pieces are named, and the words where they are others.
     one = replace(case, documents=case.documents[:1])
-    assert lines(one)[1:] == ["phone 32.00 <- s1, s3", "other content 8.55 <- s4, s2 together"]
+    assert lines(one)[1:] == ["phone number 32.00 <- s1, s3", "other content 8.55 <- s4, s2 together"]
     other = replace(case.disclosures[3], relation="reworded", sources=case.disclosures[3].sources[:1])
     assert lines(replace(one, disclosures=(other,))) == ["other content 8.55 <- s4: “Hives are moved at night.”"]
     worded = replace(case.disclosures[1], evidence="words")
     assert lines(replace(one, disclosures=(worded,))) == [
-        "phone 32.00 <- s1, s3, by its words alone: the scores do not show it"
+        "phone number 32.00 <- s1, s3, by its words alone: the scores do not show it"
     ]
     many = replace(case.disclosures[1], sources=case.disclosures[1].sources * 2)
-    assert lines(replace(one, disclosures=(many,))) == ["phone 32.00 <- s1, s3, s1 and 1 more"]
+    assert lines(replace(one, disclosures=(many,))) == ["phone number 32.00 <- s1, s3, s1 and 1 more"]
 
 
 def test_the_page_marks_spans_and_their_sources_without_a_script() -> None:
@@ -58,8 +58,8 @@ def test_the_page_marks_spans_and_their_sources_without_a_script() -> None:
     spans = re.findall(r'<span class="leak( strong)?" data-d="(\d)">(.*?)</span>', page)
     said = [(strong, number, re.sub("<[^>]*>", "", inside).replace("&nbsp;", " ")) for strong, number, inside in spans]
     assert said == [
-        (" strong", "0", "Odile Fenwarrenperson, 13.0 nats"),
-        (" strong", "1", "555-010-2231phone, 32.0 nats"),
+        (" strong", "0", "Odile Fenwarrenname of a person, 13.0 nats"),
+        (" strong", "1", "555-010-2231phone number, 32.0 nats"),
         ("", "2", "moving hives in May8.55 nats"),
     ]
     assert re.findall(r'<u class="source( strong)?" data-d="([\d ]+)">(.*?)</u>', page) == [
@@ -117,11 +117,11 @@ def lit(browser: Browser, kind: str) -> Any:
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here")
 def test_a_disclosure_lights_up_all_its_sources_and_a_source_what_it_gave_away(browser: Browser) -> None:
     labels = "document.querySelectorAll('.leak .choose')"
-    assert browser.run(f"[...{labels}].map(one => one.textContent)")[1] == "phone, 32.0\u00a0nats"
+    assert browser.run(f"[...{labels}].map(one => one.textContent)")[1] == "phone number, 32.0\u00a0nats"
     browser.run(f"{labels}[1].focus()")
     browser.press("Enter")
     assert lit(browser, ".source") == ["555-010-2231"] * 2
-    assert lit(browser, "dt") == ["phone, 32.0\u00a0nats"]
+    assert lit(browser, "dt") == ["phone number, 32.0\u00a0nats"]
     assert browser.run("document.querySelector('.state').innerText").startswith("Lit in the context: the words")
     pressed = f"[...{labels}].map(one => one.getAttribute('aria-pressed'))"
     assert browser.run(pressed) == ["false", "true", "false"]

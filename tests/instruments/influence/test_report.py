@@ -265,7 +265,7 @@ def test_the_heat_map_is_of_the_case_with_most_influence() -> None:
 def leaking(case: Case, kind: str, text: str, **more: Any) -> Case:
     disclosure = Disclosure(
         text=text, start=0, end=len(text), first_token=0, last_token=1, kind=kind, found_by="shape", relation="copied",
-        nats=12.5, interval_nats=(12.4, 12.6), posterior=0.999, surprise_nats=14.0, placebo_nats=0.5,
+        nats=12.5, interval_nats=(12.4, 12.6), posterior=0.999, surprise_nats=14.0, placebo_nats=0.5, floor_nats=3.0,
         evidence="scores", document="note", source=text, sources=(),
     )  # fmt: skip
     return replace(case, disclosures=(replace(disclosure, **more),))

@@ -13,6 +13,7 @@ import pytest
 
 import leakmeter
 from helpers.places import DOCS
+from helpers.resumed_runs import resumed
 from leakmeter.errors import UsageError
 
 Call = Callable[..., Any]
@@ -76,22 +77,8 @@ def test_the_whole_context_has_one_posterior_whichever_command_is_asked(
 
 def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(cli: Call, plan: Call, tmp_path: Path) -> None:
     words = ("redact-plan", "--model", "toy", "--data", cases_file(tmp_path, 3), "--max-loss", 1, "--max-new-tokens", 4)
-    first = cli(*words, "--json")
-    assert first.code == 0, first.err
-    (run,) = Path("runs").iterdir()
+    run, _ = resumed(cli, words)
     assert run.name.startswith("redact_plan-")
-    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
-    assert cli(*words, "--json").out == first.out
-    assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
-    # As if it had been killed after its first case.
-    for name in ("spec.json", "measurements-00001.parquet", "measurements-00002.parquet", "cases-00002.json"):
-        (run / name).unlink()
-    again = cli(*words, "--json")
-    told, expected = ([json.loads(line) for line in ended.out.splitlines()] for ended in (again, first))
-    for case in (*told, *expected):
-        case["cost"].pop("seconds")
-    assert told == expected
-    assert (run / "measurements-00000.parquet").stat().st_mtime_ns == stamps["measurements-00000.parquet"]
     assert [result.id for result in leakmeter.load_run(run)] == ["c0", "c1", "c2"]
 
 

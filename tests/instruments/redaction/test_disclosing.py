@@ -18,6 +18,7 @@ from helpers.places import DOCS
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import printed
+from helpers.resumed_runs import resumed
 from leakmeter.backends.toy import ByteTokenizer, Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.drive import drive
@@ -391,8 +392,8 @@ def test_intervals_of_a_server_widen_the_floor() -> None:
     result = result_of(case, measurements)
     assert result.disclosed is not None
     (span,) = result.disclosed.spans
-    # Each contrast is off by both of its prompts; the noise holds it once, and the floor twice more.
-    assert span.floor_nats == pytest.approx(3 * 0.5 * len("617-555-0134"))
+    # Each contrast may be off by both of its prompts, which the noise holds.
+    assert span.floor_nats == pytest.approx(0.5 * len("617-555-0134"), abs=1e-12)
     assert (span.is_left, result.reached) == (False, True)
 
 
@@ -438,19 +439,7 @@ def cases_file(folder: Path) -> Path:
 @pytest.mark.usefixtures("copying")
 def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path) -> None:
     words = ("redact-plan", "--model", "toy", "--data", cases_file(tmp_path), "--disclosures", "--max-new-tokens", 4)
-    first = cli(*words, "--json")
-    assert first.code == 0, first.err
-    (run,) = Path("runs").iterdir()
-    stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
-    assert cli(*words, "--json").out == first.out
-    assert {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")} == stamps
-    for name in ("spec.json", "measurements-00001.parquet", "measurements-00002.parquet", "cases-00002.json"):
-        (run / name).unlink()
-    again = cli(*words, "--json")
-    told, expected = ([json.loads(line) for line in ended.out.splitlines()] for ended in (again, first))
-    for case in (*told, *expected):
-        case["cost"].pop("seconds")
-    assert told == expected
+    run, told = resumed(cli, words)
     assert [[span["kind"] for span in case["disclosed"]["spans"]] for case in told] == [["phone"], [], ["phone"]]
     assert [sorted(piece["name"] for piece in case["redacted"]) for case in told] == [["s2", "s4"], [], ["s2", "s4"]]
     kept = leakmeter.load_run(run)

@@ -211,7 +211,7 @@ def _cells(case: InfluenceResult, disclosure: Disclosure) -> tuple[b.Cell, ...]:
         b.Untrusted(case.id, 24),
         kind_text(disclosure.kind),
         b.Untrusted(disclosure.text, 80),
-        b.Noted(_origin(disclosure), _remarks(case, disclosure)),
+        b.Noted(_origin(disclosure), _remarks(disclosure)),
         disclosure.nats,
         disclosure.posterior,
         disclosure.found_by or "",
@@ -220,18 +220,19 @@ def _cells(case: InfluenceResult, disclosure: Disclosure) -> tuple[b.Cell, ...]:
 
 def _origin(disclosure: Disclosure) -> b.Phrase:
     """Documents that it came from, or the words where they have no names."""
-    names = list(dict.fromkeys(source.document for source in disclosure.sources if source.document is not None))
-    if not names:
+    if not disclosure.documents:
         return b.Untrusted(disclosure.source or "", 48)
-    return tuple(part for i, name in enumerate(names) for part in (", " * bool(i), b.Untrusted(name, 32)))
+    return tuple(
+        part for i, name in enumerate(disclosure.documents) for part in (", " * bool(i), b.Untrusted(name, 32))
+    )
 
 
-def _remarks(case: InfluenceResult, disclosure: Disclosure) -> list[b.Phrase]:
+def _remarks(disclosure: Disclosure) -> list[b.Phrase]:
     remarks: list[b.Phrase] = []
     if disclosure.relation == "reworded" and disclosure.source is not None:
         remarks.append(("reworded: “", b.Untrusted(disclosure.source, 60), "”"))
     elif disclosure.relation == "inferred" and len(disclosure.sources) > 1:
         remarks.append("from several pieces together")
     if disclosure.relation == "copied" and len(disclosure.sources) > 1:
-        remarks.append(f"said in {len(disclosure.sources)} pieces")
+        remarks.append(f"in {len(disclosure.sources)} pieces")
     return remarks

@@ -20,7 +20,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, Final, Literal
 
@@ -30,9 +29,11 @@ import regex
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.piece import Series
+from leakmeter.instruments.influence.sources import Pieces, Source, finite
 from leakmeter.results.result import Texts
 from leakmeter.stats.segments import maximal_segments
 from leakmeter.stats.stats import posterior_from_even_odds
+from leakmeter.text.build import REGION
 from leakmeter.text.entities import values
 from leakmeter.text.entities.values import Value
 
@@ -40,18 +41,10 @@ LEAST_NATS: Final = 3.0
 """From even odds, an observer is 95 % sure then that the context was there."""
 LEAST_SURPRISE: Final = 7.0
 """Nats of a value that is no coincidence: less likely than 1 in 1,000 without the context."""
-_SOLE: Final = 0.5
-"""Share of what the whole context does that a piece has to do to be the only source."""
-_LEAST_SHARE: Final = 0.1
-"""Share of a span's nats that a piece has to do to be one of several sources."""
-_REDUNDANT: Final = 0.6
-"""Share of the best source's nats, alone, that another source of the same has."""
 _PENALTY_NATS: Final = 0.5
 """Of a word, least; what an irrelevant text does to a word may be more."""
-_MOST_NATS: Final = 1e9
-_MOST_SOURCES: Final = 4
-_COPIED: Final = 0.6
-"""Share of a span's telling words that stand in its source, from where it is called copied."""
+_SINGLE: Final = 0.5
+"""Share of what the whole context does that one piece has to do, or nothing but several together is the source."""
 _EDGE: Final = 0.5
 """Share of a stretch's mean nats of a word that the words at its ends have at least."""
 _MOST_BETWEEN: Final = 4
@@ -59,31 +52,11 @@ _MOST_BETWEEN: Final = 4
 _ENDS: Final = ".!?…;:"
 _PUNCTUATION: Final = " \t\r\n.,;:!?()[]«»\"“”„'’*–—-…¿¡"
 _WORDS = regex.compile(r"\S+")
-_TELLING = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[.'’@/+=_-][\p{L}\p{M}\p{N}]+)*")
 
 Relation = Literal["copied", "reworded", "inferred"]
 Evidence = Literal["scores", "words"]
 OTHER: Final = "other"
 """Kind of content that nothing known calls personal or secret."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source(Record):
-    """A piece of the context that a disclosure came from."""
-
-    piece: str
-    document: str | None
-    text: str = field(repr=False)
-    """The words of the context that the span says, where it says them; else the piece."""
-    start: int
-    """First character in the context."""
-    end: int
-    nats: Unbounded | None
-    """Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over the span. None where the piece was not measured; then it says the
-    words."""
-    alone_nats: Unbounded | None
-    """Σ_t log p̄(y_t | D_i) − log p̄(y_t | ∅) over the span: high where it is said elsewhere too. None where it was not
-    measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +88,13 @@ class Disclosure(Record):
     placebo_nats: Unbounded | None
     """Most that an irrelevant text raises the tokens of a value, or of other content as many neighbouring tokens of the
     response; None where none fits."""
+    floor_nats: float
+    """What the span has to be raised by: 3, or the noise or the placebo where these are more."""
     evidence: Evidence | None
-    """'scores' where the context, or a source that says the value, raised the span by more than 3 nats, the noise and
-    the placebo; 'words' where it did not, as where the scoring model is too small to see it, and a source says the
-    value that the model would not have said by itself (`surprise_nats` of 7 or more). None of a value that the model
-    says anyway: it is no disclosure, and listed beside them."""
+    """'scores' where the context, or a source that has the value, raised the span above its floor; 'words' where it did
+    not, as where the scoring model is too small to see it, and a source has the value that the model would not have
+    produced by itself (`surprise_nats` of 7 or more). None of a value that the model may produce anyway: it is no
+    disclosure, and listed beside them."""
     document: str | None
     """Of its first source."""
     source: str | None = field(repr=False)
@@ -136,64 +111,13 @@ class Disclosure(Record):
     def most_nats(self) -> float:
         """The most that the whole context, or a source of a value that says it, does to the span: what `evidence` is
         judged by, and what bounds are held against."""
-        said = self.sources if self.is_sensitive and self.relation == "copied" else ()
-        by_source = [nats for source in said for nats in (source.nats, source.alone_nats) if nats is not None]
-        return max(self.nats, *by_source) if by_source else self.nats
+        sources = self.sources if self.is_sensitive and self.relation == "copied" else ()
+        return max([self.nats, *(source.most_nats for source in sources)])
 
-
-@dataclass(frozen=True)
-class _Piece:
-    """A piece of the context: what it does to each token, and what it says."""
-
-    name: str
-    is_document: bool
-    """Whether it is a document that has sentences of its own among the pieces."""
-    document: str | None
-    ranges: Sequence[Sequence[int]]
-    without: FloatArray | None
-    """None where it was not measured: of a document that does not matter, or by a search."""
-    alone: FloatArray | None
-    context: str
-
-    @cached_property
-    def words(self) -> list[tuple[str, int, int]]:
-        """Words in lower case, and their characters in the context."""
-        return [
-            (word.group().casefold(), word.start(), word.end())
-            for start, end in self.ranges
-            for word in _TELLING.finditer(self.context, start, end)
-        ]
-
-    @cached_property
-    def known(self) -> frozenset[str]:
-        return frozenset(word for word, _, _ in self.words)
-
-    @cached_property
-    def folded(self) -> list[values.Folded]:
-        return [values.Folded(self.context[start:end], start) for start, end in self.ranges]
-
-    def nats(self, tokens: slice) -> tuple[float | None, float | None]:
-        """What leaving it out, and having nothing else, does to tokens, with signs; None where that is not known."""
-        without, alone = (None if row is None else float(row[tokens].sum()) for row in (self.without, self.alone))
-        return without, alone
-
-    def where(self, text: str, value: Value | None) -> tuple[int, int] | None:
-        """Characters of the context, within the piece, that say a span's words; None where it does not."""
-        if value is not None:
-            return next((place for part in self.folded if (place := part.where(text)) is not None), None)
-        telling = [word.group().casefold() for word in _TELLING.finditer(text)]
-        long = {word for word in telling if len(word) > 3 or any(map(str.isdigit, word))} or {*telling}
-        least = max(_COPIED * len(long), 1)
-        if len(long & self.known) < least:
-            return None
-        # Within twice as many words, with the most of them: what stands far apart is not copied.
-        at = [i for i, (word, _, _) in enumerate(self.words) if word in long]
-        size = 2 * len(telling) + 2
-        windows = [[j for j in at[k : k + size] if j - i < size] for k, i in enumerate(at)]
-        best = max(windows, key=lambda window: (len({self.words[j][0] for j in window}), -window[-1] + window[0]))
-        if len({self.words[j][0] for j in best}) < least:
-            return None
-        return self.words[best[0]][1], self.words[best[-1]][2]
+    @property
+    def documents(self) -> list[str]:
+        """Names of the documents of its sources, each once."""
+        return list(dict.fromkeys(source.document for source in self.sources if source.document is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +129,7 @@ class _Numbers:
     noise: FloatArray
     placebos: FloatArray
     """(placebo, token): what each irrelevant text does, with signs."""
-    pieces: Sequence[_Piece]
+    pieces: Pieces
 
     def placebo(self, tokens: slice) -> float | None:
         """Most that an irrelevant text raises these tokens, nats; None where none fits."""
@@ -235,12 +159,12 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
     text = "".join(tokens)[: len(response["text"])]
     edges = [0, *accumulate(map(len, tokens))]
     numbers = _numbers(texts, series, len(tokens))
-    found = values.find(
-        text, texts["context"], texts["query"], region=texts.get("region", "US"), listed=texts.get("sensitive", ())
+    known = values.find(
+        text, texts["context"], texts["query"], region=texts.get("region", REGION), listed=texts.get("sensitive", ())
     )
     taken = np.zeros(len(tokens), dtype=bool)
     spans: list[tuple[int, int, int, int, Value | None]] = []
-    for value in found:
+    for value in known:
         first, last = _tokens_of(edges, value.start, value.end)
         spans.append((value.start, value.end, first, last, value))
         taken[first:last] = True
@@ -249,44 +173,22 @@ def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
     return tuple(disclosure for disclosure in made if disclosure is not None)
 
 
-def _row(series: Series, statistic: str, piece: str) -> FloatArray | None:
-    values = series.get((0, statistic, piece))
-    return None if values is None else _finite(values)
-
-
-def _finite(values: FloatArray) -> FloatArray:
-    """Infinitely many nats as very many, so that sums are defined."""
-    return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0, posinf=_MOST_NATS, neginf=-_MOST_NATS)
-
-
 def _tokens_of(edges: Sequence[int], start: int, end: int) -> tuple[int, int]:
     """Tokens [first, last) that hold characters: of one that takes several tokens all, though only its last has it."""
     return bisect_left(edges, edges[bisect_right(edges, start) - 1]), bisect_right(edges, end - 1)
 
 
 def _numbers(texts: Texts, series: Series, n_tokens: int) -> _Numbers:
-    whole = _finite(series[0, "whole", ""])
+    whole = finite(series[0, "whole", ""])
     placebos = [
         values for (sample, what, _), values in series.items() if not sample and what in ("placebo", "placebo_alone")
     ]
     return _Numbers(
         whole,
-        whole - _finite(series[0, "log_prob", ""]) if (0, "log_prob", "") in series else np.full(n_tokens, np.nan),
+        whole - finite(series[0, "log_prob", ""]) if (0, "log_prob", "") in series else np.full(n_tokens, np.nan),
         np.asarray(series[0, "noise", ""]),
-        _finite(np.asarray(placebos).reshape(len(placebos), n_tokens)),
-        [
-            _Piece(
-                piece["name"],
-                piece["kind"] == "document",
-                piece["document"],
-                piece["ranges"],
-                _row(series, "without_this", piece["name"]),
-                _row(series, "only_this", piece["name"]),
-                texts["context"],
-            )
-            for piece in texts["spans"]
-            if piece["kind"] == "unit" or (piece["kind"] == "document" and (0, "without_this", piece["name"]) in series)
-        ],
+        finite(np.asarray(placebos).reshape(len(placebos), n_tokens)),
+        Pieces(texts, series, n_tokens),
     )
 
 
@@ -344,11 +246,8 @@ def _joined(
         yield open_
 
 
-def _strongest(segment: tuple[int, int], words: Sequence[tuple[int, int, int, int]], numbers: _Numbers) -> str | None:
-    tokens = slice(words[segment[0]][2], words[segment[1] - 1][3])
-    measured = [piece for piece in numbers.pieces if piece.without is not None]
-    strongest = max(measured, key=lambda piece: piece.nats(tokens)[0] or 0.0, default=None)
-    return None if strongest is None else strongest.name
+def _strongest(segment: tuple[int, int], words: Sequence[tuple[int, int, int, int]], numbers: _Numbers) -> int | None:
+    return numbers.pieces.strongest(words[segment[0]][2], words[segment[1] - 1][3])
 
 
 def _score(numbers: _Numbers, first: int, last: int, taken: Any) -> float:
@@ -366,23 +265,23 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
     # Of a server's intervals the noise holds the half-widths.
     uncertain = float(numbers.noise[tokens].sum())
     words = text[start:end]
-    sources = _sources(words, value, numbers, tokens, nats)
-    copied = [effect for effect in sources if effect.where is not None]
+    sources = numbers.pieces.sources(words, is_value=value is not None, first=first, last=last, nats=nats)
+    copied = [source for source, is_copied in sources if is_copied]
     # A value stands where it stands; other spans were chosen among many by what the context did to them.
     placebo = numbers.floor(last - first) if value is None else numbers.placebo(tokens)
-    least = max(LEAST_NATS, uncertain, placebo or 0.0)
+    floor = max(LEAST_NATS, uncertain, placebo or 0.0)
     # A piece that says a value shows what it does without the others too, which may say something else there.
-    by_source = [effect.most for effect in copied] if value is not None else []
+    by_source = [source.most_nats for source in copied] if value is not None else []
     surprise = float(numbers.surprise[tokens].sum())
     evidence: Evidence | None = None
-    if max(nats, *by_source, -np.inf) > least:
+    if max(nats, *by_source, -np.inf) > floor:
         evidence = "scores"
     elif value is None or not copied:
         return None
     elif surprise >= LEAST_SURPRISE:
         evidence = "words"
     relation: Relation = "copied" if copied else "reworded"
-    if not copied and not _is_single(sources, nats):
+    if not copied and not any(source.most_nats >= _SINGLE * nats for source, _ in sources):
         relation = "inferred"
     return Disclosure(
         text=words,
@@ -398,69 +297,9 @@ def _disclosure(text: str, span: tuple[int, int, int, int, Value | None], number
         posterior=posterior_from_even_odds(nats),
         surprise_nats=surprise,
         placebo_nats=placebo,
+        floor_nats=floor,
         evidence=evidence,
-        document=sources[0].piece.document if sources else None,
-        source=sources[0].source.text if sources else None,
-        sources=tuple(effect.source for effect in sources),
+        document=sources[0][0].document if sources else None,
+        source=sources[0][0].text if sources else None,
+        sources=tuple(source for source, _ in sources),
     )
-
-
-def _is_single(sources: Sequence[_Effect], nats: float) -> bool:
-    """Whether one piece, or one of several that say the same, accounts for a span."""
-    return any(source.most >= _SOLE * nats for source in sources)
-
-
-@dataclass(frozen=True, slots=True)
-class _Effect:
-    """What a piece does to a span, and where it says the span's words."""
-
-    piece: _Piece
-    without: float | None
-    alone: float | None
-    where: tuple[int, int] | None
-
-    @property
-    def most(self) -> float:
-        """−∞ where nothing of it was measured."""
-        return max((nats for nats in (self.without, self.alone) if nats is not None), default=-np.inf)
-
-    @property
-    def source(self) -> Source:
-        start, end = self.where or self.piece.ranges[0]
-        return Source(
-            piece=self.piece.name,
-            document=self.piece.document,
-            text=self.piece.context[start:end],
-            start=start,
-            end=end,
-            nats=self.without,
-            alone_nats=self.alone,
-        )
-
-
-def _sources(words: str, value: Value | None, numbers: _Numbers, tokens: slice, nats: float) -> list[_Effect]:
-    """The pieces that a span came from, most nats first."""
-    effects = [_Effect(piece, *piece.nats(tokens), piece.where(words, value)) for piece in numbers.pieces]
-    smallest = [effect for effect in effects if not effect.piece.is_document]
-    # A whole document is a source where no sentence of any is, as of what two of its sentences say together.
-    chosen = _chosen(smallest, nats, is_value=value is not None) or _chosen(effects, nats, is_value=value is not None)
-    if not chosen and smallest:
-        left_out = {id(effect): effect.without for effect in smallest if effect.without is not None}
-        chosen = [effect for effect in smallest if left_out.get(id(effect), -np.inf) > _LEAST_SHARE * nats]
-    return sorted(chosen, key=lambda effect: -effect.most)[:_MOST_SOURCES]
-
-
-def _chosen(effects: Sequence[_Effect], nats: float, *, is_value: bool) -> list[_Effect]:
-    """Pieces that say a span, else the one that it hangs on, else those that give it alone; none where none does."""
-    best = max((effect.most for effect in effects), default=0.0)
-    says = [effect for effect in effects if effect.where is not None]
-    moving = [effect for effect in says if effect.most > _LEAST_SHARE * max(nats, best)]
-    if is_value and says:
-        return [effect for effect in says if effect.without is None or effect in moving] or says
-    if moving:
-        return moving
-    if sole := [effect for effect in effects if effect.without is not None and effect.without >= _SOLE * nats]:
-        return sole
-    top = max((effect.alone for effect in effects if effect.alone is not None), default=0.0)
-    least = max(_SOLE * nats, _REDUNDANT * top)
-    return [effect for effect in effects if effect.alone is not None and effect.alone >= least]

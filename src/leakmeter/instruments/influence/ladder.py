@@ -15,13 +15,12 @@ import numpy as np
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.request import FloatArray, Scores
+from leakmeter.instruments.influence.sources import finite
 
-LEAST_NATS: Final = 1.0
+LEAST_EFFECT_NATS: Final = 1.0
 """What a document that matters does to some stretch of the response at least."""
 ACCOUNTS: Final = 0.5
 """Share of what a document does to a stretch from where a sentence accounts for it."""
-_MOST_NATS: Final = 1e9
-"""Taken for infinitely many, so that sums are defined."""
 
 
 def sentences_by_document(item: ContextItem, n_responses: int, n_bare: int) -> dict[str, tuple[str, ...]]:
@@ -134,7 +133,7 @@ def _widths(values: Rows) -> Rows:
 
 def _difference(of: FloatArray, less: FloatArray) -> FloatArray:
     with np.errstate(invalid="ignore"):  # where both rule a token out, the case is refused
-        return np.nan_to_num(of - less, nan=0.0, posinf=_MOST_NATS, neginf=-_MOST_NATS)
+        return finite(of - less)
 
 
 def best_stretch(nats: FloatArray) -> slice:
@@ -170,7 +169,7 @@ class Ladder:
         return [name for name in self.sentences if self.longest or self._matters(name)]
 
     def _matters(self, name: str) -> bool:
-        # Noise is that of the first response; a document that a further one owes something to is never below it.
+        # Noise is that of the first response; a document that moves a further response is never below it.
         later = (self._is_above(one.most_without(name), alone=False, noise=None) for one in self.scored[1:])
         return any(self._first(name)) or any(later)
 
@@ -183,7 +182,7 @@ class Ladder:
         )
 
     def _is_above(self, nats: FloatArray, *, alone: bool, noise: FloatArray | None) -> bool:
-        least = max(LEAST_NATS, self._irrelevant(alone=alone))
+        least = max(LEAST_EFFECT_NATS, self._irrelevant(alone=alone))
         if noise is None:
             return _most(nats) > least
         # The stretch with most, and the one that is furthest above its noise, which may be shorter.

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Final
 
 from leakmeter.instruments.influence.context import Stretch
-from leakmeter.instruments.influence.disclosures import OTHER, Disclosure
+from leakmeter.instruments.influence.disclosure_report import kind_text
+from leakmeter.instruments.influence.disclosures import Disclosure
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 
@@ -36,7 +37,7 @@ def disclosed_span(
     """
     return b.Disclosed(
         b.Untrusted(disclosure.text, 80),
-        "other content" if disclosure.kind == OTHER else b.Untrusted(disclosure.kind, 24),
+        b.Untrusted(kind_text(disclosure.kind), 24),
         disclosure.nats,
         _origin(disclosure, several=several) if origin is None else origin,
         (disclosure.first_token, disclosure.last_token + 1),
@@ -47,8 +48,8 @@ def disclosed_span(
 
 def _origin(disclosure: Disclosure, *, several: bool) -> b.Phrase:
     """Documents, or, of an only one, pieces; and the words of the first that says it otherwise."""
-    documents = list(dict.fromkeys(source.document for source in disclosure.sources if source.document is not None))
-    names = documents if several and documents else [source.piece for source in disclosure.sources]
+    by_document = several and disclosure.documents
+    names = disclosure.documents if by_document else [source.piece for source in disclosure.sources]
     if not names:
         return "no single piece"
     listed = [part for name in names[:_NAMED] for part in (", ", b.Untrusted(name, 40))][1:]

@@ -160,7 +160,7 @@ def _overview(cases: Sequence[InfluenceResult], sections: Mapping[str, str]) -> 
 
 def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
     """The rows of the decision table that the cases meet, with their ids; those of which only the system prompt was
-    measured meet none, since what the answers may owe to the rest is not known.
+    measured meet none, since the influence of the rest on the answers is not known.
     """
     cases = [case for case in cases if case.unmarked_query_tokens is None]
     if not cases:
@@ -252,7 +252,7 @@ def _unmeasured(case: InfluenceResult) -> Iterator[b.Text]:
         yield b.Text(
             f"{n:,} sentence{'s' if n > 1 else ''} of {n_documents:,} document{'s' if n_documents > 1 else ''} "
             f"{'were' if n > 1 else 'was'} not measured, since {whose}: no stretch of the response was made likelier "
-            f"by more than noise, an irrelevant text or {ladder.LEAST_NATS:g}\u00a0nat."
+            f"by more than noise, an irrelevant text or {ladder.LEAST_EFFECT_NATS:g}\u00a0nat."
         )
 
 

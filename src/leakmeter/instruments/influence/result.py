@@ -99,7 +99,10 @@ class Sample(Record):
 class ContextResult(Result):
     """What a response and its context are, and the influence of the whole context on it."""
 
-    defining: ClassVar = (*DEFINING, *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner")))
+    defining: ClassVar = (
+        *DEFINING,
+        *(f"prompts.{name}" for name in ("group", "region", "entity_patterns", "ner", "sensitive")),
+    )
 
     unit: str
     """Ablation unit: 'auto', 'word', 'sentence', 'document', 'ngram:N:STRIDE' …"""

@@ -13,17 +13,17 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.measurement import HALF_WIDTH
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, Source, disclosures
+from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.piece import Series
+from leakmeter.instruments.influence.sources import Source
 from leakmeter.results.result import Texts
 
 ONLY_THIS: Final = "only_this"
 WITHOUT_THIS: Final = "without_this"
 LEFT_WITHOUT_THIS: Final = "left_without_this"
 """log p̄(y_t | D∖R) − log p̄(y_t | D∖R∖D_i) of a piece that is left."""
-_SHARED: Final = ("noise", "placebo", HALF_WIDTH)
+_SHARED: Final = ("noise", "placebo")
 Tokens = tuple[int, int]
 """First of the response, and the one behind the last."""
 
@@ -58,15 +58,6 @@ def after(texts: Texts, series: Series, cut: Collection[str]) -> list[Disclosure
     with np.errstate(invalid="ignore"):
         left[0, "log_prob", ""] = series[0, "log_prob", ""] - series[0, "whole", ""] + series[0, "left", ""]
     return before({**texts, "spans": spans}, left)
-
-
-def floor_nats(tokens: Tokens, series: Series, placebo_nats: float | None) -> float:
-    """What the nats of a personal or secret span have to be above: 3, its noise, and an irrelevant text."""
-    first, end = tokens
-    uncertain = float(series[0, "noise", ""][first:end].sum())
-    if (half_width := series.get((0, HALF_WIDTH, ""))) is not None:
-        uncertain += 2 * float(half_width[first:end].sum())
-    return max(LEAST_NATS, uncertain, placebo_nats or 0.0)
 
 
 def _outside(whole: Sequence[int], gone: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
@@ -119,8 +110,7 @@ class Targets:
         series = {**self.series, (0, "left", ""): state.left, **of_state}
         above = [disclosure for disclosure in after(self.texts, series, state.cut) if disclosure.evidence is not None]
         for disclosure in above:
-            tokens = tokens_of(disclosure)
-            self.floors.setdefault(tokens, floor_nats(tokens, self.series, disclosure.placebo_nats))
+            self.floors.setdefault(tokens_of(disclosure), disclosure.floor_nats)
         return above
 
     def excess(self, left: FloatArray) -> float:
@@ -143,8 +133,7 @@ class Targets:
             name
             for disclosure in above
             for source in disclosure.sources
-            if disclosure.relation == "copied"
-            or max(source.nats or 0.0, source.alone_nats or 0.0) > self._noise(disclosure)
+            if disclosure.relation == "copied" or source.most_nats > self._noise(disclosure)
             for name in (source.piece, *self._values_at(source))
         )
         left = [name for name in state.others if name in names]

@@ -277,7 +277,7 @@ class Redaction(Measure):
         texts = {**item.texts_of(response), "spans": [asdict(span) for span in item.spans]}
         series = {(0, each.statistic, each.piece): each.values for each in beside}
         series |= {(0, "log_prob", ""): full, (0, "whole", ""): whole.left, (0, "noise", ""): noise + whole.half_width}
-        return Targets(texts, {**series, (0, HALF_WIDTH, ""): whole.half_width})
+        return Targets(texts, series)
 
     def _hide(
         self, item: ContextItem, response: tuple[int, ...], targets: Targets

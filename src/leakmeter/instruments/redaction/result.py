@@ -18,7 +18,7 @@ from leakmeter.instruments.influence.disclosures import Evidence
 from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.result import ContextResult, half_width_of
 from leakmeter.instruments.influence.search_options import Search
-from leakmeter.instruments.redaction.disclosing import after, before, floor_nats, outside, tokens_of
+from leakmeter.instruments.redaction.disclosing import after, before, outside, tokens_of
 from leakmeter.instruments.redaction.kept import KeptRedaction
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.results.result import Params, Part, Texts
@@ -303,7 +303,7 @@ def _disclosed(texts: Texts, series: Series, cut: Collection[str]) -> RedactedDi
                 pieces=tuple(source.piece for source in disclosure.sources),
                 before_nats=float(series[0, "whole", ""][slice(*tokens)].sum()),
                 after_nats=float(series[0, "left", ""][slice(*tokens)].sum()),
-                floor_nats=floor_nats(tokens, series, disclosure.placebo_nats),
+                floor_nats=disclosure.floor_nats,
                 is_left=tokens in left,
             )
         )

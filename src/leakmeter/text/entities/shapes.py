@@ -50,10 +50,7 @@ _PUBLIC = regex.compile(
 )
 """Identifiers that everybody may look up: of trials, genes, norms, isotopes and the like."""
 _MIXED = regex.compile(r"\p{Ll}[^\p{Lu}]*+\p{Lu}[^\p{Ll}]*+\p{Ll}|\d\p{L}++\d")
-_ACRONYM = regex.compile(
-    r"(?!(?:Mc|Mac|Fitz|De|Di|Du|La|Le|Van|Von)\p{Lu}\p{Ll})[\p{L}]*\p{Lu}[\p{L}]*\p{Lu}[\p{L}]*|\p{Lu}"
-)
-"""'UTI', 'SPs', 'PaCO', 'T'; no 'McKay'. Hyphens and apostrophes part words."""
+_TWO_CAPITALS = regex.compile(r"(?:Mc|Mac|Fitz|De|Di|Du|La|Le|Van|Von)\p{Lu}\p{Ll}+")
 _MAIL = regex.compile(r"[^@]+@[\w-]+(?:\.[\w-]+)+")
 _SIGNS = regex.compile(r"[!#$%&*?+/=@]")
 _UNIT = regex.compile(
@@ -72,16 +69,9 @@ _DIGIT_WORDS: Final = (
     "zero um dois três quatro cinco seis sete oito nove",
     "nul een twee drie vier vijf zes zeven acht negen",
 )
+_OTHER_DIGITS: Final = {"oh": 0, "nought": 0, "zwo": 2, "une": 1, "una": 1, "uma": 1, "duas": 2, "meia": 6, "één": 1}
 DIGIT_OF: Final = {word: str(digit) for words in _DIGIT_WORDS for digit, word in enumerate(words.split())} | {
-    "oh": "0",
-    "nought": "0",
-    "zwo": "2",
-    "une": "1",
-    "una": "1",
-    "uma": "1",
-    "duas": "2",
-    "meia": "6",
-    "één": "1",
+    word: str(digit) for word, digit in _OTHER_DIGITS.items()
 }
 """Words for digits in seven languages; none of them is another digit in another."""
 _SPELLED = regex.compile(
@@ -114,30 +104,16 @@ _GERMAN_STREET = (
 _NAMED = r"[ ]?\p{Lu}[\p{L}\p{M}'’-]*(?:[ ](?:(?:de|du|la|le|des|del|y|et)[ ]){0,2}\p{Lu}[\p{L}\p{M}'’-]*){0,3}"
 _ADDRESS = regex.compile(
     rf"(?<!\w)(?:\d{{1,4}}(?:[ ]?(?:bis|ter|[a-c]))?,?[ ](?i:{_STREET}){_OF_STREET}{_NAMED}"
-    rf"|(?i:{_STREET}){_OF_STREET}{_NAMED},?[ ](?:n\.?[º°]?[ ]?)?\d{{1,4}}(?!\w))"
-    rf"|{_GERMAN_STREET}"
+    rf"|(?i:{_STREET}){_OF_STREET}{_NAMED},?[ ](?:n\.?[º°]?[ ]?)?\d{{1,4}}(?!\w)"
+    rf"|{_GERMAN_STREET})"
     rf"(?:(?:,[ ]|[ ](?:à|en|a|in)[ ])(?:\d{{5}}[ ])?\p{{Lu}}[\p{{L}}\p{{M}}'’-]+)?"
 )
 _RUN = regex.compile(rf"(?<![\p{{L}}\p{{M}}.@-]){NAME}")
 _WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’-][\p{L}\p{M}]+)*")
 _OPENING: Final = '.!?:…"“„«»”¿¡•*'
 _LOCALES: Final = (
-    *(
-        "en_US",
-        "en_GB",
-        "en_IN",
-        "de_DE",
-        "de_AT",
-        "de_CH",
-        "fr_FR",
-        "es_ES",
-        "es_MX",
-        "it_IT",
-        "pt_BR",
-        "pt_PT",
-        "nl_NL",
-    ),
-    *("sv_SE", "da_DK", "no_NO", "fi_FI", "pl_PL", "cs_CZ", "hu_HU", "ro_RO", "hr_HR", "tr_TR", "ga_IE"),
+    *("en_US", "en_GB", "en_IN", "de_DE", "de_AT", "de_CH", "fr_FR", "es_ES", "es_MX", "it_IT", "pt_BR", "pt_PT"),
+    *("nl_NL", "sv_SE", "da_DK", "no_NO", "fi_FI", "pl_PL", "cs_CZ", "hu_HU", "ro_RO", "hr_HR", "tr_TR", "ga_IE"),
 )
 _CALENDAR: Final = frozenset(
     word.casefold()
@@ -151,29 +127,8 @@ _CALENDAR: Final = frozenset(
     for word in words.split()
 )
 _OTHER_PLACES: Final = (
-    *(
-        "Africa",
-        "America",
-        "Asia",
-        "Europe",
-        "África",
-        "América",
-        "Europa",
-        "Asien",
-        "Afrika",
-        "Paris",
-        "United States",
-    ),
-    *(
-        "United Kingdom",
-        "Scotland",
-        "England",
-        "Wales",
-        "British Columbia",
-        "Los Angeles",
-        "San Francisco",
-        "New York City",
-    ),
+    *("Africa", "America", "Asia", "Europe", "África", "América", "Europa", "Asien", "Afrika", "Paris", "England"),
+    *("Scotland", "Wales", "United States", "United Kingdom", "British Columbia", "Los Angeles", "San Francisco"),
 )
 _LEAST_DIGITS: Final = 4
 _MOST_RANGE: Final = 500
@@ -284,7 +239,7 @@ def _names(text: str, around: str) -> Iterator[Mention]:
             words, opens = words[1:], False
         if not words or _folded(words[-1][2]) in _places() or _folded(run) in _places():
             continue
-        given = next((i for i, (_, _, word) in enumerate(words) if is_first_name(word)), None)
+        given = next((i for i, (_, _, word) in enumerate(words) if _is_first_name(word)), None)
         if given is not None and (len(words) > 1 or not (opens or words[0][2].isupper())):
             part = words[given:] if capitalises_nouns or (given == 1 and opens) else words
             # A noun may be a first name too, as 'Tage' is.
@@ -312,7 +267,8 @@ def _is_pair(pair: str, text: str, around: str) -> bool:
 
 
 def _is_acronym(word: str) -> bool:
-    return _ACRONYM.fullmatch(word) is not None
+    """'UTI', 'SPs', 'PaCO', 'T'; not 'McKay', nor what a hyphen or an apostrophe parts."""
+    return len(word) == 1 or (sum(map(str.isupper, word)) > 1 and word.isalpha() and not _TWO_CAPITALS.fullmatch(word))
 
 
 def _opens_sentence(text: str, at: int) -> bool:
@@ -331,7 +287,7 @@ def _words_in_names(text: str, *, by_first_name: bool) -> frozenset[str]:
         run = [word.group() for word in _WORD.finditer(match.group())]
         for i, word in enumerate(run[1:], 1):
             if by_first_name:
-                if any(is_first_name(other) or other in _TITLES for other in run[:i]):
+                if any(_is_first_name(other) or other in _TITLES for other in run[:i]):
                     words.add(word)
             elif not run[0].isupper() and word.casefold() not in lowered and not _is_acronym(word):
                 words.add(word)
@@ -357,7 +313,7 @@ def _capitalises_nouns(text: str) -> bool:
     )
 
 
-def is_first_name(word: str) -> bool:
+def _is_first_name(word: str) -> bool:
     return _folded(word) in _first_names()
 
 

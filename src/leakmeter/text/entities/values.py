@@ -12,9 +12,10 @@ from typing import Final
 import regex
 
 from leakmeter.text.entities import address, date, email, person, phone, shapes
-from leakmeter.text.entities.mention import ADDRESS, DATE, Mention, without_overlaps
+from leakmeter.text.entities.mention import ADDRESS, Mention, without_overlaps
 
 LISTED: Final = "list"
+_SIGNS = regex.compile(r"[^a-z0-9]+")
 _DIGIT = regex.compile(r"\d|[\p{L}\p{M}]+")
 _LEAST_DIGITS: Final = 4
 _MOST_BETWEEN: Final = 3
@@ -22,8 +23,8 @@ _MOST_BETWEEN: Final = 3
 RECOGNISED: Final = "recogniser"
 SHAPED: Final = "shape"
 SEARCHED: Final = (
-    "telephone numbers, e-mail and postal addresses, dates, names, account numbers, amounts of money, keys, codes and "
-    "numbers, also in words"
+    "telephone numbers, e-mail and postal addresses, full dates, capitalised names, account numbers, amounts of money "
+    "from 100, keys, codes, and numbers of four digits or more, also in words"
 )
 """What is looked for without a list."""
 
@@ -51,18 +52,16 @@ def find(
         region: of telephone numbers and dates.
         listed: (start, end, type) of what a list of the user's has in the context.
     """
+    shaped = list(shapes.find(text, f"{context}\n{query}"))
     ranks = [
         (LISTED, list(_listed(text, context, listed))),
         (RECOGNISED, list(email.find(text))),
-        (SHAPED, [mention for mention in shapes.find(text) if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
+        (SHAPED, [mention for mention in shaped if mention.type in (shapes.ACCOUNT, shapes.KEY, ADDRESS)]),
         (RECOGNISED, list(address.find(text, region))),
-        (
-            RECOGNISED,
-            [mention for mention in date.find(text, region) if date.is_value(mention.value) and _is_day(mention)],
-        ),
+        (RECOGNISED, [mention for mention in date.find(text, region) if _is_day(mention.value)]),
         (RECOGNISED, list(phone.find(text, region))),
         (RECOGNISED, list(person.find(text))),
-        (SHAPED, list(shapes.find(text, f"{context}\n{query}"))),
+        (SHAPED, shaped),
     ]
     by_place: dict[tuple[int, int, str], str] = {}
     for found_by, mentions in ranks:
@@ -79,18 +78,17 @@ def find(
 
 
 class Folded:
-    """Letters and digits of a text without case and accents, and where each stands.
+    """Letters and digits of a text without case and accents, and where each stands."""
 
-    Args:
-        text: as it is written.
-        start: characters before it.
-    """
-
-    def __init__(self, text: str, start: int = 0) -> None:
-        self._text, self._start = text, start
+    def __init__(self, text: str) -> None:
+        self._text = text
+        if text.isascii():
+            self._places = [i for i, sign in enumerate(text) if sign.isalnum()]
+            self.letters: str = _SIGNS.sub("", text.lower())
+            return
         letters: list[str] = []
-        self._places: list[int] = []
-        for i, sign in enumerate(text, start):
+        self._places = []
+        for i, sign in enumerate(text):
             for letter in unicodedata.normalize("NFKD", sign).casefold():
                 if letter.isalnum():
                     letters.append(letter)
@@ -106,43 +104,48 @@ class Folded:
             digit = shapes.DIGIT_OF.get(match.group().casefold(), match.group())
             if digit.isdecimal():
                 digits.append(digit)
-                places.append((self._start + match.start(), self._start + match.end()))
+                places.append(match.span())
         return "".join(digits), places
 
-    def _goes_on(self, at: int) -> bool:
-        """Whether the characters at a place and behind it are both letters, or both digits."""
-        first = at - self._start
-        pair = self._text[first : first + 2] if first >= 0 else ""
-        return len(pair) == 2 and (pair.isalpha() or pair.isdecimal())
-
     def where(self, value: str) -> tuple[int, int] | None:
-        """First characters that say a value, however it is spaced, punctuated or cased; None where none do.
+        """First characters that have a value, in words too; None where none do."""
+        return next(self.places(value, in_words=True), None)
 
-        Four digits or more are the same number in figures and in words.
+    def places(self, value: str, *, in_words: bool = False) -> Iterator[tuple[int, int]]:
+        """Characters that have a value, however it is spaced, punctuated or cased, but as a part of no longer word.
+
+        Where there are none, with `in_words`, those of the same number, of four digits or more, in figures or words.
         """
-        place = next(self.places(value), None)
-        wanted, parts = Folded(value)._digits
-        if place is not None or len(wanted) < _LEAST_DIGITS or _letters_beside(value, parts):
-            return place
-        digits, places = self._digits
-        at = digits.find(wanted)
-        while at >= 0:
-            run = places[at : at + len(wanted)]
-            inside = all(after - end <= _MOST_BETWEEN for (_, end), (after, _) in pairwise(run))
-            if inside and not (self._goes_on(run[0][0] - 1) or self._goes_on(run[-1][1] - 1)):
-                return run[0][0], run[-1][1]
-            at = digits.find(wanted, at + 1)
-        return None
-
-    def places(self, value: str) -> Iterator[tuple[int, int]]:
-        wanted = Folded(value).letters
-        at = self.letters.find(wanted) if wanted else -1
-        while at >= 0:
-            start, end = self._places[at], self._places[at + len(wanted) - 1] + 1
-            # 'rill' is not in 'drill', nor '4120' in '99941203'; 'K4410' is in 'K4410s'.
-            if not (self._goes_on(start - 1) or self._goes_on(end - 1)):
+        wanted = Folded(value)
+        if not wanted.letters:
+            return
+        n = 0
+        for at in _each(self.letters, wanted.letters):
+            start, end = self._places[at], self._places[at + len(wanted.letters) - 1] + 1
+            if self._is_whole(start, end):
+                n += 1
                 yield start, end
-            at = self.letters.find(wanted, at + 1)
+        digits, parts = wanted._digits
+        if n or not in_words or len(digits) < _LEAST_DIGITS or _letters_beside(value, parts):
+            return
+        for at in _each(self._digits[0], digits):
+            run = self._digits[1][at : at + len(digits)]
+            is_close = all(after - end <= _MOST_BETWEEN for (_, end), (after, _) in pairwise(run))
+            if is_close and self._is_whole(run[0][0], run[-1][1]):
+                yield run[0][0], run[-1][1]
+
+    def _is_whole(self, start: int, end: int) -> bool:
+        """Whether no word and no number goes on: 'rill' is not in 'drill', nor '4120' in '99941203'; 'K4410' is in
+        'K4410s'."""
+        pairs = self._text[max(start - 1, 0) : start + 1], self._text[end - 1 : end + 1]
+        return not any(len(pair) == 2 and (pair.isalpha() or pair.isdecimal()) for pair in pairs)
+
+
+def _each(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 def _letters_beside(value: str, digits: Sequence[tuple[int, int]]) -> bool:
@@ -151,9 +154,9 @@ def _letters_beside(value: str, digits: Sequence[tuple[int, int]]) -> bool:
     return any(sign.isalpha() and i not in taken for i, sign in enumerate(value))
 
 
-def _is_day(mention: Mention) -> bool:
-    """Whether a date says day, month and year, as a date of birth does."""
-    return mention.type == DATE and "x" not in mention.value
+def _is_day(value: str) -> bool:
+    """Whether a date has day, month and year, as a date of birth does."""
+    return date.is_value(value) and "x" not in value
 
 
 def _listed(text: str, context: str, listed: Sequence[tuple[int, int, str]]) -> Iterator[Mention]:

@@ -1,0 +1,210 @@
+"""Which pieces of a context a span of a response came from: by what each does to the span, and by what it says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import regex
+
+from leakmeter.core.record import Record, Unbounded
+from leakmeter.core.request import FloatArray
+from leakmeter.instruments.influence.piece import Series
+from leakmeter.results.result import Texts
+from leakmeter.text.entities.values import Folded
+
+_SOLE: Final = 0.5
+"""Share of what the whole context does that a piece has to do to be the only source."""
+_LEAST_SHARE: Final = 0.1
+"""Share of a span's nats that a piece has to do to be one of several sources."""
+_REDUNDANT: Final = 0.6
+"""Share of the best source's nats, alone, that another source of the same has."""
+_MOST_NATS: Final = 1e9
+_MOST_SOURCES: Final = 4
+_COPIED: Final = 0.6
+"""Share of a span's telling words that stand in its source, from where it is called copied."""
+_TELLING = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:[.'’@/+=_-][\p{L}\p{M}\p{N}]+)*")
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(Record):
+    """A piece of the context that a disclosure came from."""
+
+    piece: str
+    document: str | None
+    text: str = field(repr=False)
+    """The words of the context that the span repeats; else the piece."""
+    start: int
+    """First character in the context."""
+    end: int
+    nats: Unbounded | None
+    """Σ_t log p̄(y_t | D) − log p̄(y_t | D∖D_i) over the span. None where the piece was not measured; then it has the
+    words."""
+    alone_nats: Unbounded | None
+    """Σ_t log p̄(y_t | D_i) − log p̄(y_t | ∅) over the span: high where another piece has the same. None where it was not
+    measured."""
+
+    @property
+    def most_nats(self) -> float:
+        """The larger of both; −∞ where neither was measured."""
+        return max((nats for nats in (self.nats, self.alone_nats) if nats is not None), default=-np.inf)
+
+
+def finite(values: FloatArray) -> FloatArray:
+    """Infinitely many nats as very many, so that sums are defined."""
+    return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=0.0, posinf=_MOST_NATS, neginf=-_MOST_NATS)
+
+
+class Pieces:
+    """The pieces of a context, and what each does to every token of a response.
+
+    Args:
+        texts: of the case.
+        series: its measurements.
+        n_tokens: of the response.
+    """
+
+    def __init__(self, texts: Texts, series: Series, n_tokens: int) -> None:
+        self._context: str = texts["context"]
+        # Without numbers a document is only what its sentences are.
+        self._spans: list[Mapping[str, Any]] = [
+            span
+            for span in texts["spans"]
+            if span["kind"] == "unit" or (span["kind"] == "document" and (0, "without_this", span["name"]) in series)
+        ]
+        self._are_units = np.asarray([span["kind"] == "unit" for span in self._spans], dtype=bool)
+        self._without, self._alone = (
+            _sums(series, statistic, self._spans, n_tokens) for statistic in ("without_this", "only_this")
+        )
+
+    def strongest(self, first: int, last: int) -> int | None:
+        """The piece without which tokens [first, last) lose most; None where nothing was measured."""
+        lost = self._without[:, last] - self._without[:, first]
+        return None if np.isnan(lost).all() else int(np.nanargmax(lost))
+
+    def sources(self, words: str, *, is_value: bool, first: int, last: int, nats: float) -> list[tuple[Source, bool]]:
+        """The pieces that a span came from, most nats first, each with whether it has the span's words.
+
+        Args:
+            words: of the span.
+            is_value: whether they are one value, to be found however it is written.
+            first: token of the span.
+            last: behind its last token.
+            nats: what the whole context does to it.
+        """
+        without, alone = (sums[:, last] - sums[:, first] for sums in (self._without, self._alone))
+        where = self._saying_value(words) if is_value else self._saying(words)
+        # A whole document is a source where no sentence of any is, as of what two of its sentences say together.
+        for among in (self._are_units, np.ones_like(self._are_units)):
+            chosen = _chosen(among, without, alone, where, nats, is_value=is_value)
+            if chosen:
+                break
+        else:
+            chosen = np.flatnonzero(self._are_units & (without > _LEAST_SHARE * nats)).tolist()
+        sources = [(self._source(i, where.get(i), without[i], alone[i]), i in where) for i in chosen]
+        return sorted(sources, key=lambda source: -source[0].most_nats)[:_MOST_SOURCES]
+
+    def _source(self, number: int, place: Place | None, without: float, alone: float) -> Source:
+        span = self._spans[number]
+        start, end = place or span["ranges"][0]
+        return Source(
+            piece=span["name"],
+            document=span["document"],
+            text=self._context[start:end],
+            start=start,
+            end=end,
+            nats=None if np.isnan(without) else float(without),
+            alone_nats=None if np.isnan(alone) else float(alone),
+        )
+
+    def _saying_value(self, value: str) -> dict[int, Place]:
+        """The pieces that have a value, and where first."""
+        where: dict[int, Place] = {}
+        numbers, starts, ends = self._ranges
+        for start, end in self._folded.places(value, in_words=True):
+            for number in numbers[(starts <= start) & (ends >= end)].tolist():
+                where.setdefault(number, (start, end))
+        return where
+
+    def _saying(self, words: str) -> dict[int, Place]:
+        """The pieces that have enough of the telling words of a span close together, and where."""
+        telling = [word.group().casefold() for word in _TELLING.finditer(words)]
+        long = {word for word in telling if len(word) > 3 or any(map(str.isdigit, word))} or {*telling}
+        least = max(_COPIED * len(long), 1)
+        having = Counter(number for word in long for number in self._having.get(word, ()))
+        # Within twice as many words: what stands far apart is not copied.
+        size = 2 * len(telling) + 2
+        where: dict[int, Place] = {}
+        for number in sorted(number for number, n in having.items() if n >= least):
+            piece_words = self._words(number)
+            at = [i for i, (word, _, _) in enumerate(piece_words) if word in long]
+            windows = [[j for j in at[k : k + size] if j - i < size] for k, i in enumerate(at)]
+            best = max(windows, key=lambda window: (len({piece_words[j][0] for j in window}), window[0] - window[-1]))
+            if len({piece_words[j][0] for j in best}) >= least:
+                where[number] = (piece_words[best[0]][1], piece_words[best[-1]][2])
+        return where
+
+    def _words(self, number: int) -> list[tuple[str, int, int]]:
+        """Words of a piece in lower case, and their characters in the context."""
+        return [
+            (word.group().casefold(), word.start(), word.end())
+            for start, end in self._spans[number]["ranges"]
+            for word in _TELLING.finditer(self._context, start, end)
+        ]
+
+    @cached_property
+    def _having(self) -> dict[str, set[int]]:
+        """The pieces that have each word."""
+        having: dict[str, set[int]] = {}
+        for number in range(len(self._spans)):
+            for word, _, _ in self._words(number):
+                having.setdefault(word, set()).add(number)
+        return having
+
+    @cached_property
+    def _folded(self) -> Folded:
+        return Folded(self._context)
+
+    @cached_property
+    def _ranges(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Number of the piece, first character and the one behind the last, of every range of a piece."""
+        rows = [(number, *part) for number, span in enumerate(self._spans) for part in span["ranges"]]
+        numbers, starts, ends = np.asarray(rows, dtype=np.int64).reshape(-1, 3).T
+        return numbers, starts, ends
+
+
+def _sums(series: Series, statistic: str, spans: Sequence[Mapping[str, Any]], n_tokens: int) -> FloatArray:
+    """Sums over the tokens before each, and all: (piece, token + 1); NaN of what was not measured."""
+    sums = np.full((len(spans), n_tokens + 1), np.nan)
+    for number, span in enumerate(spans):
+        if (row := series.get((0, statistic, span["name"]))) is not None:
+            sums[number, 0] = 0.0
+            np.cumsum(finite(row), out=sums[number, 1:])
+    return sums
+
+
+def _chosen(
+    among: npt.NDArray[np.bool_],
+    without: FloatArray,
+    alone: FloatArray,
+    where: Mapping[int, Place],
+    nats: float,
+    *,
+    is_value: bool,
+) -> list[int]:
+    """Pieces that have a span's words, else those that it hangs on, else those that give it alone."""
+    most = np.fmax(np.nan_to_num(without, nan=-np.inf), np.nan_to_num(alone, nan=-np.inf))
+    saying = [number for number in where if among[number]]
+    least = _LEAST_SHARE * max(nats, most[among].max(initial=0.0))
+    moving = [number for number in saying if most[number] > least]
+    if is_value and saying:
+        return [number for number in saying if np.isnan(without[number]) or number in moving] or saying
+    sole: list[int] = moving or np.flatnonzero(among & (without >= _SOLE * nats)).tolist()
+    top = np.nanmax(alone[among], initial=0.0)
+    return sole or np.flatnonzero(among & (alone >= max(_SOLE * nats, _REDUNDANT * top))).tolist()
