@@ -158,8 +158,8 @@ class PreparedContext(Prepared):
 
     decoding: str | None = field(default=None, kw_only=True)
     """How the response was chosen, where it was given and that is known."""
-    sensitive: tuple[sensitive.Place, ...] = field(default=(), kw_only=True)
-    """Where the context says what a list of the user's holds."""
+    sensitive: tuple[sensitive.Place, ...] | None = field(default=None, kw_only=True)
+    """Where the context says what a list of the user's holds; None without a list."""
     region: str = field(default=REGION, kw_only=True)
     """Of telephone numbers and dates."""
 
@@ -169,9 +169,9 @@ class PreparedContext(Prepared):
         return {**texts, **_sensitive_texts(self.sensitive, self.region)}
 
 
-def _sensitive_texts(places: Sequence[sensitive.Place], region: str) -> JsonObject:
+def _sensitive_texts(places: Sequence[sensitive.Place] | None, region: str) -> JsonObject:
     """What tells values that are personal or secret, where it is not the default."""
-    texts: JsonObject = {"sensitive": [list(place) for place in places]} if places else {}
+    texts: JsonObject = {} if places is None else {"sensitive": [list(place) for place in places]}
     return texts if region == REGION else {**texts, "region": region}
 
 
@@ -221,7 +221,7 @@ def prepare(
         larger = spans.documents_of(layout, covers)
     item = _item(case.id, layout, covers, larger, settings, response, spare, tokenizer, window)
     n_cut = n_before - len(layout.tokens)
-    places = () if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
+    places = None if settings.sensitive is None else tuple(sensitive.read(settings.sensitive).find(layout.context))
     said = {"context": layout.context, "query": query, **_sensitive_texts(places, settings.region)}
     return PreparedContext(
         replace(item, texts_of=lambda ids: {**said, "responses": [response_texts(ids, tokenizer)]}),

@@ -12,6 +12,7 @@ import pytest
 import leakmeter
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, OTHER, Disclosure, disclosures
 from leakmeter.instruments.influence.result import InfluenceResult
+from leakmeter.report import markdown
 from leakmeter.testing import assert_no_disclosure
 
 HERE = Path(__file__).parent
@@ -142,6 +143,10 @@ def test_a_list_is_read_and_kept_as_places(tmp_path: Path) -> None:
     assert "sensitive_sha256" in spec
     assert "zebulon" not in spec.casefold()
     assert isinstance(run[0], InfluenceResult)
+    assert run[0].n_listed_places == 1
+    assert "your list, whose values stand in 1 place of the documents" in markdown.text(run.report())
+    other = leakmeter.influence("toy", [{**case, "context": "A plan is due."}], sensitive=str(table))
+    assert "your list, whose values stand in 0 places" in markdown.text(other.report())
     with pytest.raises(leakmeter.LeakmeterError, match="holds no value"):
         leakmeter.influence("toy", [case], sensitive=str(_written(tmp_path / "empty.csv", "a\n")))
     with pytest.raises(leakmeter.LeakmeterError, match="cannot be read"):

@@ -12,7 +12,7 @@ from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text
 from leakmeter.report.words import scope
-from leakmeter.text.entities.values import LISTED, SEARCHED
+from leakmeter.text.entities.values import SEARCHED
 
 _NAMED: Final = 4
 """Cases, or disclosures, that a headline names."""
@@ -123,13 +123,20 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
             f"{who} content of the documents in other words, or drawn from several pieces ({spans:,} "
             f"span{'s' * (spans != 1)}): whether that is sensitive, no recogniser can tell."
         )
-    listed = any(d.found_by == LISTED for case in cases for d in case.disclosures)
     yield b.Text(
-        f"Searched: {SEARCHED}{', and your list' if listed else ''}. Not searched: what is sensitive by its meaning, "
-        "such as an illness or a debt, and names or codes without such a shape; --sensitive FILE adds a list of your "
-        "own.",
+        f"Searched: {SEARCHED}{_your_list(cases)}. Not searched: what is sensitive by its meaning, "
+        "such as an illness or a debt, and names or codes without such a shape"
+        f"{'; --sensitive FILE adds a list of your own' if not _your_list(cases) else ''}.",
         "soft",
     )
+
+
+def _your_list(cases: Sequence[InfluenceResult]) -> str:
+    numbers = [case.n_listed_places for case in cases if case.n_listed_places is not None]
+    if not numbers:
+        return ""
+    n = sum(numbers)
+    return f", and your list, whose values stand in {n:,} place{'s' * (n != 1)} of the documents"
 
 
 def ids_of(cases: Sequence[InfluenceResult], n: int) -> tuple[str | b.Untrusted, ...]:

@@ -22,17 +22,18 @@ from leakmeter.text.units import AUTO
 class KeptContext(KeptCase):
     """The texts of a case with a context, and what tells values that are personal or secret."""
 
-    sensitive: tuple[tuple[Count, Count, str], ...] = ()
-    """Characters of the context that a list of the user's has, and the type of each."""
+    sensitive: tuple[tuple[Count, Count, str], ...] | None = None
+    """Characters of the context that a list of the user's has, and the type of each; None without a list."""
     region: str = REGION
 
     @override
     def __post_init__(self) -> None:
         super(KeptContext, self).__post_init__()
-        if any(not start < end <= len(self.context) for start, end, _ in self.sensitive):
+        places = self.sensitive or ()
+        if any(not start < end <= len(self.context) for start, end, _ in places):
             raise FieldError("sensitive", "lies outside of the context")
         # Reports say it as a word of ours.
-        if not all(sensitive.TYPE.fullmatch(kind) for _, _, kind in self.sensitive):
+        if not all(sensitive.TYPE.fullmatch(kind) for _, _, kind in places):
             raise FieldError("sensitive", "has a type that is no word of 24 letters, digits and '_' at most")
         if self.region != REGION and not phone.is_region(self.region):
             raise FieldError("region", "has to be the ISO code of a country")

@@ -306,6 +306,8 @@ class InfluenceResult(ContextResult):
     so."""
     n_unmeasured_documents: int | None = field(default=None, metadata={SELDOM: True})
     """Documents that they stand in. There only where it is so."""
+    n_listed_places: int | None = field(default=None, metadata={SELDOM: True})
+    """Where a list of sensitive values was given: places of the context that say a value of it."""
     search: SearchSummary | None = field(default=None, metadata={SELDOM: True})
     """Where the context was searched: what is known of the pieces that are not among `pieces`, which holds those with
     exact values. There only where it is so."""
@@ -374,6 +376,7 @@ class InfluenceResult(ContextResult):
             else (),
             n_unmeasured_pieces=len(unmeasured) or None,
             n_unmeasured_documents=len(set(unmeasured)) or None,
+            n_listed_places=None if (listed := texts.get("sensitive")) is None else len(listed),
             search=summary({**texts, "spans": every}, series, params),
         )
 
