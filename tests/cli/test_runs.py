@@ -87,6 +87,27 @@ def test_runs_are_listed(cli: Call, run: Path, data: Path, monkeypatch: pytest.M
     assert (ended.code, json.loads(ended.out)["unit"]) == (0, None)
 
 
+def test_an_interrupted_run_shows_what_is_measured(cli: Call, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = cli("influence", *options(data, "whole"), "--html", "whole.html").out
+    write = RunDirectory.write_part
+
+    def write_and_end(self: RunDirectory, number: int, *part: Any) -> None:
+        if number == 2:
+            raise KeyboardInterrupt
+        write(self, number, *part)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunDirectory, "write_part", write_and_end)
+        ended = cli("influence", *options(data), "--html", "page.html")
+    assert ended.code == 130
+    assert "Interrupted: 2 of 3 cases are measured" in ended.out
+    assert "Interrupted: 2 of 3 cases are measured" in Path("page.html").read_text(encoding="utf-8")
+    assert "report: page.html" in ended.err
+    finished = cli("influence", *options(data), "--html", "page.html")
+    assert (finished.code, finished.out) == (0, whole)
+    assert "Interrupted" not in Path("page.html").read_text(encoding="utf-8")
+
+
 def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no part of the run's identity, and is in no export."""
     named = cli("influence", *options(data, "named"), "--name", "before the change")

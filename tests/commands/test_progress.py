@@ -49,7 +49,9 @@ def test_a_line_a_case_and_of_each_cell(said: Said) -> None:
         for number in range(3):
             callbacks.on_case(number, "note of Anna")
             said.wait_for(number + 1)
-    assert [re.fullmatch(r"case (\d)/1,200, 0 tokens, 0 a second", line)[1] for line in said.lines] == ["1", "2", "3"]
+    left = r"(, (about [\d.]+ (s|min|h)|under 1 s) left)?"
+    assert [re.fullmatch(rf"case (\d)/1,200, 0 tokens, 0 a second{left}", line)[1] for line in said.lines] == [*"123"]
+    assert said.lines[2].endswith(" left")
     with progress.study_progress({0: 1.0, 1: 3.0}) as state:
         for number in (0, 1):
             with state.of_cell(number)(Toy(), 2) as callbacks:
@@ -57,6 +59,15 @@ def test_a_line_a_case_and_of_each_cell(said: Said) -> None:
                 said.wait_for(number + 4)
     assert said.lines[3].startswith("cell 1/2, case ")
     assert said.lines[-1].startswith("cell 2/2, case ")
+
+
+def test_the_rest_takes_as_long_as_what_was_not_read() -> None:
+    state = progress._State({0: 100.0})
+    with state.of_cell(0)(Toy(), 100) as callbacks:
+        callbacks.on_case(60, "read before")
+        assert state.left(10.0) == ""
+        callbacks.on_case(80, "measured")
+        assert state.left(10.0) == ", about 10 s left"
 
 
 def test_a_command_without_a_terminal(cli: Call, said: Said, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

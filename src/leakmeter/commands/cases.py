@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
@@ -82,20 +83,29 @@ def run_cases(
     command = command_line(sys.argv[1:], without=hidden)
     files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))
     shown: list[AnyResult] = []
-    watch = nullcontext(Callbacks()) if public else progress(backend, len(ready.prepared))
-    with (
-        watch as callbacks,
-        ready.measure_into(
-            run.out, callbacks=callbacks, command=command, label=run.name, data=", ".join(files) or None, part=part
-        ) as opened,
-    ):
-        directory = opened.directory
-        kept_name = directory.read_spec().get("name") if directory.is_complete else run.name
-        own_results = registry.instrument(plan.instrument).result.from_run
-        for result in (results or partial(own_results, params=asdict(opened.measure)))(opened.parts):
-            shown.append(result)
-            if run.json:
-                output.print_json(result.to_dict())
+    n_cases, findings = len(ready.prepared), Counter[str]()
+    watch = nullcontext(Callbacks()) if public else progress(backend, n_cases, findings)
+    try:
+        with (
+            watch as callbacks,
+            ready.measure_into(
+                run.out, callbacks=callbacks, command=command, label=run.name, data=", ".join(files) or None, part=part
+            ) as opened,
+        ):
+            directory = opened.directory
+            kept_name = directory.read_spec().get("name") if directory.is_complete else run.name
+            own_results = registry.instrument(plan.instrument).result.from_run
+            for result in (results or partial(own_results, params=asdict(opened.measure)))(opened.parts):
+                shown.append(result)
+                if result.finding is not None:
+                    findings[result.finding] += 1
+                if run.json:
+                    output.print_json(result.to_dict())
+    except KeyboardInterrupt:
+        # What a guarantee of privacy covers is the whole run.
+        if shown and part is None and plan.settle is None:
+            _show_interrupted(shown, n_cases, run, command)
+        raise
     if run.name not in (None, kept_name) and not public:
         output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
     if part is not None:
@@ -112,6 +122,15 @@ def run_cases(
         output.tell_page(run.html, public=public)
     if kept.problems:
         output.tell(output.left_out(kept.problems, public=public))
+
+
+def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions, command: str) -> None:
+    """What is measured so far, on the terminal and as a page."""
+    if not run.json:
+        output.print_results(shown, n_cases)
+    if run.html is not None:
+        output.write_page(run.html, shown, command, None, n_cases)
+        output.tell_page(run.html, public=type(shown[0]).is_public)
 
 
 def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:

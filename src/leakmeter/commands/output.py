@@ -115,9 +115,11 @@ def left_out(problems: Sequence[str], *, public: bool = False) -> str:
     return f"left out {len(problems)} bad case{'s' if len(problems) > 1 else ''}{first}"
 
 
-def write_page(path: Path, results: Sequence[AnyResult], command: str | None, run: Path | None) -> None:
+def write_page(
+    path: Path, results: Sequence[AnyResult], command: str | None, run: Path | None, n_cases: int | None = None
+) -> None:
     kind = type(results[0])
-    page = kind.render_page(results, command=command, run=run)
+    page = kind.render_page(results, command=command, run=run, n_cases=n_cases)
     save_page(path, page, public=kind.is_public)
 
 
@@ -136,6 +138,7 @@ def tell_page(path: Path, *, public: bool) -> None:
     tell(f"report: {path}" if public else f"report: {path} (private, readable by you alone)")
 
 
-def print_results(results: Sequence[AnyResult]) -> None:
-    """One result whole, of several what was found over all and the worst cases; all of one kind."""
-    console().print(type(results[0]).overview(results))
+def print_results(results: Sequence[AnyResult], n_cases: int | None = None) -> None:
+    """One result whole, of several what was found over all and the worst cases; all of one kind. `n_cases` says of how
+    many cases they are the first."""
+    console().print(type(results[0]).overview(results, n_cases=n_cases))

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from leakmeter.commands import output
@@ -23,9 +23,11 @@ LINE_SECONDS = 10.0
 
 
 @contextmanager
-def progress(backend: Backend, n_cases: int) -> Iterator[Callbacks]:
-    """A watch that draws a bar of cases done, moved on by the tokens run within each."""
-    with _drawn(_State({0: float(n_cases)})) as state, state.of_cell(0)(backend, n_cases) as callbacks:
+def progress(backend: Backend, n_cases: int, findings: Mapping[str, int] | None = None) -> Iterator[Callbacks]:
+    """A watch that draws a bar of cases done, moved on by the tokens run within each. Beside it stands how many of the
+    cases that are done have something to be told of, by `findings`, which may grow meanwhile."""
+    drawn = _State({0: float(n_cases)}, {} if findings is None else findings)
+    with _drawn(drawn) as state, state.of_cell(0)(backend, n_cases) as callbacks:
         yield callbacks
 
 
@@ -50,8 +52,12 @@ class _State:
     """How far the work is; its cells weigh as much as is predicted of them."""
 
     weights: Mapping[int, float]
+    findings: Mapping[str, int] = field(default_factory=dict)
+    """How many of the cases that are done have something to be told of, by what it is."""
     done: float = 0.0
     """Weight of the cells before this one."""
+    n_read: float | None = None
+    """Weight of what was finished before, and took no time."""
     n_begun: int = 0
     weight: float = 0.0
     n_cases: int = 1
@@ -96,14 +102,27 @@ class _State:
     def where(self) -> str:
         """Which case is being measured, and of which cell where there are several."""
         case = f"case {min(self.case + 1, self.n_cases):,}/{self.n_cases:,}"
+        case += "".join(f", {n:,} {finding}" for finding, n in self.findings.items())
         return case if len(self.weights) == 1 else f"cell {self.n_begun}/{len(self.weights)}, {case}"
 
     def rate(self, seconds: float) -> str:
         """Tokens run by now, and in a second."""
         return f"{self.n_run:,} tokens, {self.n_run / seconds:,.0f} a second"
 
+    def left(self, seconds: float) -> str:
+        """How long the rest takes at the pace so far, in words; empty where no pace is known."""
+        completed = self.completed
+        pace = (completed - (self.n_read or 0.0)) / seconds
+        if pace <= 0.0:
+            return ""
+        from leakmeter.report.words import about_seconds
+
+        return f", {about_seconds((sum(self.weights.values()) - completed) / pace)} left"
+
     def _begin_case(self, number: int, case_id: str) -> None:
         self.case, self.planned = number, 0
+        if self.n_read is None:
+            self.n_read = self.completed
 
     def _begin_work(self, n_tokens: int) -> None:
         self.planned, self.before = n_tokens, self.backend.n_tokens_run if self.backend is not None else 0
@@ -127,7 +146,8 @@ def _write(state: _State, ended: threading.Event) -> None:
     while not ended.wait(LINE_SECONDS):
         if state.n_begun and (where := state.where) != last_where:
             last_where = where
-            tell(f"{where}, {state.rate(time.monotonic() - started)}")
+            seconds = time.monotonic() - started
+            tell(f"{where}, {state.rate(seconds)}{state.left(seconds)}")
 
 
 def _draw(state: _State, ended: threading.Event) -> None:

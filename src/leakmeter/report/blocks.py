@@ -665,6 +665,16 @@ class Report:
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
         return replace(self, notes=notes, provenance=provenance, command=Command.of(command))
 
+    def interrupted(self, n_measured: int, n_cases: int | None) -> Report:
+        """With a warning, where it is of the first cases alone of a run that was interrupted."""
+        if n_cases is None or n_measured >= n_cases:
+            return self
+        warning = Warning(
+            f"Interrupted: {n_measured:,} of {n_cases:,} cases are measured, and all numbers here are of these. The "
+            "same command goes on with the others."
+        )
+        return replace(self, blocks=(warning, *self.blocks))
+
 
 def parts(phrase: Phrase) -> tuple[str | Untrusted, ...]:
     return phrase if isinstance(phrase, tuple) else (phrase,) if phrase else ()

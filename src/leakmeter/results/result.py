@@ -104,6 +104,11 @@ class AnyResult(ABC):
         parts = [f"{type(self).__name__} {_name(self)}", sizes and f" ({sizes})", headline and f": {headline}"]
         return f"<{''.join(parts)}>"
 
+    @property
+    def finding(self) -> str | None:
+        """What progress counts over the cases that are done, behind the number: "with an answer that leaks"."""
+        return None
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """The case as `--json` prints it."""
@@ -115,6 +120,7 @@ class AnyResult(ABC):
         *,
         command: str | None = None,
         provenance: Provenance = Provenance(),  # noqa: B008 (frozen)
+        n_cases: int | None = None,
     ) -> Report:
         """What is said of results, as blocks; all views are made of it. See `core.instrument.Instrument.report_at`.
 
@@ -122,6 +128,7 @@ class AnyResult(ABC):
             results: one or more.
             command: the command line they came from.
             provenance: of the run they lie in.
+            n_cases: of how many cases they are the first, where the run was interrupted.
 
         Raises:
             UsageError: there is no result.
@@ -129,7 +136,7 @@ class AnyResult(ABC):
         if not results:
             raise UsageError("nothing to show: a report needs at least one result, as `--json` prints them")
         report: Report = registry.reporter(cls)(results)
-        return report.signed(command, provenance)
+        return report.signed(command, provenance).interrupted(len(results), n_cases)
 
     @classmethod
     def summary(cls, results: Sequence[Any]) -> Any:
@@ -141,11 +148,11 @@ class AnyResult(ABC):
         return type(self).overview([self])
 
     @classmethod
-    def overview(cls, results: Sequence[Any]) -> RenderableType:
-        """Many results for a terminal."""
+    def overview(cls, results: Sequence[Any], *, n_cases: int | None = None) -> RenderableType:
+        """Many results for a terminal; see `report`."""
         from leakmeter.report import console
 
-        return console.view(cls.report(results))
+        return console.view(cls.report(results, n_cases=n_cases))
 
     @classmethod
     def findings(cls, results: Sequence[Any]) -> Findings:
@@ -161,17 +168,20 @@ class AnyResult(ABC):
         return Findings(headline_of(report), cls.summary(results), {chart.name: chart for chart in charts_of(report)})
 
     @classmethod
-    def render_page(cls, results: Sequence[Any], *, command: str | None, run: Path | None) -> str:
+    def render_page(
+        cls, results: Sequence[Any], *, command: str | None, run: Path | None, n_cases: int | None = None
+    ) -> str:
         """The HTML report of results: one file, no network.
 
         Args:
             results: one or more.
             command: the command line they came from.
             run: the directory they lie in.
+            n_cases: of how many cases they are the first, where the run was interrupted.
         """
         from leakmeter.report import html
 
-        return html.page(cls.report(results, command=command, provenance=provenance_of(run)))
+        return html.page(cls.report(results, command=command, provenance=provenance_of(run), n_cases=n_cases))
 
     def save_html(self, path: str | Path) -> Path:
         """Write the report of this case: one file, no network; mode 0600, unless it may be published.

@@ -21,6 +21,7 @@ from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.kept import KeptInfluence
 from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
+from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
 from leakmeter.stats.posterior import posterior_of
 from leakmeter.stats.stats import bootstrap_interval_of_mean
@@ -384,6 +385,11 @@ class InfluenceResult(ContextResult):
     def disclosed(self) -> tuple[Disclosure, ...]:
         """The disclosures; not the values that are none."""
         return tuple(disclosure for disclosure in self.disclosures if disclosure.evidence is not None)
+
+    @property
+    @override
+    def finding(self) -> str | None:
+        return "with something personal or secret" if any(leak.is_sensitive for leak in self.disclosed) else None
 
     @property
     def matrix(self) -> npt.NDArray[np.float64]:
