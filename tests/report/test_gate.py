@@ -9,8 +9,14 @@ from xml.etree import ElementTree
 import pytest
 
 from leakmeter.core.check import Check, Item, Number
-from leakmeter.gating.comparison_words import comparison_lines, setting_line
-from leakmeter.gating.gate_words import bound_sentence, check_lines, number_text, regression_sentence
+from leakmeter.gating.gate_words import (
+    bound_sentence,
+    check_lines,
+    comparison_lines,
+    number_text,
+    regression_sentence,
+    setting_line,
+)
 from leakmeter.gating.junit import to_junit
 
 HELD = Check(

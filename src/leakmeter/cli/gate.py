@@ -211,8 +211,7 @@ def _key() -> bytes:
 
 
 def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
-    from leakmeter.gating.comparison_words import setting_line
-    from leakmeter.gating.gate_words import check_lines
+    from leakmeter.gating.gate_words import check_lines, setting_line
 
     lines = check_lines(checks)
     for number, held_run in enumerate(held, 1):

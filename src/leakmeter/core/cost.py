@@ -69,7 +69,6 @@ class Work:
 
 
 def operations(size: ModelSize, *, n_tokens: int, n_seen: int, n_rows: int) -> float:
-    """Operations that tokens, their attention and the head on rows need at least; a multiply-add is two."""
     attention = 4.0 * size.n_layers * size.query_width * n_seen
     return 2.0 * size.n_layer_parameters * n_tokens + 2.0 * size.n_head_parameters * n_rows + attention
 

@@ -43,16 +43,8 @@ class Settings(Protocol):
         """`UsageError` where they do not go with what measures."""
 
     def prepare(self, case: Any, backend: Backend, measure: Measure) -> Prepared:
-        """Tokenise and cut a case for a back end.
-
-        Args:
-            case: of the kind that these settings are for.
-            backend: has the tokenizer and the window.
-            measure: what will measure; it has refused what it cannot measure.
-
-        Raises:
-            LeakmeterError: the case cannot be measured so.
-        """
+        """Tokenise and cut a case of these settings' kind for a back end, which has the tokenizer and the window;
+        the measure has refused what it cannot measure. `LeakmeterError` where the case cannot be measured so."""
 
 
 class PlainSettings:
@@ -62,15 +54,12 @@ class PlainSettings:
 
     @property
     def libraries(self) -> Sequence[str]:
-        """None."""
         return ()
 
     def resolved(self) -> Self:
-        """As they are: they name no file."""
         return self
 
     def model_record(self) -> dict[str, Any]:
-        """Nothing."""
         return {}
 
     def check_measure(self, measure: Measure) -> None:

@@ -153,7 +153,6 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def records_in(kind: Any) -> Iterator[type]:
-    """A record and those that it holds."""
     if isinstance(kind, type) and is_dataclass(kind):
         yield kind
         hints = get_type_hints(kind)

@@ -59,12 +59,7 @@ def check_directory(path: Path) -> None:
 
 
 class Copy:
-    """A private copy of what is at a URL. Messages name the URL.
-
-    Args:
-        path: the copy's.
-        url: what it is of.
-    """
+    """A private copy of what is at a URL. Messages name the URL."""
 
     def __init__(self, path: Path, url: str) -> None:
         self.path = path
@@ -80,7 +75,6 @@ def copy_of(path: Path, url: str) -> Copy:
 
 
 def forget_copy(path: Path) -> None:
-    """A path that may be a copy is used no more."""
     _copies.pop(str(path), None)
 
 

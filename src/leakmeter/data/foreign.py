@@ -112,7 +112,6 @@ def parsed(value: Any) -> Any:
 
 
 def first(held: Mapping[Any, Any], *names: str) -> Any:
-    """The first of these fields that is there and not empty."""
     return next((value for name in names if (value := held.get(name)) not in (None, "", [], {})), None)
 
 
@@ -310,7 +309,6 @@ def _tool_call(call: Any) -> Fields:
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
@@ -333,7 +331,7 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
     texts, mappings, or documents of LangChain, LlamaIndex, OpenInference or leakmeter."""
     if isinstance(documents, str) or not isinstance(documents, Iterable):
         raise UsageError("'documents' is no list of documents, nor texts by id")
-    pairs = documents.items() if isinstance(documents, Mapping) else map(_named_document, documents)
+    pairs = documents.items() if isinstance(documents, Mapping) else map(_named_document, documents)  # id, text
     distinct: dict[tuple[str | None, str | None], None] = {}
     for id_, text in pairs:
         if not isinstance(text, str | None):
@@ -475,7 +473,6 @@ def asked_of(*settings: Any, **sent: Any) -> Fields:
 
 
 def tools_of(*settings: Any) -> int:
-    """How many tools were described to a model beside its messages."""
     options = dict(_flat(settings))
     held = [parsed(options[name]) for name in ("tools", "functions", "llm.tools") if options.get(name)]
     return max((len(tools) for tools in held if isinstance(tools, list | tuple)), default=0)

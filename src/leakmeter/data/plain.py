@@ -39,7 +39,6 @@ def plain(value: Any, where: str, *, depth: int = 0) -> Any:
 
 
 def fields_of(value: Any) -> Mapping[Any, Any] | None:
-    """What an object has by name, if it is a record of some kind."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, type):

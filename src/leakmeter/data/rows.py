@@ -79,7 +79,6 @@ class Row:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Values by name, renamed by the mapping."""
         if self.problem is not None:
             raise self.problem
         value = self.given
@@ -365,16 +364,11 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
         if len(cells) == len(heading):
             yield replace(row, given=dict(zip(heading, cells, strict=True)))
         else:
-            yield replace(row, problem=_uneven(row, len(cells), len(heading)))
+            uneven = f"a row of {len(cells)} cells under a heading of {len(heading)}; is a quote or a comma missing?"
+            yield replace(row, problem=DataError(f"{row.where}: {uneven}"))
     if not number:
         has = "is empty; expected a heading and rows" if heading is None else "has a heading and no rows"
         raise DataError(f"{where} {has}")
-
-
-def _uneven(row: Row, n_cells: int, n_columns: int) -> DataError:
-    return DataError(
-        f"{row.where}: a row of {n_cells} cells under a heading of {n_columns}; is a quote or a comma missing?"
-    )
 
 
 def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]:

@@ -162,10 +162,10 @@ def load_tokenizer(model: str, *, tokenizer: Any = None, notify: Callable[[str],
         raise _not_served()
     if model == "toy" or names_a_backend(model):
         return load_backend(model).tokenizer
-    from leakmeter.models.tokenizers import tokenizer_folder
+    from leakmeter.models.resolve import tokenizer_folder
 
     folder = tokenizer_folder(model, notify=notify or tell)
-    from leakmeter.backends.hf.local_tokenizer import load_tokenizer as loaded
+    from leakmeter.backends.hf.tokenizer import load_tokenizer as loaded
 
     return loaded(folder, model)
 
@@ -227,15 +227,8 @@ def load_run(path: str | Path) -> Run:
 
 
 class KeptModel:
-    """A model as it was given, loaded when it is first needed and kept; one call at a time measures with it.
-
-    Args:
-        given: see `leakmeter.influence`.
-        options: how it is loaded; see `load_backend`.
-
-    Raises:
-        UsageError: an option that there is not.
-    """
+    """A model as it was given, loaded (see `load_backend`) when it is first needed and kept; one call at a time
+    measures with it."""
 
     is_shared = False
     """Whether calls of functions share it, rather than those of one meter."""

@@ -105,17 +105,12 @@ def chords(at: Sequence[float], orders: Sequence[float]) -> npt.NDArray[np.float
 def screened(
     log_probs: Any, tilts: Any, orders: Sequence[float], limits: Sequence[float], measured: Sequence[float]
 ) -> Screened:
-    """Measure D_α↔ at some orders, and find out whether any of all orders is above its limit.
+    """Measure D_α↔ at some orders, and find out whether any of all orders is above its limit; both ascend, and the
+    first and the last of the latter, which are finite, are measured. Tilts are as for `from_tilts`.
 
     An order that is not measured is bounded by those beside it (`chords`); only rows of which that does not show that
     they keep every limit are measured at every order. So 99 orders cost little more than those that are measured, and
     no row that is above a limit escapes.
-
-    Args:
-        log_probs: log p, (vocab,), float64.
-        tilts: of each row, (row, vocab), as for `from_tilts`.
-        orders: all orders that have a limit, ascending, finite.
-        measured: orders to measure, ascending, the first and the last of `orders` among them; may hold ∞.
     """
     xp = array_namespace(tilts)
     where = device(tilts)

@@ -164,7 +164,6 @@ def asset(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def style() -> str:
-    """The style sheet with the colours of the scale and the lengths of the bars written out as classes."""
     light = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=False), 1))
     dark = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=True), 1))
     lengths = "".join(f".w{i}{{--w:{i}%}}.f{i}{{--f:{i}%}}.p{i}{{--p:{i}%}}" for i in range(101))
@@ -192,14 +191,14 @@ def _scales() -> dict[str, Any]:
 
 def _say(phrase: b.Phrase) -> Markup:
     """A phrase as markup: every text escaped, and those of users set apart from the direction of ours."""
+
+    def set_apart(text: b.Untrusted) -> Markup:
+        markup = Markup("<bdi>") + escape(text.shown) + Markup("</bdi>")
+        return Markup('<a href="#{}">{}</a>').format(text.to, markup) if text.to else markup
+
     return Markup("").join(
-        escape(visible(part)) if isinstance(part, str) else _set_apart(part) for part in b.parts(phrase)
+        escape(visible(part)) if isinstance(part, str) else set_apart(part) for part in b.parts(phrase)
     )
-
-
-def _set_apart(text: b.Untrusted) -> Markup:
-    markup = Markup("<bdi>") + escape(text.shown) + Markup("</bdi>")
-    return Markup('<a href="#{}">{}</a>').format(text.to, markup) if text.to else markup
 
 
 def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:

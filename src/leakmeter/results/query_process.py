@@ -58,11 +58,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class QueryProcess:
-    """A process that answers one query; it is started at once, and has its libraries loaded while tables are made.
-
-    Args:
-        limits: of the query.
-    """
+    """A process that answers one query; it is started at once, and has its libraries loaded while tables are made."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

@@ -149,11 +149,7 @@ class AnyResult(ABC):
 
     @classmethod
     def findings(cls, results: Sequence[Any]) -> Findings:
-        """What many results say together: a sentence, a summary and figures.
-
-        Args:
-            results: one or more.
-        """
+        """What many results say together: a sentence, a summary and figures."""
         from leakmeter.report.blocks import charts_of, headline_of
         from leakmeter.report.findings import Findings
 
@@ -223,12 +219,8 @@ class Result(AnyResult, Record):
 
     @staticmethod
     def common(texts: Texts, warnings: Iterable[str] = ()) -> dict[str, Any]:
-        """The fields of all results, for a constructor.
-
-        Args:
-            texts: of the case.
-            warnings: what narrows the meaning of its numbers.
-        """
+        """The fields of all results, for a constructor, of a case's texts and of what narrows the meaning of its
+        numbers."""
         return {
             **{name: texts.get(name) for name in ("id", "model", "weights_sha256", "dtype")},
             "cost": ResultCost.of(texts),

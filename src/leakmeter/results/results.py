@@ -237,7 +237,6 @@ class Results(Generic[R]):
 
 
 def _frame_of_field(result: Any, field: str) -> pd.DataFrame:
-    """One row a record of a field of a result."""
     parts = part_fields(type(result)) if isinstance(result, Record) else {}
     kinds = {name: kind for name, kind in parts.items() if "." not in name}
     if field not in kinds:

@@ -84,7 +84,6 @@ class Work:
 
 
 def normalised(text: str) -> str:
-    """The text with each run of white space as one space, and none at its ends."""
     return " ".join(text.split())
 
 

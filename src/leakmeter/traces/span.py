@@ -62,7 +62,6 @@ class Span:
 
     @property
     def said(self) -> tuple[list[list[str]], list[list[str | None]]]:
-        """What was asked and answered in a call."""
         return self.messages, self.answers
 
     def packed(self) -> bytes:

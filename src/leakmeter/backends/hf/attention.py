@@ -47,14 +47,9 @@ class Stretch:
 
 
 class SegmentCache(DynamicCache):  # type: ignore[misc]
-    """What a model takes for its cache: each update extends the segments by their rows of the new states.
-
-    Args:
-        segments: of the pass, in the order of its tokens.
-        masks: for each layer, a mask for each segment; None to hand plain tensors back, which takes one segment, whose
-            rows are those of the batch.
-        n_layers: layers of the model.
-    """
+    """What a model takes for its cache: each update extends the segments by their rows of the new states. Each layer
+    has a mask for each segment; without masks plain tensors are handed back, which takes one segment, whose rows are
+    those of the batch."""
 
     def __init__(self, segments: list[Segment], masks: list[list[Tensor | None]] | None, n_layers: int) -> None:
         super().__init__()

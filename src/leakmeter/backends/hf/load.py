@@ -71,7 +71,6 @@ def _check_fits(path: Path, name: str, precision: str) -> None:
 
 
 def from_objects(model: Any, tokenizer: Any, *, name: str | None = None, memory_bytes: int | None = None) -> HfBackend:
-    """A back end over a model and tokenizer that the caller has loaded and keeps."""
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: give model=(model, tokenizer)")
     own_name = getattr(model.config, "_name_or_path", "") or type(model).__name__

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from leakmeter.backends.served import capabilities
-from leakmeter.backends.served.answer import Answering, Question, answering
+from leakmeter.backends.served.answer import Answering, Question, answering, n_tokens, to_be_sent
 from leakmeter.backends.served.capabilities import kind_of
-from leakmeter.backends.served.cost import n_tokens, to_be_sent
 from leakmeter.backends.served.dialect import Dialect, Served
-from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint, probes
-from leakmeter.backends.served.known import SAME_NATS, settled
+from leakmeter.backends.served.fingerprint import SAME_NATS, Fingerprint, fingerprint, probes, settled
 from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
 from leakmeter.core.drive import in_parts, joined
 from leakmeter.core.forecast import Sent
@@ -38,15 +36,7 @@ _ANY_VOCAB: Final = 2**18
 
 
 class ServedBackend:
-    """Scores requests with a model behind a server.
-
-    Args:
-        dialect: of the server.
-        connection: to it; runs the requests side by side.
-        served: what the server says of itself.
-        tokenizer: of the model, on this machine.
-        identity: what is known of the tokenizer.
-    """
+    """Scores requests with a model behind a server; tokenizer and its identity are those of this machine."""
 
     shares_prefixes: Final = False
     """A sequence that is asked for twice is sent once; what sequences share is sent with each."""
@@ -189,7 +179,6 @@ class ServedBackend:
         return [back[i] for i in range(len(questions))]
 
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
-        """Responses that the server draws."""
         pairs = [(request, seed) for request in requests for seed in request.seeds]
         drawn = iter(self.connection.in_order(lambda pair: self._draw(*pair), pairs, [-1] * len(pairs)))
         self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in pairs)

@@ -65,17 +65,9 @@ class StatusError(ModelError):
 
 
 class Connection:
-    """A pool of connections to one server.
-
-    Args:
-        url: scheme, host, port and, where the server stands below one, a path.
-        concurrency: requests under way at a time.
-        key: sent as a bearer token; see `key_for`.
-        seconds: most that one answer may take, from its request to its last byte.
-        patience: most seconds that one request waits, in all its tries, for a server that has answered before: it may
-            be starting again.
-        notify: told in one line when requests have to wait.
-    """
+    """A pool of connections to one server, which may stand below a path. One answer may take so many `seconds` to
+    its last byte; one request waits, in all its tries, for so many seconds of `patience` for a server that has
+    answered before: it may be starting again."""
 
     def __init__(
         self,

@@ -29,12 +29,7 @@ SERVERS: Final = {"llamacpp": Capabilities.everything()}
 
 
 class LlamaCpp:
-    """A llama.cpp server.
-
-    Args:
-        connection: to it.
-        model: the file's name or the alias under which it is served; None for whatever is.
-    """
+    """A llama.cpp server; None for whatever model it serves."""
 
     name = "llamacpp"
     reads_prefix_cache = False
