@@ -16,8 +16,8 @@ from leakmeter.gating.gate_words import (
     number_text,
     regression_sentence,
     setting_line,
+    to_junit,
 )
-from leakmeter.gating.junit import to_junit
 
 HELD = Check(
     "influence.p95 <= 5", 1, "influence", "What it owes.", True, Number(3.25, (2.5, math.inf), "nats", 120), 0,

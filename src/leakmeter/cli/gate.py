@@ -75,7 +75,7 @@ def gate(
     """
     from leakmeter.core.written import write_whole
     from leakmeter.gating.bounds import check_bounds, parse_bound
-    from leakmeter.gating.junit import to_junit
+    from leakmeter.gating.gate_words import to_junit
     from leakmeter.results.measured import read_measured
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]

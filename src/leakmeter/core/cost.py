@@ -123,10 +123,7 @@ class ResultCost(Record):
         cost = texts["cost"]
         predicted = cost.get("predicted") or {}
         return cls(
-            requests=cost["requests"],
-            tree_tokens=cost["tree_tokens"],
-            naive_tokens=cost["naive_tokens"],
-            seconds=cost["seconds"],
+            **{name: cost[name] for name in ("requests", "tree_tokens", "naive_tokens", "seconds")},
             predicted_tree_tokens=predicted.get("tree_tokens"),
             predicted_seconds=predicted.get("seconds"),
             out_of_memory_retries=cost["out_of_memory_retries"],

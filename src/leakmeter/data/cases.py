@@ -17,10 +17,10 @@ from leakmeter.core.case import DECODINGS, Case, Document, Message
 from leakmeter.core.json_object import JsonObject
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
+from leakmeter.data.foreign import fields_of, plain
 from leakmeter.data.mapping import Fields, is_name, mapping_of, nearest, parsed_cell, renamed
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
-from leakmeter.data.plain import fields_of, plain
 from leakmeter.data.proposed import ROLES, proposed_mapping
 from leakmeter.data.rows import Row, read_rows, text_lines
 from leakmeter.data.text import checked_text, parsed_json, unused

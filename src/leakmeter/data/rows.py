@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal, cast, get_args
 
 from leakmeter.core.files import MOST_BYTES
+from leakmeter.data.foreign import fields_of, plain
 from leakmeter.data.mapping import listed, mapped, renamed
 from leakmeter.data.opened import STDIN, Opened, named, open_data
-from leakmeter.data.plain import fields_of, plain
 from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError, UnknownNameError
 

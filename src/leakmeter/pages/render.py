@@ -7,9 +7,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.core.check import Number
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.written import check_outside_runs, store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.gating.compare import compare
@@ -107,7 +108,7 @@ class ShownComparison:
 
     first: int
     second: int
-    record: Mapping[str, Any]
+    record: JsonObject
     """See `gating.compare.Comparison.to_dict`."""
 
 
@@ -193,7 +194,7 @@ def _comparison(comparison: ShownComparison) -> b.Part:
     n, other = record["n_pairs"], record["n_other_texts"]
     others = f", {other:,} of them with other texts" if other else ""
     settings = [setting_line(entry["name"], entry["first"], entry["second"]) for entry in record["settings"]]
-    columns: b.Columns[Mapping[str, Any]] = [
+    columns: b.Columns[JsonObject] = [
         (b.Column("Quantity"), lambda row: b.Untrusted(row["quantity"])),
         (b.Column("Unit"), lambda row: b.Untrusted(row["unit"])),
         (b.Column(f"Run {first}", "number"), lambda row: nats_text(row["first"])),

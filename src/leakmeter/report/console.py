@@ -52,7 +52,9 @@ class Composed:
     """Columns at most."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=_dark_terminal())
+        # Terminals that say whether their background is dark do it in COLORFGBG ("15;0"); most are.
+        dark = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
+        paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=dark)
         columns = min(self.width or options.max_width, options.max_width)
         for part in self.parts(paint, columns):
             yield Padding(part, (0, options.max_width - columns, 0, 0))
@@ -88,11 +90,6 @@ class Paint:
             return Text(text)
         # The palest tints vanish on the terminal's own background; a bar needs the stronger half of the ramp.
         return Text(text, style=Style(color=scale.ramp(dark=self.dark)[max(heat, 9) - 1].paper))
-
-
-def _dark_terminal() -> bool:
-    """Whether the background is dark: terminals that say so do it in COLORFGBG ("15;0"); most are."""
-    return os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
 
 
 Shown = tuple[bool, RenderableType]  # whether an empty line comes before, and what comes

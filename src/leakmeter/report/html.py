@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, glossary, scale
@@ -176,7 +177,7 @@ def style() -> str:
     return f"{sheet}{light}{ticks}\n@media screen and (prefers-color-scheme:dark){{{dark}}}\n{lengths}\n"
 
 
-def _scales() -> dict[str, Any]:
+def _scales() -> JsonObject:
     return {
         "posteriors": [
             (f"{nats:+g}".replace("-", "−"), scale.percent(posterior_from_even_odds(nats)), scale.heat(abs(nats), 0.0))
@@ -238,7 +239,7 @@ def _marked(
     yield -1, None, segments[at:]
 
 
-def _numbers(one: b.Attribution) -> dict[str, Any]:
+def _numbers(one: b.Attribution) -> JsonObject:
     """Numbers for the script: floors, totals, signed nats a token; no text of the case at all."""
     return {
         "f": _short(one.context.floor_nats),

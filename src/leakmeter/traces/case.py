@@ -17,11 +17,10 @@ from leakmeter.data.mapping import Fields
 from leakmeter.data.rows import Row
 from leakmeter.data.text import unused
 from leakmeter.errors import DataError
-from leakmeter.traces.answer import LoggedAnswer
+from leakmeter.traces.answer import LoggedAnswer, Refused
 from leakmeter.traces.formats import FORMATS
 from leakmeter.traces.formats.base import Format
 from leakmeter.traces.reader import TraceReader, unwrapped
-from leakmeter.traces.refused import Refused
 
 
 def as_case(answer: LoggedAnswer, *, by_id: bool = False) -> Case:

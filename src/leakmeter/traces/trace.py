@@ -20,11 +20,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from leakmeter.traces.answer import LoggedAnswer
-from leakmeter.traces.chats import checked
+from leakmeter.traces.answer import LoggedAnswer, Reason, Refused, Unusable
 from leakmeter.traces.places import Found, Retrieved, Work, find, normalised
-from leakmeter.traces.plainly import moment, sampling_of
-from leakmeter.traces.refused import Reason, Refused, Unusable
+from leakmeter.traces.plainly import checked, moment, sampling_of
 from leakmeter.traces.span import Span
 
 _SEARCHING: Final = ("retriever", "reranker")

@@ -7,7 +7,6 @@ schedule    which runs go through the model when, and which together
 states      key/value states: forked, laid side by side, extended in place, kept for the next round
 forward     one pass over segments, hidden states to logits, and what a model allows
 attention   our own attention function, for CPUs
-masks       which keys a query sees
 reduce      logits to scores, a slice at a time
 gradients   requests for gradients to their numbers
 places      whose vectors vary, and the model made ready to differentiate

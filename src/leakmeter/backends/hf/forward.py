@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from leakmeter.backends.hf import attention
-from leakmeter.backends.hf.masks import attention_mask, windows_by_kind
+from leakmeter.backends.hf.attention import attention_mask, windows_by_kind
 from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.shared_start import partial_attention
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State

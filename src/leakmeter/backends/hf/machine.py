@@ -10,12 +10,14 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 
+from leakmeter.core.json_object import JsonObject
 
-def machine_of(device: torch.device) -> dict[str, Any]:
+
+def machine_of(device: torch.device) -> JsonObject:
     """The kind of processor that computes on a device, and on a CPU with how many threads."""
     if device.type == "cuda":
         return {"processor": torch.cuda.get_device_name(device)}

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from leakmeter.backends.hf.attention import windows_by_kind
 from leakmeter.backends.hf.machine import default_memory
-from leakmeter.backends.hf.masks import windows_by_kind
 from leakmeter.backends.hf.schedule import Limits, limits_for, most_rows, token_bytes
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.cost import ModelSize

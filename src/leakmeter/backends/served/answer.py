@@ -75,7 +75,7 @@ def _from_rows(request: Request) -> Answering:
     first, others = sequences(request)[:1], sequences(request)[1:]
     values: list[FloatArray] = []
     if bare_first(request.reduction):
-        # What is certified is held against these request.rows, which nothing of the context may have touched.
+        # What is certified is held against these rows, which nothing of the context may have touched.
         values = yield [Question(scored, "rows", request.rows, is_alone=True) for scored in first]
         first = []
     values += yield [Question(scored, "rows", request.rows) for scored in (*first, *others)]
@@ -109,11 +109,8 @@ def _interval(request: Request, has: Capabilities) -> Answering:
 
 def _top(request: Request, reduction: Top) -> Answering:
     top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, reduction.k) for s in sequences(request)]
-    return Scores(np.stack([[_pairs(row, reduction.k) for row in sequence_rows] for sequence_rows in top_rows]))
-
-
-def _pairs(row: TopRow, k: int) -> FloatArray:
-    return np.asarray([row.ids[:k], row.log_probs[:k]], dtype=np.float64).T
+    pairs = [[list(zip(row.ids, row.log_probs, strict=True))[: reduction.k] for row in rows] for rows in top_rows]
+    return Scores(np.asarray(pairs, dtype=np.float64))
 
 
 def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering:

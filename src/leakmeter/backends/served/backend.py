@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -242,19 +242,11 @@ def _in_prefix_order(questions: Sequence[Question], *, waits: bool) -> list[_Pla
     placed: list[_Placed] = []
     open_groups: list[tuple[int, int]] = []  # (tokens shared, place of the first that has them), nested
     for place, index in enumerate(order):
-        shared = _n_shared(keys[order[place - 1]], keys[index]) if place else 0
+        pairs = zip(keys[order[place - 1]], keys[index], strict=False) if place else ()
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         first = place - 1
         while open_groups and open_groups[-1][0] >= shared:
             first = open_groups.pop()[1]
         open_groups.append((shared, first))
         placed.append(_Placed(index, first if waits and shared >= _WORTH_WAITING else -1))
     return placed
-
-
-def _n_shared(left: Sequence[int], right: Sequence[int]) -> int:
-    n = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        n += 1
-    return n

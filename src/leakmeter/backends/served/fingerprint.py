@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.core.written import make_private, write_whole
@@ -106,7 +107,7 @@ def settled(fingerprint: Fingerprint, identity: Mapping[str, str | None]) -> Fin
     return fingerprint
 
 
-def _entries(path: Path) -> list[dict[str, Any]]:
+def _entries(path: Path) -> list[JsonObject]:
     try:
         entries = json.loads(path.read_bytes())
         good = [

@@ -84,7 +84,7 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
         cache_nats=cache,
         split_nats=_spread([again, single]) if any(single) else None,
         nats=max(_spread(ways), _spread([*ways, single])),
-        response_nats=_spread([_sums(way) for way in ways]) if has_targets else None,
+        response_nats=_spread([[{0: math.fsum(v.values())} for v in way] for way in ways]) if has_targets else None,
         n_log_probs=sum(map(len, first)),
         concurrency=connection.concurrency,
     )
@@ -141,10 +141,6 @@ def _values(dialect: Dialect, scored: Scored) -> _Values:
 
 def _spread(ways: Sequence[Sequence[_Values]]) -> float:
     return _largest(ways, lambda values: max(values) - min(values))
-
-
-def _sums(way: Sequence[_Values]) -> list[_Values]:
-    return [{0: math.fsum(values.values())} for values in way]
 
 
 def _largest(ways: Sequence[Sequence[_Values]], statistic: Callable[[list[float]], Any]) -> float:

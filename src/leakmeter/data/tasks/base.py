@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.data.foreign import fields_of
 from leakmeter.data.mapping import Fields
-from leakmeter.data.plain import fields_of
 from leakmeter.data.records import records_of_hub
 from leakmeter.data.rows import read_rows
 from leakmeter.data.text import checked_text

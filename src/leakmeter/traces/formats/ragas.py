@@ -16,10 +16,10 @@ from leakmeter.data.foreign import first, parsed
 from leakmeter.data.rows import Row
 from leakmeter.errors import DataError
 from leakmeter.text.templates import SEPARATOR
+from leakmeter.traces.answer import Reason, Unusable
 from leakmeter.traces.formats.base import Format, Found, Record
 from leakmeter.traces.formats.openai import recipient_of
 from leakmeter.traces.plainly import at_path, event_of, has_reasoned, named, seconds
-from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Span, documents_of
 
 _NAMES: Final = ("llamaindex", "squad", "langchain", "rag")
