@@ -53,7 +53,6 @@ class Workers:
     ) -> Fleet:
         """Have workers load a model by what each of them can reach: a name, path or URL, no object of this process."""
         from leakmeter.backends.served import names_a_server
-        from leakmeter.engine.workers import Fleet
 
         if not isinstance(model, (str, Path)):
             raise UsageError(
@@ -79,8 +78,6 @@ def _worker(
     loader: Callable[..., Backend], model: str, settings: Mapping[str, Any], *, allow_mixed: bool
 ) -> PartWorker:
     """What a worker is, made in its own process."""
-    from leakmeter.engine.workers import PartWorker
-
     return PartWorker(partial(loader, model, notify=_unheard, **settings), allow_mixed=allow_mixed)
 
 

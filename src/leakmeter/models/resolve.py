@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from leakmeter.errors import ModelError, UnknownNameError
 from leakmeter.models import hub
@@ -88,9 +87,6 @@ def _not_found(name: str, path: Path) -> ModelError | UnknownNameError:
     return ModelError(f"there is no file or directory '{name}'{hint}")
 
 
-_FILE: Final = "tokenizer.json"
-
-
 def tokenizer_folder(name: str, *, notify: Notify) -> Path:
     """The directory of a tokenizer by the name a user gave it, fetched if need be: a known model, hf:ORG/NAME, a
     directory with a tokenizer.json, or a .gguf file."""
@@ -98,7 +94,9 @@ def tokenizer_folder(name: str, *, notify: Notify) -> Path:
         return hub.tokenizer_snapshot(*hub.split_hub_name(name), notify=notify)
     path = Path(name).expanduser()
     if path.is_dir():
-        if not (path / _FILE).is_file():
-            raise ModelError(f"'{name}' has no {_FILE}; give a directory that a tokenizer's save_pretrained wrote")
+        if not (path / hub.TOKENIZER).is_file():
+            raise ModelError(
+                f"'{name}' has no {hub.TOKENIZER}; give a directory that a tokenizer's save_pretrained wrote"
+            )
         return path.absolute()
     return Path(resolve(name, notify=notify, hash_weights=False).path)

@@ -239,7 +239,7 @@ def _unchanged(runs: Sequence[int], starts: dict[int, Start], tails: dict[int, i
         if (state := starts[i].state) is not None and tails[i] == 1:
             by_block.setdefault(id(state.block), []).append(i)
     for batch in by_block.values():
-        batch.sort(key=lambda i: state.row if (state := starts[i].state) is not None else -1)
+        batch.sort(key=lambda i: _row(starts[i]))
         if continued_block([starts[i] for i in batch], 1) is not None:
             yield batch
 
@@ -254,6 +254,10 @@ def _hiding(
             key = (id(starts[i].state), starts[i].n_tokens, len(chunk.runs[i].ids))
             alike.setdefault(key, []).append(i)
     yield from alike.values()
+
+
+def _row(start: Start) -> int:
+    return start.state.row if start.state is not None else -1
 
 
 def passes_of(
