@@ -175,9 +175,9 @@ def _not_served() -> UsageError:
 def _use_threads(n_threads: int | None) -> None:
     """Compute on the CPU with so many threads, in all of this process."""
     if n_threads is not None:
-        import torch
+        from leakmeter.backends.hf.machine import use_threads
 
-        torch.set_num_threads(n_threads)
+        use_threads(n_threads)
 
 
 def names_a_backend(model: str) -> bool:

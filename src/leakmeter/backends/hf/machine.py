@@ -24,6 +24,10 @@ def machine_of(device: torch.device) -> JsonObject:
     return {"processor": _processor(), "threads": torch.get_num_threads()}
 
 
+def use_threads(n_threads: int) -> None:
+    torch.set_num_threads(n_threads)
+
+
 @cache
 def _processor() -> str:
     """The CPU by its name and the widest instructions that torch uses of it."""
