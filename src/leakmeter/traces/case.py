@@ -7,7 +7,7 @@ A case is a call that answered; a call that is refused is a bad row, and calls t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -62,9 +62,6 @@ def _names(answer: LoggedAnswer) -> list[str]:
     for document in answer.documents:
         names.append(unused(document.id, {*taken, *names}))
     return names
-
-
-_Read = Callable[[Iterable[tuple[Row, Fields]]], Iterator[tuple[Row, Case | DataError]]]
 
 
 def _read(name: str, rows: Iterable[tuple[Row, Fields]]) -> Iterator[tuple[Row, Case | DataError]]:

@@ -52,8 +52,6 @@ class Noise:
     """Between any two of these ways: the noise floor of one log-probability."""
     response_nats: float | None
     """Between any two ways that score a whole response, of its sum; None where given tokens have no log-probability."""
-    n_log_probs: int
-    """Different log-probabilities that were compared."""
     concurrency: int
     """Most requests at a time: with more of them the company is another."""
 
@@ -85,7 +83,6 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
         split_nats=_spread([again, single]) if any(single) else None,
         nats=max(_spread(ways), _spread([*ways, single])),
         response_nats=_spread([[{0: math.fsum(v.values())} for v in way] for way in ways]) if has_targets else None,
-        n_log_probs=sum(map(len, first)),
         concurrency=connection.concurrency,
     )
 
