@@ -92,9 +92,7 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     return whole() + "\n"
 
 
-def fragment(
-    blocks: Sequence[b.Block], *, level: int = 2, scripted: bool = True, held_by: str = "the run holds all"
-) -> Markup:
+def fragment(blocks: Sequence[b.Block], *, level: int = 2, held_by: str = "the run holds all") -> Markup:
     """Blocks, other than reports, as a part of a page that has the style sheet and the script of reports, what was
     found first, under headings of this level. The script opens long tables; `held_by` says where is found what a table
     leaves out."""
@@ -105,7 +103,7 @@ def fragment(
         "report": report,
         "chart": lambda block: Markup(charts.inline_svg(block)),
         "glosses": lambda block: terms.get(id(block), ()),
-        "scripted": scripted,
+        "scripted": True,
     }
     macros: Any = environment().get_template("report.html.j2").make_module(context)
     return Markup("").join(macros.show(block, level) for block in (*order.found, *order.rest))
