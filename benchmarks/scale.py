@@ -22,8 +22,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from leakmeter.engine.fleet import PartDone
 from leakmeter.engine.measure import WRITERS, write_part
+from leakmeter.engine.workers import PartDone
 from leakmeter.execute.pool import Event, Pool
 from leakmeter.storage.parts import Part, cases_of_part
 from leakmeter.storage.rundir import RunDirectory

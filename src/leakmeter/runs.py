@@ -321,9 +321,9 @@ def export_run(run: AnyRun, out: str | Path, *, redact: bool = False, runs: str 
         >>> names
         ['cases.jsonl', 'measurements.parquet', 'spec.json']
     """
-    from leakmeter.storage.export import Redacted, Whole, write
+    from leakmeter.storage.export import Redacted, write
 
-    write(_path(run, runs), Path(out), Redacted(_key()) if redact else Whole())
+    write(_path(run, runs), Path(out), Redacted(_key()) if redact else None)
     return Path(out)
 
 

@@ -14,8 +14,8 @@ import torch
 
 from helpers.naive import random_prompt
 from helpers.tiny_models import N_VOCAB, tiny_backend, tiny_model
-from leakmeter.backends.hf import memory
-from leakmeter.backends.hf.memory import Surplus, resident_bytes
+from leakmeter.backends.hf import machine
+from leakmeter.backends.hf.machine import Surplus, resident_bytes
 from leakmeter.backends.hf.schedule import limits_for, token_bytes
 from leakmeter.backends.hf.speed import speed_of
 from leakmeter.backends.hf.states import Kept
@@ -174,7 +174,7 @@ def test_other_c_libraries_are_left_alone(broken: type[Exception], monkeypatch: 
     def none(_: object) -> Any:
         raise broken
 
-    monkeypatch.setattr(memory.ctypes, "CDLL", none)
+    monkeypatch.setattr(machine.ctypes, "CDLL", none)
     Surplus(1).give_back()
 
 

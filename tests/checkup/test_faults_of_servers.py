@@ -17,7 +17,7 @@ from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.backends.served.dialect import Control, Drawn, Probed, Scored, Setting
 from leakmeter.backends.toy import Toy
 from leakmeter.checkup import api, checks
-from leakmeter.checkup.examine import examine
+from leakmeter.checkup.api import examine
 from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import InProcess, Subject
 from leakmeter.checkup.words import FAULTS

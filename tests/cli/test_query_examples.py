@@ -17,7 +17,7 @@ import pytest
 import leakmeter
 from helpers.places import DOCS
 from leakmeter.report.blocks import Text, plain
-from leakmeter.report.findings import mean_text
+from leakmeter.report.words import mean_text
 
 Call = Callable[..., Any]
 CASES = [

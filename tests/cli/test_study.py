@@ -22,7 +22,7 @@ from helpers.command_line import PROGRAM
 from helpers.examples import few
 from helpers.places import TESTS
 from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
-from leakmeter.storage.export import Whole, write
+from leakmeter.storage.export import write
 from leakmeter.storage.parts import cases_of_run
 from leakmeter.storage.rundir import RunDirectory
 from leakmeter.studies.grid import shipped
@@ -198,7 +198,7 @@ def exported(out: Path) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for run in sorted(path for path in out.iterdir() if not path.name.startswith("study-")):
         with tempfile.TemporaryDirectory() as made:
-            write(run, Path(made), Whole())
+            write(run, Path(made))
             found |= {f"{run.name}/{file.name}": file.read_bytes() for file in Path(made).iterdir()}
     return found
 

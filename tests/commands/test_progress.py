@@ -11,7 +11,7 @@ import pytest
 
 from leakmeter.backends.toy import Toy
 from leakmeter.commands import progress
-from leakmeter.core.heartbeat import heartbeat
+from leakmeter.core.long_work import heartbeat
 
 Call = Callable[..., Any]
 CASES = """{"id": "Anna", "context": "Anna sang.", "query": "Who?", "response": "A"}

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from leakmeter.core.checkpoint import checked_by, checkpoint
+from leakmeter.core.long_work import checked_by, checkpoint
 
 
 class Unwanted(BaseException):

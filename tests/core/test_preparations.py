@@ -9,7 +9,7 @@ import pytest
 from leakmeter.backends.toy import Toy
 from leakmeter.core.case import Case, Document
 from leakmeter.core.item import Origin
-from leakmeter.core.preparations import Preparations
+from leakmeter.core.loaded import Preparations
 from leakmeter.errors import LeakmeterError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings

@@ -17,7 +17,7 @@ from leakmeter.core.case import Case, Document, Message
 from leakmeter.data import chat, foreign
 from leakmeter.data.cases import case_of, cases_of, logged_case
 from leakmeter.errors import DataError, UsageError
-from leakmeter.traces import chats
+from leakmeter.traces import plainly
 
 USER = {"role": "user", "content": "Who?"}
 
@@ -325,6 +325,6 @@ def test_the_system_prompt_is_meant_and_all_else_stays() -> None:
 def test_cases_logs_and_traces_read_the_same_messages(message: Any) -> None:
     (first, _) = case_of(messages=[message, USER]).messages
     logged, _ = foreign.messages_of([message, USER])
-    traced, _ = chats.messages_of([message, USER])
+    traced, _ = plainly.messages_of([message, USER])
     assert (first.role, first.parts[0].text) == (logged["role"], logged["content"]) == (traced.role, traced.content)
     assert first.parts[0].text == "Anna called."

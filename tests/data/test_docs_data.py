@@ -54,7 +54,7 @@ def test_every_file_of_the_page_is_read_by_its_command(
 
 def test_the_page_has_every_format() -> None:
     from leakmeter.data.formats import FORMATS
-    from leakmeter.traces.presets import PRESETS
+    from leakmeter.traces.case import PRESETS
 
     said = PAGE.read_text(encoding="utf-8").lower()
     assert all(name in said for name in (*FORMATS, *(preset.name for preset in PRESETS)))

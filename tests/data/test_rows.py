@@ -296,18 +296,6 @@ def test_what_is_no_data_is_said(data: Any, problem: str, monkeypatch: pytest.Mo
     assert problem in str(caught.value)
 
 
-def test_columns_by_other_names_take_their_fields_names(tmp_path: Path) -> None:
-    path = tmp_path / "crm.csv"
-    path.write_text("Full Name,E-Mail,city\nAnna Berg,anna@example.org,Graz\n")
-    wanted = {"name": ("full name", "customer"), "email": ("mail",), "phone": ("mobile",)}
-    (row,) = read_rows(path, fields=wanted)
-    assert row.fields == {"name": "Anna Berg", "email": "anna@example.org", "city": "Graz"}
-    assert row.mapping == {"name": "Full Name", "email": "E-Mail"}
-    (row,) = read_rows(path, fields=wanted, mapping={"name": "city"})
-    assert row.fields["name"] == "Graz"
-    assert row.fields["Full Name"] == "Anna Berg"
-
-
 @pytest.mark.parametrize(("packed", "cut"), [(".gz", 10), (".gz", -6), (".zst", 10), (".zst", -6)])
 def test_a_file_that_was_cut_short_is_one_line(tmp_path: Path, packed: str, cut: int) -> None:
     path = tmp_path / f"x.jsonl{packed}"

@@ -15,10 +15,9 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.loaded import LoadedCases
 from leakmeter.core.plan import Chunk
 from leakmeter.core.request import Scores
-from leakmeter.engine.fleet import MIXED, Described, Fleet, PartWorker
 from leakmeter.engine.loading import KeptModel, load_backend
 from leakmeter.engine.measure import Callbacks, measure_cases, n_parts
-from leakmeter.engine.workers import Workers
+from leakmeter.engine.workers import MIXED, Described, Fleet, PartWorker, Workers
 from leakmeter.errors import CapabilityError, ModelError, UsageError, WindowError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.storage import export
@@ -58,7 +57,7 @@ def finished(
         parts = list(measure_cases(backend, measure, given, directory, callbacks or Callbacks(), group_size=size))
         assert [texts["id"] for texts, _ in parts] == [case.id for case in CASES]
         directory.finish(spec, n_parts(len(given), size))
-    export.write(folder / spec.id, folder / "exported", export.Whole())
+    export.write(folder / spec.id, folder / "exported")
     return folder / "exported"
 
 

@@ -18,8 +18,7 @@ import pytest
 from helpers.command_line import Ended
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from leakmeter.backends.served import connection
-from leakmeter.backends.served.fingerprint import Fingerprint
-from leakmeter.backends.served.known import settled
+from leakmeter.backends.served.fingerprint import Fingerprint, settled
 from leakmeter.engine.loading import load_run
 from leakmeter.storage.rundir import RunDirectory
 

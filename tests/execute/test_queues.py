@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakmeter.execute.queues import Queues
+from leakmeter.execute.pool import Queues
 
 
 def test_a_worker_has_a_stretch_of_neighbours() -> None:

@@ -46,7 +46,7 @@ def cluster() -> Iterator[Any]:
 
 
 def exported(run: Any, folder: Path) -> list[bytes]:
-    export.write(run.path, folder, export.Whole())
+    export.write(run.path, folder)
     return [(folder / name).read_bytes() for name in ("measurements.parquet", "cases.jsonl", "spec.json")]
 
 

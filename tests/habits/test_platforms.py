@@ -51,12 +51,12 @@ def test_files_are_written_whole_without_posix(tmp_path: Path) -> None:
 
 
 def test_what_is_linuxs_own_is_left_out_on_a_mac(monkeypatch: pytest.MonkeyPatch) -> None:
-    from leakmeter.backends.hf import machine, memory
+    from leakmeter.backends.hf import machine
     from leakmeter.cli import process
 
     monkeypatch.setattr(sys, "platform", "darwin")
     assert not process.keep_freed_memory()
-    assert memory._malloc_trim() is None
+    assert machine._malloc_trim() is None
     read_text = Path.read_text
 
     def without_proc(path: Path, *given: object, **named: object) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from helpers.susceptibility_cases import COST
 from leakmeter.instruments.icl.result import Exemplar, IclResult, MovedToken, Vocabulary
-from leakmeter.stats.posterior import posterior_of
+from leakmeter.stats.stats import posterior_of
 
 
 def exemplar(position: int, *signed: float, **more: Any) -> Exemplar:

@@ -10,7 +10,7 @@ from leakmeter.core.cost import ResultCost
 from leakmeter.instruments.influence.disclosures import Disclosure, Source
 from leakmeter.instruments.influence.result import InfluenceResult, Piece, Sample
 from leakmeter.results.result import DocumentRange, Response
-from leakmeter.stats.posterior import posterior_of
+from leakmeter.stats.stats import posterior_of
 
 Case = InfluenceResult
 COST = ResultCost(

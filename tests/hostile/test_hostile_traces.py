@@ -33,9 +33,8 @@ from leakmeter.ledger.turns import Turns
 from leakmeter.traces import LoggedAnswer, LoggedMessage, Place, Reason, TraceReader, as_case
 from leakmeter.traces import places as places_module
 from leakmeter.traces import reader as reader_module
-from leakmeter.traces.answer import LoggedDocument
+from leakmeter.traces.answer import LoggedDocument, Refused, Unusable
 from leakmeter.traces.places import Retrieved, find
-from leakmeter.traces.refused import Refused, Unusable
 from leakmeter.traces.span import Kind, Span
 from leakmeter.traces.trace import Outcome, outcome_of
 

@@ -19,7 +19,7 @@ from helpers.examples import examples
 from helpers.neighbours import without_each
 from leakmeter.privacy.clipped_logits import Aggregation, NormaliseBy, average, clipped
 from leakmeter.privacy.rdp import ORDERS, Bound, bound, conversion, guarantee
-from leakmeter.privacy.renyi import between, both_ways, from_tilts, screened
+from leakmeter.privacy.renyi import both_ways, from_tilts, screened
 from leakmeter.privacy.verdict import Verdict, judge, paper_figure
 
 LIBRARIES = {"numpy": np.asarray, "torch": torch.from_numpy}
@@ -271,7 +271,7 @@ def test_tokens_that_do_not_hang_on_each_other_add_up_to_the_sequence_exactly() 
     with_all, missing, spent = enumerated(lambda before: rows[len(before)])
     assert np.exp(with_all).sum() == pytest.approx(1.0, abs=1e-14)
     np.testing.assert_allclose(spent, np.broadcast_to(spent[0], spent.shape), rtol=1e-14)
-    directions = between(with_all, missing, MEASURED)
+    directions = from_tilts(with_all, with_all - missing, MEASURED)
     per_token = [from_tilts(*average(clipped(z, 2.0), ENUMERATED), MEASURED) for z in rows]
     np.testing.assert_allclose(directions, sum(per_token), rtol=1e-10)
     assert (both_ways(directions) <= spent[0] * (1 + 1e-10)).all()
@@ -285,7 +285,7 @@ def test_what_a_sequence_tells_is_within_what_its_tokens_tell_and_may_tell() -> 
         return rng.normal(size=(N_VOTERS, N_VOCAB)) * rng.choice([0.2, 4.0])
 
     with_all, missing, spent = enumerated(logits_after)
-    whole = both_ways(between(with_all, missing, MEASURED))
+    whole = both_ways(from_tilts(with_all, with_all - missing, MEASURED))
     most, least = spent.max(axis=0), spent.min(axis=0)
     assert (whole <= most * (1 + 1e-10)).all()
     assert (most <= N_TOKENS * bound(ENUMERATED.sensitivity(), MEASURED)).all()

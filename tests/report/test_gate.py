@@ -9,9 +9,15 @@ from xml.etree import ElementTree
 import pytest
 
 from leakmeter.core.check import Check, Item, Number
-from leakmeter.gating.comparison_words import comparison_lines, setting_line
-from leakmeter.gating.gate_words import bound_sentence, check_lines, number_text, regression_sentence
-from leakmeter.gating.junit import to_junit
+from leakmeter.gating.gate_words import (
+    bound_sentence,
+    check_lines,
+    comparison_lines,
+    number_text,
+    regression_sentence,
+    setting_line,
+    to_junit,
+)
 
 HELD = Check(
     "influence.p95 <= 5", 1, "influence", "What it owes.", True, Number(3.25, (2.5, math.inf), "nats", 120), 0,

@@ -14,7 +14,7 @@ import pytest
 
 from helpers.serving import CASE, HEADERS, asked, client, listening, serving_of
 from leakmeter.backends.toy import Toy
-from leakmeter.core.checkpoint import checkpoint
+from leakmeter.core.long_work import checkpoint
 from leakmeter.errors import UsageError
 from leakmeter.serve import queue as queues
 from leakmeter.serve.queue import BusyError, Job, Queue

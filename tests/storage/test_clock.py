@@ -17,7 +17,7 @@ CASES = [
 
 
 def exported(run: leakmeter.Run, folder: Path) -> dict[str, bytes]:
-    export.write(run.path, folder, export.Whole())
+    export.write(run.path, folder)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 

@@ -17,7 +17,7 @@ from helpers.made_runs import CASES, HOSTILE, SPEC, readings_of, rows_of, writte
 from leakmeter.core.measurement import TOKEN_ID
 from leakmeter.errors import StoreError
 from leakmeter.storage import export
-from leakmeter.storage.export import Redacted, Whole, write
+from leakmeter.storage.export import Redacted, write
 
 FILES = ["cases.jsonl", "measurements.parquet", "spec.json"]
 
@@ -32,8 +32,8 @@ def as_rows(path: Path) -> list[tuple[Any, ...]]:
 
 def test_everything_is_there_to_the_last_digit(tmp_path: Path) -> None:
     run = written(tmp_path / "runs")
-    write(run, tmp_path / "out", Whole())
-    write(run, tmp_path / "out.csv", Whole())
+    write(run, tmp_path / "out")
+    write(run, tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
     for row, (_, item, sample, piece, statistic, position, value, unit) in zip(found, rows_of(run), strict=True):
@@ -62,8 +62,8 @@ def test_how_a_run_was_made_does_not_show(tmp_path: Path, monkeypatch: pytest.Mo
         written(tmp_path / "c", explained, seconds=0.5),
     ]
     for run in runs:
-        write(run, run.parent / "out", Whole())
-        write(run, run.parent / "out.csv", Whole())
+        write(run, run.parent / "out")
+        write(run, run.parent / "out.csv")
     first, *others = (contents(run.parent / "out") for run in runs)
     file = pq.ParquetFile(tmp_path / "a" / "out" / "measurements.parquet")
     assert {file.metadata.row_group(i).num_rows for i in range(file.num_row_groups - 1)} == {5}
@@ -115,11 +115,11 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         (full / "x" / "out.csv", "lies in a directory that does not exist"),
     ):
         with pytest.raises(StoreError, match=reason):
-            write(run, out, Whole())
+            write(run, out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dir.csv", "full", "runs"]
     empty = tmp_path / "empty"
     empty.mkdir()
-    write(run, empty, Whole())
+    write(run, empty)
     assert sorted(contents(empty)) == FILES
 
 
@@ -134,5 +134,5 @@ def test_a_damaged_or_unfinished_run_leaves_nothing(tmp_path: Path) -> None:
     ):
         for out in (tmp_path / "out", tmp_path / "out.csv"):
             with pytest.raises(StoreError, match=reason):
-                write(path, out, Whole())
+                write(path, out)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["others", "runs"]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from helpers.examples import examples
 from leakmeter.traces import LoggedMessage, Place, Reason
+from leakmeter.traces.answer import Unusable
 from leakmeter.traces.places import Found, Retrieved, find, normalised
-from leakmeter.traces.refused import Unusable
 
 A = "Anna sang at nine in the hall by the lake."
 B = "Bo ate soup at noon with two friends from town."

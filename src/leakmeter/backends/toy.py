@@ -57,14 +57,11 @@ class Toy:
         return pulled
 
     def score(self, chunk: Chunk) -> list[Scores]:
-        """Answer each request prompt by prompt, sharing nothing."""
         self.n_tokens_run += chunk.n_full_pass_tokens
         answers = []
         for request in chunk.requests:
-            rows = request.reduction.rows(len(request.response))
-            logits = np.stack([self._rows(prompt, request.response, rows) for prompt in request.prompts])
-            targets = np.asarray([*request.response, 0], dtype=np.int64)[rows.start : rows.stop]
-            values = np.asarray(request.reduction.reduce(logits, targets), dtype=np.float64)
+            logits = np.stack([self._rows(prompt, request.response, request.rows) for prompt in request.prompts])
+            values = np.asarray(request.reduction.reduce(logits, request.targets), dtype=np.float64)
             if np.isnan(values).any():
                 raise ScoreError("the model gave NaN")
             answers.append(Scores(values))

@@ -3,9 +3,8 @@
 subject    a model as a dialect, whether it is behind a server or in this process
 probes     the texts that are sent
 checks     what is examined, a function each
-examine    the checks one after another, and which fault explains what went wrong
 result     what was found, as records
 words      faults by name, in words, and what to do about them
 report     the result as blocks
-api        what programs call
+api        what programs call: the checks one after another, and which fault explains what went wrong
 """

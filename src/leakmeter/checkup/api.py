@@ -1,20 +1,25 @@
-"""What programs call: `leakmeter.doctor`."""
+"""What programs call, `leakmeter.doctor`: the checks one after another, what explains an error, and what all of it
+says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from leakmeter.backends.served import names_a_server
+from leakmeter.backends.served.answered import AnswerError
 from leakmeter.backends.served.connection import StatusError
-from leakmeter.checkup.examine import examine, not_examined
-from leakmeter.checkup.result import DoctorResult
+from leakmeter.backends.served.fingerprint import fingerprint
+from leakmeter.checkup.checks import CHECKS, Examined, Found, bad, steady_at_first
+from leakmeter.checkup.probes import Probes, probes_of
+from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import Subject
-from leakmeter.checkup.words import fault_of_status
+from leakmeter.checkup.words import FAULTS, fault_of_status, first_sentence
 from leakmeter.core.backend import Backend
+from leakmeter.core.json_object import JsonObject
 from leakmeter.engine.loading import load_backend, tell
-from leakmeter.errors import ScoreError, UsageError
+from leakmeter.errors import LeakmeterError, ScoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
 
 _PATIENCE: Final = 20.0
@@ -94,3 +99,169 @@ def _local(model: Any) -> Subject:
     if Path(name.removeprefix("hf:")).is_dir():
         name = name.removeprefix("hf:")
     return Subject.of(load_backend(name, dtype=None if name == "toy" else "float32", cache=False))
+
+
+_NAMES: Final = {number: name for number, name, _ in CHECKS}
+_ROWS, _IDS, _PLACES, _WHOLE, _STEADY = 1, 2, 3, 4, 10
+_UNANSWERED: Final = ("busy", "cut", "slow", "unreachable")
+_HOME: Final = {
+    "above_zero": _WHOLE,
+    "another_model": _STEADY,
+    "few_top": _WHOLE,
+    "nan": _WHOLE,
+    "no_ids": _IDS,
+    "not_normalised": _WHOLE,
+    "other_ids": _IDS,
+    "other_places": _PLACES,
+    "part_of_vocabulary": _WHOLE,
+    "start_token": _IDS,
+    **dict.fromkeys(_UNANSWERED, _STEADY),
+}
+"""The check to which a fault belongs; that which finds it where it is not named."""
+_OF_ROWS: Final = ("few_top", "not_normalised", "part_of_vocabulary")
+"""Faults of a request for rows; others would befall any further request too."""
+
+
+def examine(
+    subject: Subject,
+    model: str,
+    *,
+    against: Subject | None = None,
+    against_name: str = "",
+    probes: Probes | None = None,
+    on_check: Callable[[str], None] = lambda name: None,
+) -> DoctorResult:
+    """Make all checks, against a model in this process if one is given. `probes` are what is asked about, the doctor's
+    own by default; `on_check` gets the name of each check before it is made."""
+    examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
+    findings: dict[int, Found] = {}
+    if not subject.dialect.capabilities().targets:
+        findings[_ROWS] = Found(
+            "The server gives no log-probabilities of tokens that it is given: labels and sampling can be measured, "
+            "nothing else.",
+            "note",
+            "no_rows",
+            FAULTS["no_rows"][1],
+        )
+        return _result(examined, model, findings, None)
+    taken: str | None = None
+    try:
+        steady_at_first(examined)
+        taken = fingerprint(subject.dialect, subject.tokenizer).sha256
+        for number, name, check in CHECKS:
+            on_check(name)
+            _make(number, check, examined, findings)
+    except LeakmeterError as error:
+        _put(findings, _ROWS, error)
+    if _STEADY in findings and findings[_STEADY].fault == "changed":
+        # What does not fit together then is of two models.
+        findings = {
+            number: finding for number, finding in findings.items() if finding.status != "failed" or number == _STEADY
+        }
+    _tell_repeated(examined, findings)
+    return _result(examined, model, findings, taken)
+
+
+def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
+    """What is said of a server that answers wrongly before it has said what it serves."""
+    findings: dict[int, Found] = {}
+    _put(findings, _ROWS, error)
+    return DoctorResult(
+        model=model, dialect=dialect, served_model=None, revision=None, server_version=None, window=None, settings=None,
+        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_said(findings, None),
+    )  # fmt: skip
+
+
+def _make(number: int, check: Callable[[Examined], Found], examined: Examined, findings: dict[int, Found]) -> None:
+    """Make a check; raises what any further request would show again."""
+    try:
+        findings[number] = check(examined)
+    except LeakmeterError as error:
+        if isinstance(error, StatusError) or (isinstance(error, AnswerError) and error.fault not in _OF_ROWS):
+            raise
+        _put(findings, number, error)
+
+
+def _put(findings: dict[int, Found], number: int, error: LeakmeterError) -> None:
+    """Put an error down at the check to which its fault belongs."""
+    fault: str | None = None
+    seen = ""
+    if isinstance(error, AnswerError):
+        fault, seen = error.fault, error.seen
+    elif isinstance(error, StatusError):
+        fault = fault_of_status(error.status, error.fault)
+    findings[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else Found(str(error), "failed")
+
+
+def _tell_repeated(examined: Examined, findings: dict[int, Found]) -> None:
+    """Say for what requests had to be repeated, where all of them were answered in the end."""
+    connection = examined.subject.connection
+    if connection is None or not connection.faults or (_STEADY in findings and findings[_STEADY].status == "failed"):
+        return
+    ((did, _),) = connection.faults.most_common(1)
+    fault = fault_of_status(0, did) or "unreachable"
+    what, todo = FAULTS[fault]
+    n_all = connection.faults.total()
+    times = "once" if n_all == 1 else f"{n_all} times"
+    findings[_STEADY] = Found(f"{what} Requests were repeated {times} and answered then.", "note", fault, todo)
+
+
+def _result(examined: Examined, model: str, findings: dict[int, Found], taken: str | None) -> DoctorResult:
+    subject = examined.subject
+    served = subject.served
+    return DoctorResult(
+        model=model,
+        dialect=subject.dialect.name,
+        served_model=served.model,
+        revision=served.revision,
+        server_version=served.server_version,
+        window=served.window,
+        settings=None if subject.settings is None else dict(subject.settings),
+        fingerprint=taken,
+        noise=examined.noise,
+        uses_prefix_cache=examined.uses_prefix_cache,
+        against=examined.compared,
+        speed=examined.speed,
+        **_said(findings, examined),
+    )
+
+
+def _said(findings: dict[int, Found], examined: Examined | None) -> JsonObject:
+    """The fields that say what was found."""
+    checks = []
+    for number in sorted(_NAMES):
+        finding = findings.get(number, Found("Not examined: see what failed.", "skipped"))
+        checks.append(
+            DoctorCheck(
+                number=number,
+                name=_NAMES[number],
+                status=finding.status,
+                fault=finding.fault,
+                found=finding.sentence,
+                advice=finding.advice,
+            )
+        )
+    failed = [check for check in checks if check.status == "failed"]
+    return {"is_sound": not failed, "verdict": _verdict(checks, failed, examined), "checks": tuple(checks)}
+
+
+def _verdict(checks: Sequence[DoctorCheck], failed: Sequence[DoctorCheck], examined: Examined | None) -> str:
+    if failed:
+        would = "not come to its end" if failed[0].fault in _UNANSWERED else "be wrong"
+        n = len(failed) - 1
+        further = f" {n} further check{'s fail' if n > 1 else ' fails'}." if n else ""
+        return f"A measurement with this model would {would}: {_lower(first_sentence(failed[0].found))}{further}"
+    if examined is None or examined.noise is None:
+        return "Given responses cannot be measured with this model; labels and sampling can."
+    floor = examined.noise.floor_nats
+    sentence = f"Sound: log-probabilities are raw, in their places, and repeat within {floor:.2g} nats a token."
+    if examined.compared and examined.compared.max_token_nats > max(1e-3, floor):
+        sentence += (
+            f" It is another model than the local weights: up to {examined.compared.max_token_nats:.2g} nats a token."
+        )
+    return sentence
+
+
+def _lower(text: str) -> str:
+    """A sentence to go on with behind a colon; names in capitals stay."""
+    return text if text[1:2].isupper() else f"{text[:1].lower()}{text[1:]}"

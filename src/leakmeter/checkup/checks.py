@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 
 from leakmeter.backends.served import answered, fingerprint
-from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.dialect import Probed, ProbedDialect, Scored, Setting
+from leakmeter.backends.served.load import TEXTS, has_tokenizer
 from leakmeter.backends.served.noise import measured_noise
-from leakmeter.checkup.probes import TEXTS, Probes
+from leakmeter.checkup.probes import Probes
 from leakmeter.checkup.result import DoctorAgainst, DoctorNoise, DoctorSpeed, Status
 from leakmeter.checkup.subject import InProcess, Subject
 from leakmeter.checkup.words import FAULTS
@@ -70,7 +70,6 @@ class Examined:
 
     @property
     def tolerance(self) -> float:
-        """Nats that two ways to one log-probability may differ by."""
         return max(_LEAST_TOLERANCE, 3.0 * self.noise_alone)
 
     @property
@@ -115,7 +114,6 @@ class Examined:
         return self.subject.dialect.probed_log_probs(scored, setting)
 
     def can(self, control: str) -> bool:
-        """Whether requests can be given a setting."""
         dialect = self.subject.dialect
         return isinstance(dialect, ProbedDialect) and control in dialect.controls
 
@@ -142,22 +140,15 @@ def token_ids(examined: Examined) -> Found:
     subject = examined.subject
     if subject.is_local:
         return Found("Model and tokenizer are in this process; no ids are sent.")
-    for text in (*TEXTS, *(part for pair in fingerprint.PROBES for part in pair)):
-        try:
-            ids = subject.dialect.tokenize(text)
-        except StatusError as error:
-            if error.status not in (404, 405, 501):
-                raise
-            ids = None
-        if ids is None:
-            sentence = (
-                "The server does not tell how it tokenises a text; that --tokenizer is the model's was not checked."
-            )
-            return Found(
-                sentence, "note", advice="Give --against the served model's weights: another tokenizer shows there."
-            )
-        if tuple(ids) != tuple(subject.tokenizer.encode_data(text, first=True).ids):
-            return bad("other_tokenizer")
+    texts = (*TEXTS, *(part for pair in fingerprint.PROBES for part in pair))
+    is_same = has_tokenizer(subject.dialect, subject.tokenizer, texts)
+    if is_same is None:
+        sentence = "The server does not tell how it tokenises a text; that --tokenizer is the model's was not checked."
+        return Found(
+            sentence, "note", advice="Give --against the served model's weights: another tokenizer shows there."
+        )
+    if not is_same:
+        return bad("other_tokenizer")
     return Found("Token ids come back as they were sent, without a start token; tokenizers agree.")
 
 

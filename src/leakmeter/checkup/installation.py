@@ -63,10 +63,8 @@ class InstallationResult(Record):
 
 
 def check_installation() -> InstallationResult:
-    """Examine whether leakmeter works where it is installed: versions of libraries, and numbers of the engine.
-
-    Returns:
-        What was found; nothing private is in it.
+    """Examine whether leakmeter works where it is installed: versions of libraries, and numbers of the engine. Nothing
+    private is in what was found.
 
     Examples:
         >>> import leakmeter

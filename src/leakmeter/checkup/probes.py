@@ -9,12 +9,6 @@ from leakmeter.backends.served import fingerprint
 from leakmeter.backends.served.dialect import Scored
 from leakmeter.core.tokenizer import Tokenizer
 
-TEXTS: Final = (
-    "The quick brown fox jumps over 13 lazy dogs.",
-    "Name: Ana Álvarez\n\n- ¿qué?  two spaces\ttab",
-    "naïve café 北京 ☂ x_1 = f(y) / 2.50;",
-)
-"""By which tokenizers are compared."""
 _REPEATING: Final = ("One cup of tea, one cup of milk, one cup of tea, ", "one cup of milk, one cup of tea.")
 """Its response repeats its prompt, so that a penalty on repetition shows."""
 _OPEN: Final = "A list of things that I saw on my walk today: "
@@ -54,7 +48,6 @@ class Case:
 
     @property
     def n_tokens(self) -> int:
-        """Of all its sequences."""
         return sum(len(prompt) + len(self.response) for prompt in self.prompts)
 
 

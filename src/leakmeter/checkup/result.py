@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import to_plain
 from leakmeter.core.record import Record
 from leakmeter.overriding import override
@@ -114,6 +115,6 @@ class DoctorResult(AnyResult, Record):
     speed: DoctorSpeed | None
 
     @override
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """As `Record.to_dict`, with the name and version of the schema in front."""
         return {"schema": self.schema, **to_plain(self)}

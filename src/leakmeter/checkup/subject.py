@@ -44,7 +44,6 @@ class Subject:
 
     @property
     def is_local(self) -> bool:
-        """Whether the model is in this process."""
         return self.settings is not None
 
     def side_by_side(self, work: Callable[[T], R], todo: Sequence[T]) -> list[R]:
@@ -65,11 +64,7 @@ class Subject:
 
 
 class InProcess:
-    """A model in this process, asked as a server is.
-
-    Args:
-        backend: the model.
-    """
+    """A model in this process, asked as a server is."""
 
     name = "in process"
     reads_prefix_cache = True

@@ -75,7 +75,7 @@ def gate(
     """
     from leakmeter.core.written import write_whole
     from leakmeter.gating.bounds import check_bounds, parse_bound
-    from leakmeter.gating.junit import to_junit
+    from leakmeter.gating.gate_words import to_junit
     from leakmeter.results.measured import read_measured
 
     bounds = [parse_bound(text, "max") for text in upper or ()] + [parse_bound(text, "min") for text in lower or ()]
@@ -211,8 +211,7 @@ def _key() -> bytes:
 
 
 def _print(checks: Sequence[Check], held: Sequence[Held]) -> None:
-    from leakmeter.gating.comparison_words import setting_line
-    from leakmeter.gating.gate_words import check_lines
+    from leakmeter.gating.gate_words import check_lines, setting_line
 
     lines = check_lines(checks)
     for number, held_run in enumerate(held, 1):

@@ -248,8 +248,7 @@ def check(
         Print one JSON object instead.
     """
     from leakmeter.core.written import write_whole
-    from leakmeter.gating.gate_words import check_lines
-    from leakmeter.gating.junit import to_junit
+    from leakmeter.gating.gate_words import check_lines, to_junit
     from leakmeter.ledger.budgets import Budget, lines, unknown
     from leakmeter.ledger.budgets import check as held_against
     from leakmeter.ledger.report import record

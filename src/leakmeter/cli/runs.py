@@ -144,7 +144,7 @@ def compare(
     if json:
         output.print_json(comparison)
         return
-    from leakmeter.gating.comparison_words import comparison_lines
+    from leakmeter.gating.gate_words import comparison_lines
 
     for letter, path in zip("AB", paths, strict=True):
         output.print_text(f"{letter}: {', '.join(filter(None, (path.resolve().name, label(entry_of(path)))))}")
@@ -238,7 +238,7 @@ def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("r
         Directory of runs, where the run is given by name.
     """
     from leakmeter.storage.catalogue import find_run
-    from leakmeter.storage.export import Redacted, Whole, write
+    from leakmeter.storage.export import Redacted, write
 
     path = find_run(run, runs)
     if redact:
@@ -247,7 +247,7 @@ def export(run: str, /, *, out: Path, redact: Flag = False, runs: Path = Path("r
 
         write(path, out, Redacted(subject_key(config_dir())))
     else:
-        write(path, out, Whole())
+        write(path, out)
     output.tell(f"export: {out}")
 
 

@@ -199,7 +199,7 @@ def cases_given(
 ) -> tuple[LoadedCases[Case], bool]:
     """The cases of a call, and whether it is a single one that stands in its parameters."""
     from leakmeter.data.cases import case_of, cases_of
-    from leakmeter.traces.presets import PRESETS
+    from leakmeter.traces.case import PRESETS
 
     if data is None:
         if names.map is not None or names.format is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def read_cases(source: Source, response: str | None = None) -> LoadedCases[Case]:
     """The cases that options name, and what was wrong with those left out."""
     from leakmeter.data.cases import cases_of, logged_case
-    from leakmeter.traces.presets import PRESETS
+    from leakmeter.traces.case import PRESETS
 
     named = (("--context-file", source.context_file), ("--data", source.data), ("--messages", source.messages))
     options = [name for name, value in named if value]

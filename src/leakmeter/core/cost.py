@@ -69,7 +69,6 @@ class Work:
 
 
 def operations(size: ModelSize, *, n_tokens: int, n_seen: int, n_rows: int) -> float:
-    """Operations that tokens, their attention and the head on rows need at least; a multiply-add is two."""
     attention = 4.0 * size.n_layers * size.query_width * n_seen
     return 2.0 * size.n_layer_parameters * n_tokens + 2.0 * size.n_head_parameters * n_rows + attention
 
@@ -124,10 +123,7 @@ class ResultCost(Record):
         cost = texts["cost"]
         predicted = cost.get("predicted") or {}
         return cls(
-            requests=cost["requests"],
-            tree_tokens=cost["tree_tokens"],
-            naive_tokens=cost["naive_tokens"],
-            seconds=cost["seconds"],
+            **{name: cost[name] for name in ("requests", "tree_tokens", "naive_tokens", "seconds")},
             predicted_tree_tokens=predicted.get("tree_tokens"),
             predicted_seconds=predicted.get("seconds"),
             out_of_memory_retries=cost["out_of_memory_retries"],

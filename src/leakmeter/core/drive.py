@@ -94,17 +94,15 @@ def settled(backend: Backend, trial: Trial[T]) -> Generator[Sequence[Asked], lis
         while True:
             if not draws and requests and isinstance(requests[0], DrawRequest):
                 requests = trial.send([Responses(np.empty(0)) for _ in requests])
-            elif not hides and any(_hides(request) for request in requests):
+            elif not hides and any(
+                prompt.hidden for request in requests if isinstance(request, Request) for prompt in request.prompts
+            ):
                 requests = trial.send([Scores(np.empty(0)) for _ in requests])
             else:
                 requests = trial.send((yield requests))
     except StopIteration as end:
         result: T = end.value
         return result
-
-
-def _hides(request: Asked) -> bool:
-    return isinstance(request, Request) and any(prompt.hidden for prompt in request.prompts)
 
 
 def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Responses]:
@@ -201,7 +199,7 @@ def _one(scores: Sequence[Scores], request: Request) -> Scores:
 
 
 def _pieces(request: Request, most_rows: int) -> Iterator[Request]:
-    n_each = len(request.reduction.rows(len(request.response)))
+    n_each = len(request.rows)
     if _n_rows(request) <= most_rows or (request.reduction.rows_together and not goes_by_pairs(request.reduction)):
         yield request
         return
@@ -214,4 +212,4 @@ def _pieces(request: Request, most_rows: int) -> Iterator[Request]:
 
 
 def _n_rows(request: Request) -> int:
-    return len(request.prompts) * len(request.reduction.rows(len(request.response)))
+    return len(request.prompts) * len(request.rows)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import DataError
 
 MOST_BYTES: Final = 2**30
@@ -47,7 +48,7 @@ def read_text(path: Path, what: str) -> str:
         raise DataError(f"{what} '{path}' cannot be read: {error.strerror or error}") from None
 
 
-def parsed_toml(text: str, where: str) -> dict[str, Any]:
+def parsed_toml(text: str, where: str) -> JsonObject:
     """What a text of TOML says; refused also where it is so deep, or has numbers so long, that it cannot be read."""
     try:
         return tomllib.loads(text)

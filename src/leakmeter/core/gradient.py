@@ -75,7 +75,6 @@ class TopTokens:
 
     @property
     def n_passes(self) -> int:
-        """Backward passes."""
         return self.k
 
 

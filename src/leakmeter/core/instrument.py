@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+from leakmeter.core.json_object import JsonObject
+
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.item import Prepared
@@ -20,7 +22,7 @@ class AnyCase(Protocol):
     def id(self) -> str:
         """What tells it from the other cases of a run: all that errors and results call it by."""
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> JsonObject:
         """The case as that which names a run: plain objects, with hashes in the place of what is not to be kept."""
 
 
@@ -36,23 +38,15 @@ class Settings(Protocol):
     def resolved(self) -> Self:
         """The settings with the files they name read; what cannot be used is said before a model is loaded."""
 
-    def model_record(self) -> dict[str, Any]:
+    def model_record(self) -> JsonObject:
         """What decides the prompts beside the settings and the model, such as another model's hash."""
 
     def check_measure(self, measure: Measure) -> None:
         """`UsageError` where they do not go with what measures."""
 
     def prepare(self, case: Any, backend: Backend, measure: Measure) -> Prepared:
-        """Tokenise and cut a case for a back end.
-
-        Args:
-            case: of the kind that these settings are for.
-            backend: has the tokenizer and the window.
-            measure: what will measure; it has refused what it cannot measure.
-
-        Raises:
-            LeakmeterError: the case cannot be measured so.
-        """
+        """Tokenise and cut a case of these settings' kind for a back end, which has the tokenizer and the window;
+        the measure has refused what it cannot measure. `LeakmeterError` where the case cannot be measured so."""
 
 
 class PlainSettings:
@@ -62,15 +56,12 @@ class PlainSettings:
 
     @property
     def libraries(self) -> Sequence[str]:
-        """None."""
         return ()
 
     def resolved(self) -> Self:
-        """As they are: they name no file."""
         return self
 
-    def model_record(self) -> dict[str, Any]:
-        """Nothing."""
+    def model_record(self) -> JsonObject:
         return {}
 
     def check_measure(self, measure: Measure) -> None:

@@ -23,12 +23,7 @@ PLACEBO: Final = "placebo"
 
 
 class Lazily(Mapping[str, Prompt]):
-    """Prompts by name, each made when it is first asked for: few measures need all.
-
-    Args:
-        names: in order.
-        make: a name to its prompt.
-    """
+    """Prompts by name, each made when it is first asked for: few measures need all."""
 
     __slots__ = ("_made", "_make")
 
@@ -110,7 +105,6 @@ class Item:
 
     @property
     def typical_prompts(self) -> tuple[Prompt, ...]:
-        """A few of the prompts that a measure scores."""
         return (self.prompt,)
 
 
@@ -163,7 +157,6 @@ class Origin:
     measure: Measure
 
     def prepare(self, backend: Backend) -> Prepared:
-        """The case tokenised and cut."""
         prepared = self.settings.prepare(self.case, backend, self.measure)
         if isinstance(self.case, Case) and self.case.has_unmarked_context:
             n_tokens = sum(len(piece.ids) for piece in prepared.item.prompt.pieces if piece.role == QUERY)

@@ -33,21 +33,12 @@ class Measure(ABC):
         return 1
 
     def check(self, item: Any) -> None:  # noqa: B027 - most measures refuse nothing
-        """Refuse an item that cannot be measured so, before anything is scored or written.
-
-        Raises:
-            LeakmeterError: says why.
-        """
+        """Refuse an item that cannot be measured so, before anything is scored or written."""
 
     @abstractmethod
     def trial(self, item: Any) -> Trial[list[Measurement]]:
-        """Measure one item: yield requests, be sent their scores, return measurements.
-
-        A trial is a function of the item, the scores and the measure's own parameters, seed included; nothing else.
-
-        Args:
-            item: of the instrument's own kind.
-        """
+        """Measure one item: yield requests, be sent their scores, return measurements. A trial is a function of the
+        item, the scores and the measure's own parameters, seed included; nothing else."""
 
     def record(self) -> JsonObject:
         """The parameters that name a run, given and defaulted."""

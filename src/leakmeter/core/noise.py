@@ -85,7 +85,8 @@ def _forked(
     prompts: tuple[Prompt, ...],
     part: float,
 ) -> Generator[list[Request], list[Scores], FloatArray]:
-    places = _context_tokens(item.prompt)
+    pieces = enumerate(item.prompt.pieces)
+    places = [(i, j) for i, piece in pieces if piece.role == CONTEXT for j in range(len(piece.ids))]
     first = int(len(places) / part)
     second = min(first + 1, len(places) - 1)
     # A longer sequence that differs at one token makes the prompt of interest fork there; one that differs from that
@@ -97,7 +98,8 @@ def _forked(
         Request((longer,), (*response, response[-1]), reduction, noise_nats),
         Request((beside,), response, reduction, noise_nats),
     ]
-    scores = yield [*(_with_first(prompts, r) for r in crowd), Request(prompts, response, reduction, noise_nats)]
+    crowd = [replace(request, prompts=(*prompts[:-1], *request.prompts)) for request in crowd]
+    scores = yield [*crowd, Request(prompts, response, reduction, noise_nats)]
     return scores[-1].values
 
 
@@ -113,14 +115,6 @@ def token_by_token(
         (scores,) = yield [Request(prompts, response[:last], Stretch(reduction, first, last), noise_nats)]
         parts.append(scores.values)
     return np.concatenate(parts, axis=-1)
-
-
-def _with_first(prompts: tuple[Prompt, ...], request: Request) -> Request:
-    return replace(request, prompts=(*prompts[:-1], *request.prompts))
-
-
-def _context_tokens(prompt: Prompt) -> list[tuple[int, int]]:
-    return [(i, j) for i, piece in enumerate(prompt.pieces) if piece.role == CONTEXT for j in range(len(piece.ids))]
 
 
 def _differing(prompt: Prompt, place: tuple[int, int]) -> Prompt:

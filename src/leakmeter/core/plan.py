@@ -57,7 +57,6 @@ class Run:
 
     @property
     def n_tail(self) -> int:
-        """Tokens this run has to put through the model."""
         return len(self.ids) - self.fork
 
 
@@ -89,7 +88,6 @@ class Chunk:
 
     @property
     def n_slots(self) -> int:
-        """How many different rows are wanted."""
         return self.layout[2]
 
     def answers(self) -> Iterator[tuple[Request, IntArray]]:
@@ -102,27 +100,19 @@ class Chunk:
 
     @property
     def n_full_pass_tokens(self) -> int:
-        """Tokens that one full pass for each prompt would run."""
         return n_full_pass_tokens(self.requests)
 
     @property
     def n_token_pass_tokens(self) -> int:
         """Tokens that one full pass for each prompt and wanted row would run."""
         return sum(
-            len(prompt.ids) + row
-            for request in self.requests
-            for row in request.reduction.rows(len(request.response))
-            for prompt in request.prompts
+            len(prompt.ids) + row for request in self.requests for row in request.rows for prompt in request.prompts
         )
 
 
 def n_full_pass_tokens(requests: Sequence[Request]) -> int:
     """Tokens that one full pass for each prompt of the requests would run."""
-    return sum(
-        len(prompt.ids) + max(request.reduction.rows(len(request.response)).stop - 1, 0)
-        for request in requests
-        for prompt in request.prompts
-    )
+    return sum(len(prompt.ids) + max(request.rows.stop - 1, 0) for request in requests for prompt in request.prompts)
 
 
 @dataclass(slots=True)
@@ -137,7 +127,7 @@ class _Branch:
 def plan(requests: Sequence[Request], round: int = 0) -> Chunk:
     """The chunk that answers the requests of a round. The order of its runs depends on the requests alone."""
     for request in requests:
-        if not request.reduction.rows(len(request.response)).stop:
+        if not request.rows.stop:
             raise UsageError("a response without tokens has nothing to score; give it at least one")
         if not all(len(prompt.ids) for prompt in request.prompts):
             raise UsageError("an empty prompt predicts nothing; give the model at least one token before the response")
@@ -165,7 +155,7 @@ def _lay_out(requests: Sequence[Request]) -> Layout:
     begun: dict[tuple[int, int, int], int] = {}  # number of the sequence that hiding prompts have their states from
     for number, request in enumerate(requests):
         members.append([])
-        n_rows = request.reduction.rows(len(request.response)).stop
+        n_rows = request.rows.stop
         for at, prompt in enumerate(request.prompts):
             # Prompts that hide different pieces of one context have its ids in one array.
             context = (id(prompt.ids), id(prompt.positions), number)
@@ -184,7 +174,7 @@ def _lay_out(requests: Sequence[Request]) -> Layout:
     slots: list[IntArray] = []
     n_slots = 0
     for request, its_sequences in zip(requests, members, strict=True):
-        rows = request.reduction.rows(len(request.response))
+        rows = request.rows
         table = np.empty((len(request.prompts), len(rows)), dtype=np.int64)
         for i, (prompt, sequence) in enumerate(zip(request.prompts, its_sequences, strict=True)):
             branch = branch_of[sequence]
@@ -220,14 +210,8 @@ def plan_contexts(requests: Sequence[GradientRequest]) -> Chunk:
     """The runs that find the states of a place behind contexts, of all requests that need them: a chunk with a request
     for each context of each of these requests, in order; of its prompt the rows from the first token whose vectors vary
     to the last one, and nothing after that is run."""
-    return plan(
-        [
-            _states(prompt, request.place.role)
-            for request in requests
-            if request.runs_contexts
-            for prompt in request.contexts
-        ]
-    )
+    asking = (request for request in requests if request.runs_contexts)
+    return plan([_states(prompt, request.place.role) for request in asking for prompt in request.contexts])
 
 
 def _states(prompt: Prompt, role: str) -> Request:

@@ -115,7 +115,6 @@ class Prompt:
         return Prompt((*self.pieces[:index], piece, *self.pieces[index:]))
 
     def n_tokens(self, role: str) -> int:
-        """Number of tokens of a role."""
         return sum(len(p.ids) for p in self.pieces if p.role == role)
 
     def _known(self, names: Iterable[str]) -> frozenset[str]:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import INFINITY, SELDOM, to_plain
 from leakmeter.errors import DataError
 
@@ -26,7 +27,7 @@ class _MayBeInfinite:
     """Says it in a schema; pydantic asks for it by this method's name."""
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, core: Any, handler: Any) -> JsonObject:
         return {"anyOf": [handler(core), {"enum": [INFINITY, f"-{INFINITY}"]}]}
 
 
@@ -44,9 +45,9 @@ class Record:
     # An attribute of this name is where pydantic looks for its settings.
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Dictionaries, lists, texts and numbers, as JSON has them: an infinite number is the text "Infinity"."""
-        plain: dict[str, Any] = to_plain(self)
+        plain: JsonObject = to_plain(self)
         return plain
 
     @classmethod
@@ -127,7 +128,7 @@ def part_fields(kind: type[Record]) -> dict[str, type[Record]]:
     return parts
 
 
-def schema(kind: type[Record], name: str) -> dict[str, Any]:
+def schema(kind: type[Record], name: str) -> JsonObject:
     """JSON schema (draft 2020-12) of what `to_dict` makes of a record, with the docstrings of its fields: the source of
     it and of all that it holds has to be at hand."""
     from pydantic import TypeAdapter
@@ -153,7 +154,6 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def records_in(kind: Any) -> Iterator[type]:
-    """A record and those that it holds."""
     if isinstance(kind, type) and is_dataclass(kind):
         yield kind
         hints = get_type_hints(kind)

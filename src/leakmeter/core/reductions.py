@@ -26,7 +26,6 @@ class PerToken:
     continues: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
-        """One row per response token."""
         return range(n_response)
 
 
@@ -36,7 +35,6 @@ class NextToken:
     __slots__ = ()
 
     def rows(self, n_response: int) -> range:
-        """The row after the last response token."""
         return range(n_response, n_response + 1)
 
 
@@ -190,7 +188,6 @@ class FullDistribution:
     continues: ClassVar[bool] = False
 
     def rows(self, n_response: int) -> range:
-        """Every row, the one after the response included."""
         return range(n_response + 1)
 
     def reduce(self, rows: Any, targets: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core.gradient import GradientRequest
-from leakmeter.core.prompt import Prompt
+from leakmeter.core.prompt import IntArray, Prompt
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -81,6 +81,16 @@ class Request:
     interval_noise_nats: float | None = None
     """Where the values cannot be had, middles of intervals will do, with half their widths beside them
     (`Scores.half_width`): of log-probabilities that may be off by this much, nats. None where only the values will."""
+
+    @property
+    def rows(self) -> range:
+        """Indices of each prompt's wanted rows."""
+        return self.reduction.rows(len(self.response))
+
+    @property
+    def targets(self) -> IntArray:
+        """The response token of each wanted row; any where the row is behind the response, (row,)."""
+        return np.asarray([*self.response, 0][self.rows.start : self.rows.stop], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ def sample(
     top-k, top-p or greedy choice, under which a response would have no finite loss). With λ = 1, a server that does not
     give whole rows draws the responses itself."""
     if context_weight == 1.0:
-        seeds = tuple(server_seed_of(seed, item.id, i) for i in range(n))
+        # From 0 to 2^31 − 1, which all servers can read.
+        seeds = tuple(int(_generator(seed, item.id, i).integers(2**31)) for i in range(n))
         (answer,) = yield [DrawRequest(item.prompt, temperature, max_new_tokens, seeds, frozenset(item.stop_ids))]
         if isinstance(answer, Responses) and answer.drawn:
             return list(answer.drawn)
@@ -73,11 +74,6 @@ def draw_with(
 def uniforms_of(seed: int, item_id: str, response: int, n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Numbers in [0, 1) of a response's tokens, which depend on the seed, the case and the response alone."""
     return _generator(seed, item_id, response).random(n)
-
-
-def server_seed_of(seed: int, item_id: str, response: int) -> int:
-    """The seed that a server is sent for a response, from 0 to 2^31 − 1, which all of them can read."""
-    return int(_generator(seed, item_id, response).integers(2**31))
 
 
 def _generator(seed: int, item_id: str, response: int) -> np.random.Generator:

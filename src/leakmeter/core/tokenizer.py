@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
+
+from leakmeter.core.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Tokenizer(Protocol):
         """
 
 
-def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:
+def response_texts(ids: Sequence[int], tokenizer: Tokenizer) -> JsonObject:
     """A response's text, without what ended it, and the text that each token adds."""
     visible = ids[:-1] if ids and ids[-1] in tokenizer.stop_ids else ids
     tokens: list[str] = []

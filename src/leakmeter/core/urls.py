@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -58,17 +59,12 @@ def check_directory(path: Path) -> None:
         raise UsageError(f"'{url}' is in an object store, where runs of cases alone are kept; give a directory")
 
 
+@dataclass(frozen=True)
 class Copy:
-    """A private copy of what is at a URL. Messages name the URL.
+    """A private copy of what is at a URL. Messages name the URL."""
 
-    Args:
-        path: the copy's.
-        url: what it is of.
-    """
-
-    def __init__(self, path: Path, url: str) -> None:
-        self.path = path
-        self.url = url
+    path: Path
+    url: str
 
 
 _copies: Final[dict[str, Copy]] = {}
@@ -80,7 +76,6 @@ def copy_of(path: Path, url: str) -> Copy:
 
 
 def forget_copy(path: Path) -> None:
-    """A path that may be a copy is used no more."""
     _copies.pop(str(path), None)
 
 

@@ -17,10 +17,10 @@ from leakmeter.core.case import DECODINGS, Case, Document, Message
 from leakmeter.core.json_object import JsonObject
 from leakmeter.data import formats
 from leakmeter.data.chat import ContextMarker, context_marker, messages_of, with_context, without_answer
+from leakmeter.data.foreign import fields_of, plain
 from leakmeter.data.mapping import Fields, is_name, mapping_of, nearest, parsed_cell, renamed
 from leakmeter.data.opened import named as named_file
 from leakmeter.data.opened import open_data
-from leakmeter.data.plain import fields_of, plain
 from leakmeter.data.proposed import ROLES, proposed_mapping
 from leakmeter.data.rows import Row, read_rows, text_lines
 from leakmeter.data.text import checked_text, parsed_json, unused
@@ -118,7 +118,9 @@ def cases_of(
     references: list[str | None] = []
     seen: dict[str, Row] = {}
     left_out: dict[str, None] = {}
-    contents: Iterable[tuple[Row, Made]] = good if preset is None else preset.read(_no_cases(good))
+    contents: Iterable[tuple[Row, Made]] = good
+    if preset is not None:
+        contents = preset.read((row, {} if isinstance(fields, Case) else fields) for row, fields in good)
     for row, content in contents:
         try:
             if isinstance(content, DataError):
@@ -170,11 +172,6 @@ def _good(rows: Iterable[Row], bad: Any) -> Iterator[tuple[Row, Fields | Case]]:
         yield row, fields
 
 
-def _no_cases(rows: Iterable[tuple[Row, Fields | Case]]) -> Iterator[tuple[Row, Fields]]:
-    for row, fields in rows:
-        yield row, {} if isinstance(fields, Case) else fields
-
-
 def _is_index(name: str) -> bool:
     """Whether a column is what a table's rows were numbered with when it was written."""
     return not name.strip() or name.startswith("Unnamed: ") or name == _INDEX
@@ -187,15 +184,12 @@ def _preset(
     is_named = is_mapped and not _needed(fields)
     if not is_named and (log := next((log_format for log_format in logs if log_format.fits(fields)), None)) is not None:
         return log
-    if is_named or _is_native(row, fields, marker):
-        return None
-    return next((preset for preset in formats.FORMATS.values() if preset.fits(fields)), None)
-
-
-def _is_native(row: Row, fields: Fields, marker: ContextMarker | None) -> bool:
     has_context = "context" in fields or "messages" in fields or (marker is not None and "query" in fields)
     # A table has columns of other things too.
-    return has_context and (all(name in FIELDS for name in fields) or (row.is_table and not _needed(fields)))
+    is_native = all(name in FIELDS for name in fields) or (row.is_table and not _needed(fields))
+    if is_named or (has_context and is_native):
+        return None
+    return next((preset for preset in formats.FORMATS.values() if preset.fits(fields)), None)
 
 
 def _known(fields: Fields, row: Row, is_mapped: bool, left_out: dict[str, None]) -> Fields:
@@ -203,7 +197,8 @@ def _known(fields: Fields, row: Row, is_mapped: bool, left_out: dict[str, None])
     unknown = [name for name in fields if name not in FIELDS]
     if not unknown or is_mapped:
         return {name: value for name, value in fields.items() if name in FIELDS}
-    missing = _missing(fields)
+    has_chat = "messages" in fields
+    missing = [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
     if row.is_table and not _needed(fields) and not any(_may_be(name, missing) for name in unknown):
         left_out.update(dict.fromkeys(f"'{name}'" for name in unknown))
         return {name: value for name, value in fields.items() if name in FIELDS}
@@ -221,11 +216,6 @@ def _needed(fields: Fields) -> list[str]:
     if "messages" in fields:
         return []
     return [name for name in ("query", "context") if name not in fields]
-
-
-def _missing(fields: Fields) -> list[str]:
-    has_chat = "messages" in fields
-    return [name for name in FIELDS if name not in fields and not (has_chat and name in ("query", "context"))]
 
 
 def _may_be(name: str, missing: Sequence[str]) -> bool:
@@ -319,7 +309,6 @@ def _documents(value: object, where: str) -> tuple[Document, ...]:
 
 
 def unique_names(documents: list[Document]) -> list[Document]:
-    """The documents, later ones of an equal name numbered."""
     out: dict[str, Document] = {}
     for document in documents:
         name = unused(document.name, out)

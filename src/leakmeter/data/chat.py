@@ -29,7 +29,7 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
     names: set[str] = set()
     for number, entry in enumerate(value, 1):
         at, turn = f"{where}, message {number}", turn_of(entry)
-        if turn.role is None or (turn.content is None and not _has_content(entry)):
+        if turn.role is None or (turn.content is None and not (isinstance(entry, Mapping) and "content" in entry)):
             raise DataError(f"{at} is not an object with 'role' and 'content'")
         if turn.unknown is not None:
             raise DataError(
@@ -49,10 +49,6 @@ def messages_of(value: object, where: str) -> tuple[Message, ...]:
             raise DataError(f"{at} is empty")
         out.append(Message(role, name, parts))
     return tuple(out)
-
-
-def _has_content(message: object) -> bool:
-    return isinstance(message, Mapping) and "content" in message
 
 
 def _parts(turn: Turn, name: str, where: str) -> tuple[Document, ...]:
@@ -118,7 +114,6 @@ class SystemContext:
     """The system prompt is what is to be measured, and all other messages stay: `--context-from system`."""
 
     def __call__(self, messages: tuple[Message, ...], where: str) -> tuple[Message, ...]:
-        """The chat with all messages fixed but those of the system."""
         if not any(message.role in SYSTEM_ROLES for message in messages):
             raise DataError(f"{where}: there is no message of role 'system', which --context-from {SYSTEM} measures")
         asking = Case("", messages=messages).asking

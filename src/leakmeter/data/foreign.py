@@ -1,4 +1,4 @@
-"""Messages, documents and settings of other libraries as the plain values of a log, by what they have.
+"""Messages, documents and settings of other libraries, and any object of theirs, as plain values, by what they have.
 
 The names that libraries have for one thing stand here and nowhere else. No library is imported. What is no text is
 named by its kind and left out, so that a reader sees that the prompt had it.
@@ -11,13 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Final
 
 from leakmeter.core.case import DECODINGS
 from leakmeter.core.json_object import JsonObject
-from leakmeter.errors import UsageError
+from leakmeter.errors import DataError, UsageError
 
 Fields = JsonObject
 
@@ -112,7 +112,6 @@ def parsed(value: Any) -> Any:
 
 
 def first(held: Mapping[Any, Any], *names: str) -> Any:
-    """The first of these fields that is there and not empty."""
     return next((value for name in names if (value := held.get(name)) not in (None, "", [], {})), None)
 
 
@@ -310,7 +309,6 @@ def _tool_call(call: Any) -> Fields:
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
@@ -333,7 +331,7 @@ def documents_of(documents: Any) -> tuple[Fields, ...]:
     texts, mappings, or documents of LangChain, LlamaIndex, OpenInference or leakmeter."""
     if isinstance(documents, str) or not isinstance(documents, Iterable):
         raise UsageError("'documents' is no list of documents, nor texts by id")
-    pairs = documents.items() if isinstance(documents, Mapping) else map(_named_document, documents)
+    pairs = documents.items() if isinstance(documents, Mapping) else map(_named_document, documents)  # id, text
     distinct: dict[tuple[str | None, str | None], None] = {}
     for id_, text in pairs:
         if not isinstance(text, str | None):
@@ -475,7 +473,58 @@ def asked_of(*settings: Any, **sent: Any) -> Fields:
 
 
 def tools_of(*settings: Any) -> int:
-    """How many tools were described to a model beside its messages."""
     options = dict(_flat(settings))
     held = [parsed(options[name]) for name in ("tools", "functions", "llm.tools") if options.get(name)]
     return max((len(tools) for tools in held if isinstance(tools, list | tuple)), default=0)
+
+
+_MOST_NESTED: Final = 64
+_METADATA = ("metadata", "id", "id_")
+
+
+def plain(value: Any, where: str, *, depth: int = 0) -> Any:
+    """Dicts with text as keys, lists, texts, numbers, truth values and None; a number that is none becomes None, a
+    member of an enumeration its value. Knows mappings, sequences, dataclasses, named tuples, pydantic models, NumPy
+    arrays and scalars, documents of LangChain (`page_content`, `metadata`) and nodes of LlamaIndex (`text`, `metadata`;
+    `node`, `score`). Something else is refused, and what is too deep, as is what holds itself."""
+    if depth > _MOST_NESTED:
+        raise DataError(f"{where} is nested more than {_MOST_NESTED} deep")
+    if isinstance(value, float):
+        return None if value != value else value
+    if isinstance(value, Enum):
+        value = value.value
+    if value is None or isinstance(value, str | int):
+        return value
+    held = fields_of(value)
+    if held is not None:
+        return {str(key): plain(inner, where, depth=depth + 1) for key, inner in held.items()}
+    if callable(tolist := getattr(value, "tolist", None)):
+        return plain(tolist(), where, depth=depth + 1)
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray):
+        return [plain(inner, where, depth=depth + 1) for inner in value]
+    raise DataError(f"{where} holds an object of type {type(value).__name__}, which is no text, number, list or record")
+
+
+def fields_of(value: Any) -> Mapping[Any, Any] | None:
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, type):
+        return None
+    for text in ("page_content", "text"):
+        # Before the dataclass's or the model's own fields: a node keeps its text in another place in each version.
+        if isinstance(getattr(value, text, None), str) and hasattr(value, "metadata"):
+            held = {text: getattr(value, text)}
+            return held | {
+                name: metadata_value for name in _METADATA if (metadata_value := getattr(value, name, None)) is not None
+            }
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return dict(value._asdict())
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dict(dump())
+    if isinstance(getattr(value, "text", None), str):
+        return {"text": value.text}
+    return None

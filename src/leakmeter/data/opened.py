@@ -90,7 +90,6 @@ class Opened(io.BufferedIOBase):
 
     @override
     def close(self) -> None:
-        """Close the file too, which what unpacks it leaves open."""
         self._inner.close()
         self._raw.close()
         super().close()
@@ -102,7 +101,8 @@ def open_data(source: str | Path, what: str, *, most: int = MOST_BYTES, most_pac
     (`DataError`) is found later, from reading."""
     where = named(source, what)
     if str(source) == STDIN:
-        raw: Any = io.BytesIO(_standard_input(where, most))
+        # One byte more than may be read, so that `Opened` sees that there are too many.
+        raw: Any = io.BytesIO(_stdin(where).read(most + 1))
     else:
         check_readable(Path(source), what, most=most_packed and min(most, most_packed))
         try:
@@ -136,12 +136,6 @@ def _unpacked(raw: Any, start: bytes, where: str, most: int) -> Opened:
 def named(source: str | Path, what: str) -> str:
     """What a file is called in errors."""
     return "standard input" if str(source) == STDIN else f"{what} '{source}'"
-
-
-def _standard_input(where: str, most: int) -> bytes:
-    # One byte more than may be read, so that `Opened` sees that there are too many.
-    read: bytes = _stdin(where).read(most + 1)
-    return read
 
 
 def _stdin(where: str) -> Any:

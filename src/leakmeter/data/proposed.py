@@ -47,7 +47,11 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> di
             free = [place for place in places if fits(place.value) and place.path not in out.values()]
             # The first of a list of documents is not the context.
             free = [place for place in free if role != "context" or "[0]" not in place.path]
-            best_place = _named(free, (role, *aliases[role])) or (_only_list(free) if role == "context" else None)
+            best_place = _named(free, (role, *aliases[role]))
+            if best_place is None and role == "context":
+                # The list of texts or documents, where there is a single one.
+                lists = [place for place in free if _is_list(place.value)]
+                best_place = lists[0] if len(lists) == 1 else None
             out |= {} if best_place is None else {role: best_place.path}
     if "messages" not in out and not {"query", "context"} <= out.keys():
         chat = _named([place for place in places if _is_chat(place.value)], aliases["messages"])
@@ -58,12 +62,6 @@ def proposed_mapping(fields: Fields, aliases: Mapping[str, Sequence[str]]) -> di
             role: "" for role in _OF_CHAT if role in fields
         }
     return {role: out[role] for role in ROLES if role in out}
-
-
-def _only_list(places: Sequence[_Place]) -> _Place | None:
-    """The list of texts or documents, where there is a single one."""
-    lists = [place for place in places if _is_list(place.value)]
-    return lists[0] if len(lists) == 1 else None
 
 
 def _places(value: Any, path: str, name: str, depth: int) -> Iterator[_Place]:
@@ -122,13 +120,11 @@ def _is_text(value: object) -> bool:
 
 
 def _is_context(value: object) -> bool:
-    """Whether a value is a text, a list of texts or documents, or texts by their names."""
     by_name = isinstance(value, Mapping) and bool(value) and all(map(_is_text, value.values()))
     return _is_text(value) or _is_list(value) or by_name
 
 
 def _is_list(value: object) -> bool:
-    """Whether a value is a list of texts or of documents."""
     if not isinstance(value, list) or not value:
         return False
     try:

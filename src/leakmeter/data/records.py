@@ -16,20 +16,10 @@ __all__ = ["Fields", "load_records", "read_csv", "records_of_hub", "text_of"]
 _HUB_SECONDS = 3.0
 
 
-def load_records(path: str | Path, *, keys_are_ids: bool = True) -> list[Fields]:
-    """All records of a file, or of another source that `rows.read_rows` knows; names of fields in lower case.
-
-    A JSON file is a list of objects, or one object whose keys are the records' ids (as PubMedQA's are).
-
-    Args:
-        path: the file, '-' for standard input.
-        keys_are_ids: False to drop such keys.
-
-    Raises:
-        DataError: no such file, damaged, a row that is no record, or empty.
-    """
-    rows = read_rows(path, keys_are_ids=keys_are_ids)
-    records: list[Fields] = [{name.lower(): value for name, value in row.fields.items()} for row in rows]
+def load_records(path: str | Path) -> list[Fields]:
+    """All records of a file, or of another source that `rows.read_rows` knows; names of fields in lower case. A JSON
+    file is a list of objects, or one object whose keys are the records' ids (as PubMedQA's are)."""
+    records: list[Fields] = [{name.lower(): value for name, value in row.fields.items()} for row in read_rows(path)]
     if not records:
         raise DataError(f"data file '{path}' holds no record")
     return records
@@ -64,11 +54,7 @@ def records_of_hub(name: str, repository: str, subset: str, split: str) -> Seque
 
 
 def text_of(fields: Fields, names: Sequence[str], where: str) -> str:
-    """The text of the first of these fields that is there.
-
-    Raises:
-        DataError: none is there, it is no text, or it is empty.
-    """
+    """The text of the first of these fields that is there; `DataError` where none is, it is no text, or it is empty."""
     for name in names:
         if name in fields:
             text = checked_text(fields[name], name, where)

@@ -10,16 +10,16 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Final, Literal, cast, get_args
 
 from leakmeter.core.files import MOST_BYTES
-from leakmeter.data.mapping import listed, mapped, renamed
+from leakmeter.data.foreign import fields_of, plain
+from leakmeter.data.mapping import listed, mapped
 from leakmeter.data.opened import STDIN, Opened, named, open_data
-from leakmeter.data.plain import fields_of, plain
 from leakmeter.data.text import parsed_json
 from leakmeter.errors import DataError, UnknownNameError
 
@@ -79,7 +79,6 @@ class Row:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Values by name, renamed by the mapping."""
         if self.problem is not None:
             raise self.problem
         value = self.given
@@ -95,7 +94,6 @@ class Row:
 def read_rows(
     source: Any,
     *,
-    fields: Mapping[str, Sequence[str]] | None = None,
     mapping: Mapping[str, str] | None = None,
     text_field: str | None = None,
     kind: Kind | None = None,
@@ -111,7 +109,6 @@ def read_rows(
     iterable of records.
 
     Args:
-        fields: names of fields with other names that they go by; such a column takes its field's name.
         mapping: fields and the paths at which they stand (see `mapping.value_at`), before all else.
         text_field: what a row that is a text, not a record, stands for; None to refuse it.
         kind: of a file, where neither its suffix nor its content should say.
@@ -120,19 +117,12 @@ def read_rows(
     Raises:
         DataError: the source cannot be read. What is wrong with a single row is raised by `Row.fields`.
     """
-    paths = dict(mapping or {})
-    columns: list[str] | None = None
-    names = paths
     for count, row in enumerate(_rows(source, kind, keys_are_ids, what), 1):
         if count > _MOST_ROWS:
             raise DataError(
                 f"{row.source} has more than {_MOST_ROWS:,} rows; {_MOST_ROWS:,} are read at most, split it"
             )
-        if fields and row.problem is None and (held := fields_of(row.given)) is not None and list(held) != columns:
-            columns = list(held)
-            taken = set(paths.values())
-            names = renamed([name for name in map(str, columns) if name not in taken] + [*paths], fields) | paths
-        yield replace(row, mapping=names or None, text_field=text_field)
+        yield replace(row, mapping=mapping or None, text_field=text_field)
 
 
 def _rows(source: Any, kind: Kind | None, keys_are_ids: bool, what: str) -> Iterator[Row]:
@@ -365,16 +355,11 @@ def _of_table(source: object, lines: Iterator[str], where: str, delimiter: str |
         if len(cells) == len(heading):
             yield replace(row, given=dict(zip(heading, cells, strict=True)))
         else:
-            yield replace(row, problem=_uneven(row, len(cells), len(heading)))
+            uneven = f"a row of {len(cells)} cells under a heading of {len(heading)}; is a quote or a comma missing?"
+            yield replace(row, problem=DataError(f"{row.where}: {uneven}"))
     if not number:
         has = "is empty; expected a heading and rows" if heading is None else "has a heading and no rows"
         raise DataError(f"{where} {has}")
-
-
-def _uneven(row: Row, n_cells: int, n_columns: int) -> DataError:
-    return DataError(
-        f"{row.where}: a row of {n_cells} cells under a heading of {n_columns}; is a quote or a comma missing?"
-    )
 
 
 def _of_parquet(source: str | Path, opened: Opened, where: str) -> Iterator[Row]:

@@ -56,7 +56,6 @@ def records_of(
 
 
 def open_streamed(path: Path, what: str) -> Opened:
-    """A file of any size, to be read in parts."""
     return open_data(path, what, most=_UNBOUNDED, most_packed=None)
 
 

@@ -113,32 +113,27 @@ def load_backend(
         if not (isinstance(model, tuple) and len(model) == 2):
             raise UsageError(f"model is a {type(model).__name__}; give a name, a path, or the pair (model, tokenizer)")
         from leakmeter.backends.hf.load import from_objects
-        from leakmeter.backends.hf.machine import use_threads
 
-        if threads is not None:
-            use_threads(threads)
-
+        _use_threads(threads)
         loaded = from_objects(*model, memory_bytes=parse_memory(memory) if memory else None)
         return _reusing(loaded, model_id, cache, notify or tell)
-    other = _other_backend(str(model), dtype, device, memory)
-    if other is not None:
+    from leakmeter.core import registry
+
+    if names_a_backend(str(model)):
+        name, _, rest = str(model).partition(":")
+        other: Backend = registry.backend(name).named(rest, dtype=dtype, device=device, memory=memory)
         return other
     if model == "toy":
         if dtype not in (None, "float64") or device not in (None, "cpu") or memory is not None:
             raise UsageError("the toy model computes in float64 on the CPU; leave dtype, device and memory out")
-        from leakmeter.core import registry
-
         toy: Backend = registry.backend("toy")()
         return toy
     from leakmeter.models import resolve
 
     resolved = resolve(str(model), notify=notify or tell)
     from leakmeter.backends.hf.load import load_directory
-    from leakmeter.backends.hf.machine import use_threads
 
-    if threads is not None:
-        use_threads(threads)
-
+    _use_threads(threads)
     backend = load_directory(
         Path(resolved.path),
         name=resolved.name,
@@ -162,10 +157,10 @@ def load_tokenizer(model: str, *, tokenizer: Any = None, notify: Callable[[str],
         raise _not_served()
     if model == "toy" or names_a_backend(model):
         return load_backend(model).tokenizer
-    from leakmeter.models.tokenizers import tokenizer_folder
+    from leakmeter.models.resolve import tokenizer_folder
 
     folder = tokenizer_folder(model, notify=notify or tell)
-    from leakmeter.backends.hf.local_tokenizer import load_tokenizer as loaded
+    from leakmeter.backends.hf.tokenizer import load_tokenizer as loaded
 
     return loaded(folder, model)
 
@@ -177,15 +172,12 @@ def _not_served() -> UsageError:
     )
 
 
-def _other_backend(model: str, dtype: str | None, device: str | None, memory: str | None) -> Backend | None:
-    """The back end that 'NAME:…' names; None where no back end of that name is made of a text."""
-    from leakmeter.core import registry
+def _use_threads(n_threads: int | None) -> None:
+    """Compute on the CPU with so many threads, in all of this process."""
+    if n_threads is not None:
+        from leakmeter.backends.hf.machine import use_threads
 
-    if not names_a_backend(model):
-        return None
-    name, _, rest = model.partition(":")
-    backend: Backend = registry.backend(name).named(rest, dtype=dtype, device=device, memory=memory)
-    return backend
+        use_threads(n_threads)
 
 
 def names_a_backend(model: str) -> bool:
@@ -227,15 +219,8 @@ def load_run(path: str | Path) -> Run:
 
 
 class KeptModel:
-    """A model as it was given, loaded when it is first needed and kept; one call at a time measures with it.
-
-    Args:
-        given: see `leakmeter.influence`.
-        options: how it is loaded; see `load_backend`.
-
-    Raises:
-        UsageError: an option that there is not.
-    """
+    """A model as it was given, loaded (see `load_backend`) when it is first needed and kept; one call at a time
+    measures with it."""
 
     is_shared = False
     """Whether calls of functions share it, rather than those of one meter."""

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.loaded import Plan
+from leakmeter.core.loaded import Plan, Preparations
 from leakmeter.core.measure import Measure
-from leakmeter.core.preparations import Preparations
 from leakmeter.core.urls import url_of
 from leakmeter.core.written import made_for, remove_unused
 from leakmeter.engine.measure import Callbacks, check_answered, measure_cases, n_parts

@@ -57,13 +57,8 @@ _MOST_PENDING: Final = 256
 
 class ScoreCache:
     """Arrays by key; the least recently used go first. Several threads and processes may use one file at once.
-
-    Args:
-        path: the file; it and its directory are made on first use.
-        secret: at most 64 bytes; entries made under another secret are not found.
-        max_bytes: most the file may take. An array that is larger is not kept.
-        notify: told in one line when the file cannot be used; from then on nothing is found and nothing kept.
-    """
+    Entries made under another secret, of at most 64 bytes, are not found. Where the file cannot be used, nothing is
+    found and nothing kept from then on."""
 
     def __init__(
         self,

@@ -1,36 +1,39 @@
-"""Where a model's workers are, and how many: options to a fleet of them."""
+"""A model that workers have loaded, here or on other machines, which measure the parts of runs; where they are, and how
+many: options to a fleet of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import os
+import socket
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from leakmeter.errors import UsageError
+from leakmeter.core.forecast import PlanningBackend, Sharing
+from leakmeter.core.item import Origin
+from leakmeter.core.loaded import Preparations
+from leakmeter.core.measure import Measure
+from leakmeter.core.plan import Chunk
+from leakmeter.core.tokenizer import Tokenizer
+from leakmeter.engine.measure import measured_together
+from leakmeter.engine.prediction import predictor_of
+from leakmeter.errors import CapabilityError, ModelError, UsageError
+from leakmeter.execute.pool import Engine, Failure, Pool
 from leakmeter.execute.ray import RayEngine, address_of
+from leakmeter.storage.fingerprint import libraries_of
+from leakmeter.storage.parts import Part
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.engine.fleet import Fleet, PartWorker
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Processes that load a model each and measure parts of runs.
-
-    Args:
-        on: 'ray' or 'ray:ADDRESS'.
-        n: how many; 2 by default.
-        n_gpus: of each; none by default.
-        n_threads: of each; 1 by default.
-        allow_mixed: whether machines may be of several kinds.
-
-    Raises:
-        UsageError: no such engine, or no such number.
-    """
+    """Processes that load a model each and measure parts of runs: on 'ray' or 'ray:ADDRESS', 2 by default, with no
+    GPU and one thread each."""
 
     on: str
     n: int | None
@@ -50,7 +53,6 @@ class Workers:
     ) -> Fleet:
         """Have workers load a model by what each of them can reach: a name, path or URL, no object of this process."""
         from leakmeter.backends.served import names_a_server
-        from leakmeter.engine.fleet import Fleet
 
         if not isinstance(model, (str, Path)):
             raise UsageError(
@@ -76,10 +78,214 @@ def _worker(
     loader: Callable[..., Backend], model: str, settings: Mapping[str, Any], *, allow_mixed: bool
 ) -> PartWorker:
     """What a worker is, made in its own process."""
-    from leakmeter.engine.fleet import PartWorker
-
     return PartWorker(partial(loader, model, notify=_unheard, **settings), allow_mixed=allow_mixed)
 
 
 def _unheard(line: str) -> None:
     """Nobody reads what a worker says."""
+
+
+MIXED: Final = "mixed"
+"""What a run says of machines of several kinds."""
+_OF_MACHINE: Final = ("machine", "memory_bytes", "device")
+"""What of a worker moves last digits alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a worker says of itself and of the model that it has loaded; see `core.backend.Backend`."""
+
+    name: str
+    weights_sha256: str | None
+    identity: Mapping[str, str | None]
+    dtype: str
+    window: int | None
+    device: str
+    memory_bytes: int | None
+    machine: Mapping[str, Any]
+    """Processor and threads, where they decide last digits."""
+    libraries: Mapping[str, str]
+    """Versions of Python and of the libraries that compute."""
+    worker: str
+    """The worker's name: its machine's, and the number of its process."""
+    tokenizer: Tokenizer = field(compare=False, repr=False)
+    sharing: Sharing = "nothing"
+    most_rows: int | None = None
+    hides_pieces: bool = False
+    differentiates: bool = False
+    check: Callable[[Chunk], None] | None = field(default=None, compare=False, repr=False)
+
+    def differs_from(self, other: Described, *, allow_mixed: bool) -> str | None:
+        """In what this worker and another differ so that one run cannot have both; None where it can."""
+        apart = {"worker", "tokenizer", "check", *(_OF_MACHINE if allow_mixed else ())}
+        for trait in fields(self):
+            own, its = getattr(self, trait.name), getattr(other, trait.name)
+            if trait.name not in apart and own != its:
+                if isinstance(own, Mapping):
+                    name = next(key for key in {**own, **its} if own.get(key) != its.get(key))
+                    return f"{name} is {own.get(name)} there and {its.get(name)} on '{other.worker}'"
+                return f"{trait.name} is {own} there and {its} on '{other.worker}'"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PartToDo:
+    """One part of a run, as a worker is given it."""
+
+    measure: Measure
+    origins: tuple[Origin, ...]
+    in_groups: bool
+    keeps_scores: bool
+    """Whether the score cache may be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartDone:
+    """One part of a run, as a worker has measured it."""
+
+    parts: list[Part]
+    n_tokens_run: int
+    n_halvings: int
+
+
+class PartWorker:
+    """Measures parts, in the process that has loaded the model; `allow_mixed` has each part say which kind of
+    machine measured it."""
+
+    def __init__(self, load: Callable[[], Any], *, allow_mixed: bool) -> None:
+        self._backend = load()
+        self._predictor = predictor_of(self._backend)
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
+        self._allow_mixed = allow_mixed
+
+    def describe(self) -> Described:
+        backend, planning = self._backend, self._predictor.backend
+        return Described(
+            name=backend.name,
+            weights_sha256=backend.weights_sha256,
+            identity=dict(backend.identity),
+            dtype=backend.dtype,
+            window=backend.window,
+            device=str(getattr(getattr(backend, "model", None), "device", "cpu")),
+            memory_bytes=getattr(backend, "memory_bytes", None),
+            machine=getattr(backend, "machine", {}),
+            libraries=libraries_of(),
+            worker=self._name,
+            tokenizer=backend.tokenizer,
+            sharing=planning.sharing,
+            most_rows=planning.most_rows,
+            hides_pieces=planning.hides_pieces,
+            differentiates=hasattr(backend, "differentiate"),
+            check=planning.check,
+        )
+
+    def do(self, todo: PartToDo) -> PartDone:
+        backend = self._backend
+        n_tokens, n_halvings = backend.n_tokens_run, backend.n_halvings
+        reuse = getattr(backend, "reuse", None)
+        if reuse is not None and not todo.keeps_scores:
+            backend.reuse = None
+        try:
+            group = [origin.prepare(backend) for origin in todo.origins]
+            parts = measured_together(backend, self._predictor, todo.measure, group, in_groups=todo.in_groups)
+        finally:
+            if reuse is not None:
+                backend.reuse = reuse
+        facts = {"worker": self._name, **(getattr(backend, "machine", {}) if self._allow_mixed else {})}
+        for texts, _ in parts:
+            texts["cost"].update(facts)
+        return PartDone(parts, backend.n_tokens_run - n_tokens, backend.n_halvings - n_halvings)
+
+
+class Fleet:
+    """What the driver has of a model: all that prompts and runs need of it, and workers that measure with it.
+    `ModelError` where workers are not alike."""
+
+    def __init__(
+        self, engine: Engine, n_workers: int, *, allow_mixed: bool, notify: Callable[[str], None] = lambda line: None
+    ) -> None:
+        self._first: Described | None = None
+        self._allow_mixed = allow_mixed
+        self._pool = Pool(engine, n_workers, self._accept, notify)
+        self._pool.wait()
+        first = self.described
+        self.name, self.dtype, self.window = first.name, first.dtype, first.window
+        self.weights_sha256, self.identity = first.weights_sha256, first.identity
+        self.tokenizer = first.tokenizer
+        self.device = first.device
+        self.memory_bytes = first.memory_bytes
+        self.machine = dict.fromkeys(first.machine, MIXED) if allow_mixed else dict(first.machine)
+        self.hides_pieces, self.most_rows = first.hides_pieces, first.most_rows
+        self.n_tokens_run = self.n_halvings = 0
+        self.reuse: object | None = object()
+        """None where workers are to leave the score cache alone."""
+
+    @property
+    def described(self) -> Described:
+        if self._first is None:
+            raise ModelError("no worker has loaded the model")
+        return self._first
+
+    def _accept(self, description: Described) -> None:
+        if self._first is None:
+            self._first = description
+        elif (why := description.differs_from(self._first, allow_mixed=self._allow_mixed)) is not None:
+            advice = (
+                "give workers of one kind"
+                if self._allow_mixed or description.differs_from(self._first, allow_mixed=True)
+                else "give workers of one kind, or --allow-mixed, where last digits may differ"
+            )
+            raise ModelError(f"worker '{description.worker}' is unlike the others: {why}; {advice}")
+
+    def planning(self) -> PlanningBackend:
+        first = self.described
+        planning = PlanningBackend(
+            name=first.name,
+            tokenizer=first.tokenizer,
+            dtype=first.dtype,
+            window=first.window,
+            sharing=first.sharing,
+            most_rows=first.most_rows,
+        )
+        planning.hides_pieces = first.hides_pieces
+        planning.check = self.check
+        planning.differentiates = first.differentiates
+        return planning
+
+    def check(self, chunk: Chunk) -> None:
+        """Refuse what the workers' back ends cannot answer."""
+        if self.described.check is not None:
+            self.described.check(chunk)
+
+    def score(self, chunk: Chunk) -> Any:
+        """Nothing is scored in this process: always a `CapabilityError`."""
+        raise CapabilityError(
+            f"this needs '{self.name}' in this process, and workers have it; leave the choice of workers out"
+        )
+
+    def measure_parts(
+        self,
+        measure: Measure,
+        cases: Preparations,
+        parts: Sequence[int],
+        group_size: int,
+    ) -> Iterator[tuple[int, PartDone | Failure]]:
+        """Parts of a run, measured or failed, as they come; after a KeyboardInterrupt what was under way is done
+        first."""
+
+        def todo(number: int) -> PartToDo:
+            group = cases.origins[number * group_size : (number + 1) * group_size]
+            origins = tuple(origin for origin in group if origin is not None)
+            if len(origins) < len(group):
+                raise UsageError("these cases can be measured in this process only; leave the choice of workers out")
+            return PartToDo(measure, origins, group_size > 1, self.reuse is not None)
+
+        keys: list[Hashable] = [cases.contexts[number * group_size] for number in parts]
+        for number, outcome in self._pool.run(parts, keys, todo):
+            if isinstance(outcome, PartDone):
+                self.n_tokens_run += outcome.n_tokens_run
+                self.n_halvings += outcome.n_halvings
+            yield number, outcome
+
+    def close(self) -> None:
+        self._pool.close()

@@ -1,4 +1,5 @@
-"""Tasks on workers that may die: each is done once, tried again where its worker died, and given up where it kills."""
+"""Tasks on workers that may die: each is done once, tried again where its worker died, and given up where it kills.
+Neighbours stay together, and whoever is done takes from who has most left."""
 
 from __future__ import annotations
 
@@ -6,14 +7,54 @@ import itertools
 import signal
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from leakmeter.errors import LeakmeterError
-from leakmeter.execute.queues import Queues
+
+
+class Queues:
+    """Tasks in as many queues as there are workers.
+
+    Neighbours share most of what they read, so that a worker has a stretch of them; those of one key, one behind
+    another, begin with one worker. A worker whose queue is empty takes the later half of the longest.
+
+    Examples:
+        >>> queues = Queues(range(6), "aabbcc", 2)
+        >>> [queues.take(0), queues.take(1), queues.take(0), queues.take(0), queues.take(0)]
+        [0, 4, 1, 2, 3]
+    """
+
+    def __init__(self, tasks: Sequence[int], keys: Sequence[Hashable], n_workers: int) -> None:
+        self._queues: list[deque[int]] = [deque() for _ in range(n_workers)]
+        self._of_worker: dict[int, int] = {}
+        queue = 0
+        for at, (task, key) in enumerate(zip(tasks, keys, strict=True)):
+            begins = at == 0 or key != keys[at - 1]
+            # A stretch of one key goes where its first task falls.
+            queue = at * n_workers // len(tasks) if begins else queue
+            self._queues[queue].append(task)
+
+    def __len__(self) -> int:
+        """Tasks that nobody has taken."""
+        return sum(map(len, self._queues))
+
+    def take(self, worker: int) -> int | None:
+        """The worker's next task; None where there is none left for anybody."""
+        own = self._queues[self._of_worker.setdefault(worker, len(self._of_worker) % len(self._queues))]
+        if not own:
+            longest = max(self._queues, key=len)
+            stolen = [longest.pop() for _ in range((len(longest) + 1) // 2)]
+            own.extend(reversed(stolen))
+        return own.popleft() if own else None
+
+    def put_back(self, task: int) -> None:
+        """A task that was taken and not done: it is the next of the shortest queue."""
+        min(self._queues, key=len).appendleft(task)
+
 
 TRIES: Final = 3
 """How often a task is tried that kills its worker, or fails for a reason that may pass."""
@@ -74,14 +115,8 @@ class Engine(Protocol):
 
 
 class Pool:
-    """Workers of an engine, kept at a number: where one dies another is started.
-
-    Args:
-        engine: runs them.
-        n_workers: 1 or more.
-        accept: told what a worker says of itself before it is given anything.
-        notify: told in one line what takes time, or was lost.
-    """
+    """Workers of an engine, kept at a number: where one dies another is started. `accept` is told what a worker says
+    of itself before it is given anything."""
 
     def __init__(
         self,
@@ -100,7 +135,6 @@ class Pool:
         self._tickets = itertools.count()
 
     def wait(self) -> None:
-        """Wait for the first worker."""
         since = time.monotonic()
         has_told = False
         while not self._ready:
@@ -169,7 +203,6 @@ class Pool:
                         self.engine.submit(worker, ticket, payload(task))
 
     def _met(self, event: Event) -> None:
-        """Take note of a worker that came or went."""
         if event.kind == "lost":
             was_ready = event.worker in self._ready
             self._pending.discard(event.worker)

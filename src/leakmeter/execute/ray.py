@@ -35,19 +35,8 @@ class Work(Protocol):
 
 
 class RayEngine:
-    """Actors that each make a `Work` and do its tasks.
-
-    Args:
-        address: of a cluster's head, as `ray.init` takes it; None for that of RAY_ADDRESS, else for this machine alone.
-        make: makes the work, in the actor's process.
-        n_workers: that there will be; what this machine alone has to have room for.
-        n_cpus: of each worker; threads that it computes with.
-        n_gpus: of each worker, which may be a fraction.
-
-    Raises:
-        UsageError: Ray is not installed.
-        ModelError: there is no such cluster.
-    """
+    """Actors that each make a `Work` and do its tasks. Without an address it is the cluster of RAY_ADDRESS, else
+    this machine alone; `UsageError` where Ray is not installed, `ModelError` where there is no such cluster."""
 
     def __init__(
         self, address: str | None, make: Callable[[], Work], *, n_workers: int, n_cpus: int, n_gpus: float
@@ -93,7 +82,6 @@ class RayEngine:
             raise ModelError(f"Ray cannot be reached {where}: {reason}; see `ray status`") from None
 
     def start(self) -> int:
-        """Start an actor as soon as a node has room for it."""
         worker = len(self._actors)
         actor = self._actor.remote(self._make)
         self._actors.append(actor)

@@ -30,11 +30,10 @@ from leakmeter.core.quantity import Quantity
 from leakmeter.errors import DataError, UsageError
 from leakmeter.gating.bounds import WORST_AT_MOST
 from leakmeter.gating.compare import HIDDEN, Setting, differing, incomparable, is_seed
-from leakmeter.gating.comparison_words import setting_line
-from leakmeter.gating.gate_words import left_out_sentence, regression_sentence
+from leakmeter.gating.gate_words import left_out_sentence, regression_sentence, setting_line
 from leakmeter.results.measured import Measured, case_quantities
 from leakmeter.stats.aggregates import aggregate
-from leakmeter.stats.rank_tests import paired_difference
+from leakmeter.stats.ranks import paired_difference
 from leakmeter.stats.stats import FloatArray
 from leakmeter.storage.pseudonym import pseudonym
 from leakmeter.storage.spec import is_word
@@ -219,7 +218,7 @@ def _checked(value: object, kind: type[_T]) -> _T:
     return value
 
 
-def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, seed: int = 0) -> Held:
+def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes) -> Held:
     """Hold a run, by its number from 1, against its baseline. A quantity is worse where the mean of now − then over
     pairs of cases is on its worse side by more than its 95 % interval and the noise floor; of one pair there is no
     interval, and the noise floor alone decides. A case that was finite and is infinitely bad now is enough."""
@@ -248,7 +247,7 @@ def hold_against(run: Measured, number: int, baseline: Baseline, key: bytes, *, 
         quantity = next((candidate for candidate in case_quantities(run) if candidate.name == name), None)
         if quantity is None:
             raise UsageError(f"the baseline has a quantity that {run.measure} does not have; write another baseline")
-        checks.append(_regression(run, number, quantity, kept, pairs, seed))
+        checks.append(_regression(run, number, quantity, kept, pairs))
     only_now, only_then = len(run.cases) - len(pairs), len(before.cases) - len(pairs)
     return Held(tuple(checks), tuple(settings), len(unknown), by_order, only_now, only_then)
 
@@ -271,7 +270,7 @@ def _pairs(run: Measured, cases: Sequence[str], key: bytes, by_order: bool) -> l
 
 
 def _regression(
-    run: Measured, number: int, quantity: Quantity, kept: KeptQuantity, pairs: Sequence[tuple[int, int]], seed: int
+    run: Measured, number: int, quantity: Quantity, kept: KeptQuantity, pairs: Sequence[tuple[int, int]]
 ) -> Check:
     then = np.asarray(kept.values)
     now = run.values(quantity)
@@ -287,7 +286,7 @@ def _regression(
         )
         raise UsageError(f"no case of run {number} has {quantity.name} now and in the baseline; {advice}")
     mine, theirs = (np.asarray(side) for side in zip(*both, strict=True))
-    difference = paired_difference(now[mine], then[theirs], seed=seed)
+    difference = paired_difference(now[mine], then[theirs], seed=0)
     finite = then[theirs][np.isfinite(then[theirs])]
     rounding = _ROUNDING * float(np.abs(finite).mean()) if finite.size else 0.0
     floor = run.floor(quantity, mine.tolist()) + kept.noise_floor + rounding
@@ -323,16 +322,10 @@ def _plain_settings(run: Measured, key: bytes) -> dict[str, object]:
     return {name: _plain(name, value, key) for name, value in run.settings().items()}
 
 
-def _is_plain(value: object) -> bool:
-    """Whether a setting is a number or one word, which a choice is, and no text, path or list."""
-    if isinstance(value, str):
-        return is_word(value)
-    return isinstance(value, int | float) and math.isfinite(value)
-
-
 def _plain(name: str, value: object, key: bytes) -> object:
-    """A setting as it is where it is a number or a word, which a choice is; else its hash."""
-    if value is None or (_is_plain(value) and not is_seed(name)):
+    """A setting as it is where it is a number or one word, which a choice is; else its hash."""
+    is_plain = is_word(value) if isinstance(value, str) else isinstance(value, int | float) and math.isfinite(value)
+    if value is None or (is_plain and not is_seed(name)):
         return value
     return _HASHED + pseudonym(key, "baseline setting", name, json.dumps(value, sort_keys=True))
 

@@ -69,9 +69,7 @@ def parse_bound(text: str, option: str) -> Bound:
     return bound
 
 
-def check_bounds(
-    runs: Sequence[Measured], bounds: Sequence[Bound], *, confident: bool = False, seed: int = 0
-) -> list[Check]:
+def check_bounds(runs: Sequence[Measured], bounds: Sequence[Bound], *, confident: bool = False) -> list[Check]:
     """Hold each bound against every run that has its quantity. Where `confident`, a bound holds only where the whole
     interval is within it: extremes, and quantities of a run as a whole, have none and are held by their value; the mean
     of one case has none and does not hold. Of some cases only a lower bound of a quantity may be known. An aggregate
@@ -82,7 +80,7 @@ def check_bounds(
         matches = [(number, run, named) for number, run in enumerate(runs, 1) if (named := run.named(bound.name))]
         if not matches:
             raise unknown_quantity(bound.name, {quantity.name for run in runs for quantity in run.quantities})
-        checks += [_check(bound, run, number, *named, confident, seed) for number, run, named in matches]
+        checks += [_check(bound, run, number, *named, confident) for number, run, named in matches]
     return checks
 
 
@@ -91,7 +89,7 @@ def unknown_quantity(name: str, names: Iterable[str]) -> UsageError:
 
 
 def _check(
-    bound: Bound, run: Measured, number: int, quantity: AnyQuantity, named: str | None, confident: bool, seed: int
+    bound: Bound, run: Measured, number: int, quantity: AnyQuantity, named: str | None, confident: bool
 ) -> Check:
     if isinstance(quantity, RunQuantity):
         if named is not None:
@@ -112,7 +110,7 @@ def _check(
     known_values = values[~np.isnan(values)]
     if not known_values.size:
         raise _no_case_has(quantity, number, run)
-    interval = interval_of_aggregate(known_values, how, seed=seed, is_share=quantity.unit == SHARE_OF_CASES)
+    interval = interval_of_aggregate(known_values, how, seed=0, is_share=quantity.unit == SHARE_OF_CASES)
     n_lower = int(run.lower_bounds(quantity).sum())
     observed = Number(
         aggregate(known_values, how), None if n_lower else interval, quantity.unit, known_values.size, n_lower > 0
@@ -120,10 +118,19 @@ def _check(
     holds = bound.allows(observed.value)
     if confident and how not in EXTREMES:
         holds = holds and interval is not None and bound.allows(interval[1 if bound.is_upper else 0])
-    if n_lower and holds == bound.is_upper:
-        return _undecided(bound, run, number, quantity, observed, n_lower)
-    worst = () if holds else _worst(bound, values)
-    return _made(bound, run, number, quantity, observed, holds=holds, worst=worst, n_lower=n_lower)
+    undecided = bool(n_lower) and holds == bound.is_upper
+    worst = () if holds or undecided else _worst(bound, values)
+    return _made(
+        bound,
+        run,
+        number,
+        quantity,
+        observed,
+        holds=holds and not undecided,
+        worst=worst,
+        n_lower=n_lower,
+        undecided=undecided,
+    )
 
 
 def _made(
@@ -136,42 +143,19 @@ def _made(
     holds: bool,
     worst: tuple[Item, ...] = (),
     n_lower: int = 0,
+    undecided: bool = False,
 ) -> Check:
-    is_within = bound.allows(aggregate.value)
-    sentence = bound_sentence(bound.name, aggregate, bound.operator, bound.limit, is_within=is_within, holds=holds)
+    named = bound.name, aggregate, bound.operator, bound.limit
+    if undecided:
+        assert isinstance(quantity, Quantity)
+        assert quantity.lower_bound is not None
+        why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
+        sentence = undecided_sentence(*named, n_lower=n_lower, why=why, advice=advice)
+    else:
+        sentence = bound_sentence(*named, is_within=bound.allows(aggregate.value), holds=holds)
     n_missing = len(run.cases) - aggregate.n
-    return Check(
-        str(bound),
-        number,
-        quantity.name,
-        quantity.about,
-        holds,
-        aggregate,
-        n_missing,
-        sentence,
-        worst,
-        n_lower_bounds=n_lower,
-    )
-
-
-def _undecided(bound: Bound, run: Measured, number: int, quantity: Quantity, aggregate: Number, n_lower: int) -> Check:
-    assert quantity.lower_bound is not None
-    why, advice = quantity.lower_bound.why, quantity.lower_bound.advice
-    sentence = undecided_sentence(
-        bound.name, aggregate, bound.operator, bound.limit, n_lower=n_lower, why=why, advice=advice
-    )
-    return Check(
-        str(bound),
-        number,
-        quantity.name,
-        quantity.about,
-        holds=False,
-        found=aggregate,
-        n_missing=len(run.cases) - aggregate.n,
-        explained=sentence,
-        undecided=True,
-        n_lower_bounds=n_lower,
-    )
+    about = str(bound), number, quantity.name, quantity.about
+    return Check(*about, holds, aggregate, n_missing, sentence, worst, undecided, n_lower)
 
 
 def _worst(bound: Bound, values: FloatArray) -> tuple[Item, ...]:

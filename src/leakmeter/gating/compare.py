@@ -14,7 +14,7 @@ from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.gating.gate_words import left_out_sentence
 from leakmeter.results.measured import Measured, case_quantities
 from leakmeter.stats.aggregates import aggregate
-from leakmeter.stats.rank_tests import PairedDifference, holm, paired_difference
+from leakmeter.stats.ranks import PairedDifference, holm, paired_difference
 
 Verdict = Literal["worse", "better", "no finding"]
 HIDDEN: Final = "not shown"
@@ -148,6 +148,8 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
     left_out = tuple(
         _left_out(first, second, pairs, [quantity for quantity in case_quantities(first) if quantity in chosen])
     )
+    texts = {case.get("id"): case for case in first.spec.get("cases") or ()}
+    together = holm([change.difference.p_value for change in moved])
     of_first, of_second = first.settings(), second.settings()
     settings = differing(of_first, of_second)
     moved_names = {change.quantity for change in moved}
@@ -164,10 +166,10 @@ def compare(first: Measured, second: Measured, names: Sequence[str] = (), *, see
         len(pairs),
         len(first.cases) - len(pairs),
         len(second.cases) - len(pairs),
-        _n_other_texts(first.spec.get("cases") or (), second.spec.get("cases") or ()),
+        sum(texts.get(case.get("id"), case) != case for case in second.spec.get("cases") or ()),
         tuple(settings),
         incomparable(settings, of_first, of_second, second.defining),
-        _tested(moved),
+        tuple(replace(change, holm_p=p) for change, p in zip(moved, together, strict=True)),
         tuple(
             WholeMoved(
                 quantity.name,
@@ -270,14 +272,3 @@ def _left_out(
             ones, twos = first.lower_bounds(quantity), second.lower_bounds(quantity)
             if n_pairs := sum(bool(ones[i] or twos[j]) for i, j in pairs):
                 yield LeftOut(quantity.name, n_pairs, quantity.lower_bound.why)
-
-
-def _tested(moved: Sequence[Moved]) -> tuple[Moved, ...]:
-    """With p-values that hold together."""
-    together = holm([change.difference.p_value for change in moved])
-    return tuple(replace(change, holm_p=p) for change, p in zip(moved, together, strict=True))
-
-
-def _n_other_texts(first: Sequence[JsonObject], second: Sequence[JsonObject]) -> int:
-    by_id = {case.get("id"): case for case in first}
-    return sum(by_id.get(case.get("id"), case) != case for case in second)

@@ -1,11 +1,16 @@
-"""What a gate found, in sentences and lines: for the terminal and JUnit XML. Nothing of a text is in them."""
+"""What a gate found, in sentences and lines, and two runs side by side: for the terminal and JUnit XML. Nothing of a
+text is in them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
+from xml.etree import ElementTree
 
 from leakmeter.core.check import Check, Number
+from leakmeter.core.json_object import JsonObject
+from leakmeter.core.plain import excerpt
 from leakmeter.report.scale import nats_in, nats_text
 
 _WITHIN: Final = {"<=": "at most", "<": "below", ">=": "at least", ">": "above"}
@@ -82,3 +87,100 @@ def check_lines(checks: Sequence[Check]) -> list[str]:
             cases = ", ".join(f"case {item.number} {nats_text(item.value)}" for item in check.worst)
             lines.append(f"        worst: {cases}")
     return lines
+
+
+_VALUE_AT_MOST: Final = 60
+
+
+def setting_line(name: str, first: Any, second: Any) -> str:
+    """A setting that two runs have otherwise; what may not be shown is the same word in both."""
+    values = "other values, not shown" if first == second else f"{_setting(first)}, then {_setting(second)}"
+    return f"{excerpt(name, _VALUE_AT_MOST)}: {values}"
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return excerpt("none" if value is None else str(value), _VALUE_AT_MOST)
+
+
+def incomparable_line(settings: Sequence[JsonObject]) -> str:
+    listed = "; ".join(setting_line(setting["name"], setting["first"], setting["second"]) for setting in settings)
+    return f"No verdict: the numbers mean different things ({listed})"
+
+
+def comparison_lines(comparison: JsonObject) -> list[str]:
+    """What goes together, what was set otherwise, and how far each quantity moved
+    (`gating.compare.Comparison.to_dict`)."""
+    n, first, second, other = (
+        comparison[name] for name in ("n_pairs", "n_only_first", "n_only_second", "n_other_texts")
+    )
+    lines = [f"{n:,} {'case' if n == 1 else 'cases'} in both, {first:,} in A only, {second:,} in B only"]
+    if other:
+        lines.append(f"{other:,} with other texts in B than in A: the same id, but not the same case")
+    settings = [
+        setting_line(setting["name"], setting["first"], setting["second"]) for setting in comparison["settings"]
+    ]
+    lines += [f"set otherwise: {line}" for line in settings]
+    if comparison["incomparable"]:
+        lines.append(incomparable_line(comparison["incomparable"]))
+    return [*lines, *map(_moved, comparison["quantities"]), *map(left_out_line, comparison["left_out"])]
+
+
+def left_out_line(left_out: JsonObject) -> str:
+    """Pairs that are not compared (`gating.compare.LeftOut`)."""
+    return f"{left_out['quantity']}: {left_out_sentence(left_out['n_pairs'], 'pair', left_out['why'])}"
+
+
+def _moved(row: JsonObject) -> str:
+    means = f"{row['quantity']}, {row['unit']}: {nats_text(row['first'])} in A, {nats_text(row['second'])} in B"
+    if row["difference"] is None:
+        return means
+    return f"{means}, by {nats_in(row['difference'], row['interval'])}{_test(row)}"
+
+
+def _test(row: JsonObject) -> str:
+    if row["p_value"] is None:
+        return ""
+    n = row["n_pairs"]
+    return (
+        f", p {row['holm_p_value']:.2g}, effect {nats_text(row['rank_biserial'])}, "
+        f"{n:,} {'pair' if n == 1 else 'pairs'}: {row['verdict']}"
+    )
+
+
+_SUITE: Final = "leakmeter gate"
+
+
+def to_junit(checks: Sequence[Check]) -> bytes:
+    """JUnit XML in UTF-8; the same checks give the same bytes.
+
+    Each test case has its number as properties: value, or 'value at least', the ends of its interval where it has one,
+    unit, and cases. A broken claim is a failure, one that is undecided an error.
+    """
+    verdicts = Counter(check.verdict for check in checks)
+    failures, errors = str(verdicts["broken"]), str(verdicts["undecided"])
+    counts = {"tests": str(len(checks)), "failures": failures, "errors": errors}
+    root = ElementTree.Element("testsuites", {"name": _SUITE, **counts})
+    suite = ElementTree.SubElement(root, "testsuite", {"name": _SUITE, **counts, "skipped": "0", "time": "0"})
+    for check in checks:
+        about = {"name": check.claim, "classname": f"leakmeter.run-{check.run}", "time": "0"}
+        case = ElementTree.SubElement(suite, "testcase", about)
+        properties = ElementTree.SubElement(case, "properties")
+        for name, value in _properties(check).items():
+            ElementTree.SubElement(properties, "property", {"name": name, "value": value})
+        if not check.holds:
+            tag, type_ = ("error", "undecided") if check.undecided else ("failure", "bound")
+            failure = ElementTree.SubElement(case, tag, {"type": type_, "message": check.explained})
+            failure.text = f"{check.explained} {check.about}"
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'.encode()
+
+
+def _properties(check: Check) -> dict[str, str]:
+    number = check.found
+    low, high = number.interval or (None, None)
+    ends = {} if low is None or high is None else {"low": repr(low), "high": repr(high)}
+    counts = {"cases": str(number.n), "cases without": str(check.n_missing)}
+    value = "value at least" if number.is_lower_bound else "value"
+    return {value: repr(number.value), **ends, "unit": number.unit, **counts}

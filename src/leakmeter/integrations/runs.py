@@ -54,14 +54,12 @@ class Run:
     """Of a model's answer, what has come so far."""
 
     def above(self) -> Iterator[Run]:
-        """The runs around it, the nearest first."""
         run = self.parent
         while run is not None:
             yield run
             run = run.parent
 
     def is_whole(self) -> bool:
-        """Whether neither it nor the run around all others failed."""
         return not (self.has_failed or any(run.has_failed for run in self.above() if run.parent is None))
 
 

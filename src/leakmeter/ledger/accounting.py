@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakmeter.stats.posterior import UNDEFINED, Posterior, posterior_of
-from leakmeter.stats.stats import FloatArray
+from leakmeter.stats.stats import UNDEFINED, FloatArray, Posterior, posterior_of
 
 UNMET = "the conditions for adding up are not all met"
 IMPOSSIBLE = "impossible with it in the prompt: another model answered than the one that scored"

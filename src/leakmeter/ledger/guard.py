@@ -32,9 +32,9 @@ from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
 from leakmeter.text.entities.values import Folded
 from leakmeter.traces import LoggedAnswer, LoggedMessage, Sampling, as_case
+from leakmeter.traces.answer import Unusable
 from leakmeter.traces.places import Retrieved
 from leakmeter.traces.places import find as find_documents
-from leakmeter.traces.refused import Unusable
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend

@@ -18,7 +18,7 @@ from leakmeter.ledger.flags import HIDDEN_CALLS, OTHER_PROMPT
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.subjects import names_of, read_edits, resolve
 from leakmeter.ledger.tables import Rows
-from leakmeter.stats.posterior import Posterior
+from leakmeter.stats.stats import Posterior
 
 DOCUMENT, SUBJECT = "document", "subject"
 

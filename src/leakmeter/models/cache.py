@@ -56,7 +56,6 @@ def config_dir() -> Path:
 
 
 def models_dir() -> Path:
-    """Directory of the converted models, one folder each."""
     return cache_dir() / "models"
 
 

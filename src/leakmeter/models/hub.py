@@ -10,12 +10,12 @@ from leakmeter.models.cache import Notify
 from leakmeter.models.local import check_model_folder, missing_shards
 
 PREFIX: Final = "hf:"
+TOKENIZER: Final = "tokenizer.json"
 
 # Pickles (*.bin, *.pt) run code when loaded and are left on the hub. Files in sub-directories are other formats'
 # weights, and `consolidated*` are the same weights a second time.
 _WANTED: Final = ["*.safetensors", "*.json", "tokenizer*", "*.model", "*.txt", "*.jinja"]
-_OF_TOKENIZERS: Final = [pattern for pattern in _WANTED if pattern != "*.safetensors"]
-_TOKENIZER: Final = "tokenizer.json"
+_OFTOKENIZERS: Final = [pattern for pattern in _WANTED if pattern != "*.safetensors"]
 _UNWANTED: Final = ["*/*", "consolidated*", "*.bin", "*.pt", "*.pth", "*.pkl", "*.gguf"]
 
 
@@ -48,12 +48,12 @@ def tokenizer_snapshot(repository: str, revision: str | None, *, notify: Notify)
     """Folder of a snapshot with its tokenizer, and perhaps nothing else; downloaded where it is not in the cache."""
     from huggingface_hub import try_to_load_from_cache
 
-    cached = try_to_load_from_cache(repository, _TOKENIZER, revision=revision)
+    cached = try_to_load_from_cache(repository, TOKENIZER, revision=revision)
     if isinstance(cached, str) and (Path(cached).parent / "tokenizer_config.json").is_file():
         return Path(cached).parent
-    folder = _fetched(repository, revision, _OF_TOKENIZERS, notify)
-    if not (folder / _TOKENIZER).is_file():
-        raise ModelError(f"'{PREFIX}{repository}' has no {_TOKENIZER} on the hub; name a repository that has one")
+    folder = _fetched(repository, revision, _OFTOKENIZERS, notify)
+    if not (folder / TOKENIZER).is_file():
+        raise ModelError(f"'{PREFIX}{repository}' has no {TOKENIZER} on the hub; name a repository that has one")
     return folder
 
 

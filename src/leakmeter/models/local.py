@@ -107,14 +107,8 @@ def _json_object(path: Path, name: str) -> JsonObject:
 
 
 class ForeignErrors:
-    """Gives whatever a library raises while it reads files, of many kinds and lines, as a ModelError of one line.
-
-    Errors of our own, and of the operating system, go on their way.
-
-    Args:
-        what: begins the line, such as "'own.gguf' cannot be converted".
-        advice: ends it: what to do.
-    """
+    """Gives whatever a library raises while it reads files, of many kinds and lines, as a ModelError of one line:
+    what failed, why, and what to do. Errors of our own, and of the operating system, go on their way."""
 
     def __init__(self, what: str, advice: str) -> None:
         self._what = what

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
-from leakmeter.core.heartbeat import heartbeat
 from leakmeter.core.json_object import JsonObject
+from leakmeter.core.long_work import heartbeat
 from leakmeter.errors import ModelError
 from leakmeter.models.cache import Notify, build_once, folder_of, fresh_sha256, is_whole
 from leakmeter.models.registry import KnownModel, Wheel

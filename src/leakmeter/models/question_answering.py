@@ -106,24 +106,18 @@ def best_span(start_logits: np.ndarray, end_logits: np.ndarray, allowed: list[bo
     """The most probable stretch of tokens, first and last, and its probability; (0, 0, 0.0) where none is allowed.
     Logits are (token,); the token at 0 counts in the softmax and is no answer."""
     import numpy as np
+    from scipy.special import softmax
 
     counted = np.asarray(allowed, dtype=bool)
     if not counted.any():
         return 0, 0, 0.0
     counted[0] = True
-    starts, ends = (_softmax(np.where(counted, logits, -np.inf)) for logits in (start_logits, end_logits))
+    starts, ends = (softmax(np.where(counted, logits, -np.inf)) for logits in (start_logits, end_logits))
     starts[0] = ends[0] = 0.0
     pairs = np.triu(starts[:, None] * ends[None, :])
     pairs -= np.triu(pairs, MOST_ANSWER_TOKENS)
     first, last = np.unravel_index(int(pairs.argmax()), pairs.shape)
     return int(first), int(last), float(pairs[first, last])
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    import numpy as np
-
-    likely = np.exp(logits - logits.max())
-    return np.asarray(likely / likely.sum())
 
 
 def _whole_words(text: str, start: int, end: int) -> str:

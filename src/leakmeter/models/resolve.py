@@ -1,4 +1,5 @@
-"""What the user calls a model becomes a local directory: a known name, hf:ORG/NAME, a directory or a .gguf file."""
+"""What the user calls a model becomes a local directory: a known name, hf:ORG/NAME, a directory or a .gguf file; so
+does what the user calls a tokenizer, of which no weights are fetched."""
 
 from __future__ import annotations
 
@@ -84,3 +85,18 @@ def _not_found(name: str, path: Path) -> ModelError | UnknownNameError:
     could_be_hub = name.count("/") == 1 and not name.startswith((".", "~", "/")) and path.suffix.lower() != ".gguf"
     hint = f"; for a model of the hub write 'hf:{name}'" if could_be_hub else "; check the path"
     return ModelError(f"there is no file or directory '{name}'{hint}")
+
+
+def tokenizer_folder(name: str, *, notify: Notify) -> Path:
+    """The directory of a tokenizer by the name a user gave it, fetched if need be: a known model, hf:ORG/NAME, a
+    directory with a tokenizer.json, or a .gguf file."""
+    if name.startswith(hub.PREFIX):
+        return hub.tokenizer_snapshot(*hub.split_hub_name(name), notify=notify)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / hub.TOKENIZER).is_file():
+            raise ModelError(
+                f"'{name}' has no {hub.TOKENIZER}; give a directory that a tokenizer's save_pretrained wrote"
+            )
+        return path.absolute()
+    return Path(resolve(name, notify=notify, hash_weights=False).path)

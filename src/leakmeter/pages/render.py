@@ -1,16 +1,24 @@
-"""Several runs on one page, and the figures of a run as files."""
+"""Several runs on one page (what each found, how far those of one measure differ, and their own reports within), and
+the figures of a run as files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from leakmeter.core.check import Number
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.written import check_outside_runs, store_errors, write_whole
 from leakmeter.errors import UsageError
 from leakmeter.gating.compare import compare
-from leakmeter.pages.runs_report import ShownComparison, ShownRun, runs_report
+from leakmeter.gating.gate_words import incomparable_line, left_out_line, setting_line, value_text
+from leakmeter.report import blocks as b
 from leakmeter.report import charts, html
 from leakmeter.report.blocks import Report
+from leakmeter.report.scale import NOT_MEASURED, nats_in, nats_text
 from leakmeter.results.run import Run
 from leakmeter.storage.catalogue import entry_of, label
 
@@ -70,3 +78,147 @@ def _comparisons(runs: Sequence[Run]) -> list[ShownComparison]:
             comparison = compare(runs[first].measured, run.measured)
             out.append(ShownComparison(first, number, comparison.to_dict()))
     return out
+
+
+_ABOUT: Final = 240
+_HEADLINE: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """A run as it is shown beside others."""
+
+    directory: str
+    measure: str
+    model: str
+    n_cases: int
+    label: str
+    """Name, data, unit and time; see `catalogue.label`."""
+    headline: str
+    quantities: Mapping[str, Number]
+    """By QUANTITY.AGGREGATE."""
+    about: Mapping[str, str]
+    """By the same names, one sentence of what each means."""
+    report: b.Report
+
+
+@dataclass(frozen=True, slots=True)
+class ShownComparison:
+    """How far a run differs from the first of its measure; both by their numbers, from 0."""
+
+    first: int
+    second: int
+    record: JsonObject
+    """See `gating.compare.Comparison.to_dict`."""
+
+
+def runs_report(runs: Sequence[ShownRun], comparisons: Sequence[ShownComparison] = ()) -> b.Report:
+    if not runs:
+        raise UsageError("no run to show: give at least one")
+    return b.Report(
+        f"{len(runs):,} runs",
+        "runs",
+        [
+            _table(runs),
+            *_measures(runs),
+            *map(_comparison, comparisons),
+            *(
+                b.Embedded(
+                    (f"Run {number}: ", b.Untrusted(f"{run.measure}, {run.label}" if run.label else run.measure)),
+                    run.report,
+                    anchor=f"page{number}",
+                )
+                for number, run in enumerate(runs, 1)
+            ),
+        ],
+        lead="What each run found, how far runs of one measure differ where they share cases, and beneath it the whole "
+        "page of each run.",
+        notes=[
+            b.Text(
+                "A run’s page scrolls within its frame, whose lower corner makes it taller. To print it, or to keep it "
+                "alone, make it by itself: leakmeter report RUN.",
+                "soft",
+            )
+        ],
+    )
+
+
+def _table(runs: Sequence[ShownRun]) -> b.Table:
+    columns = (
+        b.Column("Run", "count"), b.Column("Measure, model, data"), b.Column("Cases", "count"),
+        b.Column("What was found"),
+    )  # fmt: skip
+    rows = [
+        b.Row(
+            (
+                number,
+                b.Untrusted(", ".join(filter(None, (run.measure, run.model, run.label, run.directory))), _ABOUT),
+                run.n_cases,
+                b.Untrusted(run.headline, _HEADLINE) if run.headline else NOT_MEASURED,
+            ),
+            to=f"page{number}",
+        )
+        for number, run in enumerate(runs, 1)
+    ]
+    return b.Table(columns, rows, "Runs", rest=("run", "runs"), first=len(rows))
+
+
+def _measures(runs: Sequence[ShownRun]) -> Iterator[b.Table]:
+    """Of each measure its quantities, with two columns a run."""
+    for measure in dict.fromkeys(run.measure for run in runs):
+        alike = [(number, run) for number, run in enumerate(runs, 1) if run.measure == measure]
+        names = dict.fromkeys(name for _, run in alike for name in run.quantities)
+        columns = [b.Column("Quantity"), b.Column("Unit")]
+        for number, _ in alike:
+            columns += [b.Column(f"Run {number}", "number"), b.Column("Cases", "count")]
+        rows = [b.Row(_cells(name, [run for _, run in alike])) for name in names]
+        if rows:
+            caption = (b.Untrusted(measure), ": quantities, with 95\u00a0% intervals over cases")
+            yield b.Table(columns, rows, caption, rest=("quantity", "quantities"), first=len(rows))
+
+
+def _cells(name: str, runs: Sequence[ShownRun]) -> list[b.Cell]:
+    numbers = [run.quantities.get(name) for run in runs]
+    about = next(run.about[name] for run in runs if name in run.about)
+    cells: list[b.Cell] = [
+        b.Noted(b.Untrusted(name), (b.Untrusted(about),)),
+        next(b.Untrusted(number.unit) for number in numbers if number is not None),
+    ]
+    for value in numbers:
+        cells += [NOT_MEASURED, ""] if value is None else [value_text(value), value.n]
+    return cells
+
+
+def _comparison(comparison: ShownComparison) -> b.Part:
+    record, first, second = comparison.record, comparison.first + 1, comparison.second + 1
+    n, other = record["n_pairs"], record["n_other_texts"]
+    others = f", {other:,} of them with other texts" if other else ""
+    settings = [setting_line(entry["name"], entry["first"], entry["second"]) for entry in record["settings"]]
+    columns: b.Columns[JsonObject] = [
+        (b.Column("Quantity"), lambda row: b.Untrusted(row["quantity"])),
+        (b.Column("Unit"), lambda row: b.Untrusted(row["unit"])),
+        (b.Column(f"Run {first}", "number"), lambda row: nats_text(row["first"])),
+        (b.Column(f"Run {second}", "number"), lambda row: nats_text(row["second"])),
+        (b.Column("Difference", "number"), lambda row: nats_in(row["difference"], row["interval"])),
+        (b.Column("p", "number"), lambda row: _p(row["holm_p_value"])),
+        (b.Column("Pairs", "count"), lambda row: row["n_pairs"]),
+        (b.Column("Verdict"), lambda row: row["verdict"] or NOT_MEASURED),
+    ]
+    about: list[b.Block] = [
+        b.Text(f"{n:,} case{'s are' if n != 1 else ' is'} in both{others}."),
+        *(b.Text(("Set otherwise: ", b.Untrusted(line)), "soft") for line in settings),
+        *(b.Text(b.Untrusted(left_out_line(entry)), "soft") for entry in record["left_out"]),
+    ]
+    title = f"Run {second} less run {first}"
+    if record["incomparable"]:
+        return b.Part(title, [b.Text((b.Untrusted(incomparable_line(record["incomparable"])),)), *about])
+    caption = (
+        "Paired differences, means over cases with 95\u00a0% bootstrap intervals; p of Wilcoxon’s signed-rank test, "
+        "by Holm’s rule"
+    )
+    table = b.table_of(record["quantities"], columns, caption, rest=("quantity", "quantities"))
+    return b.Part(title, [*about, table])
+
+
+def _p(p: float | None) -> str:
+    return NOT_MEASURED if p is None or math.isnan(p) else f"{p:.2g}"

@@ -10,28 +10,12 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Final
 
 from leakmeter.errors import UsageError
 
 _LARGEST: Final = 500.0  # nats a token: e^ε has to be a float64
-
-
-@dataclass(frozen=True, slots=True)
-class Composition:
-    """Upper bounds, nats, of what a number of tokens tell of a context together."""
-
-    n_tokens: int
-    delta: float
-    """δ of the two that have one; basic composition needs none."""
-    basic_epsilon: float
-    """Σ ε: pure differential privacy."""
-    pld_epsilon: float
-    """(ε, δ) from the privacy loss distribution."""
-    rdp_epsilon: float
-    """(ε, δ) from Rényi divergences, the best over the library's orders; above the basic one where that is small."""
 
 
 def is_available() -> bool:
@@ -40,7 +24,8 @@ def is_available() -> bool:
 
 
 def basic(tokens: Iterable[tuple[float, int]]) -> float:
-    """Σ n ε, nats, of (ε, how many) for each response or session: what the tokens cost together with δ = 0.
+    """Σ n ε, nats, of (ε, how many) for each response: [(0.5, 50)] * 20 is a session of twenty of 50 tokens each. It is
+    what the tokens cost together with δ = 0.
 
     Holds for the tokens a response came to have; the two compositions with a δ are for a number fixed beforehand, such
     as `max_new_tokens`.
@@ -77,12 +62,6 @@ def rdp(tokens: Iterable[tuple[float, int]], delta: float) -> float:
         event = library.RandomizedResponseDpEvent(noise_parameter=2.0 / (1.0 + math.exp(epsilon)), num_buckets=2)
         accountant.compose(event, n)
     return float(accountant.get_epsilon(delta))
-
-
-def compose(tokens: Sequence[tuple[float, int]], delta: float) -> Composition:
-    """All three, of (ε, how many) for each response: [(0.5, 50)] * 20 is a session of twenty of 50 tokens each."""
-    n_tokens = sum(_counted(tokens).values())
-    return Composition(n_tokens, delta, basic(tokens), pld(tokens, delta), rdp(tokens, delta))
 
 
 def _counted(tokens: Iterable[tuple[float, int]]) -> dict[float, int]:

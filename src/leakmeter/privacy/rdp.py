@@ -82,13 +82,8 @@ def conversion(orders: Sequence[float], delta: float) -> FloatArray:
 
 
 def to_epsilon(rdp: npt.ArrayLike, orders: Sequence[float], delta: float) -> tuple[float, float]:
-    """ε at δ from Rényi divergences, nats, and the order that gives it; the first of several (Algorithm 2).
-
-    Not below 0: a mechanism that is (ε, δ)-private with a negative ε is so with 0.
-
-    Args:
-        rdp: of each order, nats, (order,).
-    """
+    """ε at δ from Rényi divergences of each order, nats, and the order that gives it; the first of several
+    (Algorithm 2). Not below 0: a mechanism that is (ε, δ)-private with a negative ε is so with 0."""
     epsilons = np.asarray(rdp, dtype=np.float64) + conversion(orders, delta)
     best = int(np.argmin(epsilons))
     return max(float(epsilons[best]), 0.0), orders[best]

@@ -68,16 +68,6 @@ def from_tilts(log_probs: Any, tilts: Any, orders: Sequence[float]) -> Any:
     return xp.where(divergences < 0.0, xp.zeros_like(divergences), divergences)
 
 
-def between(log_p: Any, log_q: Any, orders: Sequence[float]) -> Any:
-    """D_α(p‖q_i) and D_α(q_i‖p) of normalised distributions, (vocab,) and (row, vocab): (row, order, 2).
-
-    Infinite where the first gives what the second rules out. An order may be ∞.
-    """
-    xp = array_namespace(log_q)
-    _check(orders)
-    return xp.concat([_between(log_p, log_q[i, :], orders) for i in range(log_q.shape[0])], axis=0)
-
-
 def both_ways(divergences: Any) -> Any:
     """D_α↔, the larger of both directions (Eq. 6): (row, order, 2) to (row, order)."""
     return array_namespace(divergences).max(divergences, axis=-1)
@@ -105,17 +95,12 @@ def chords(at: Sequence[float], orders: Sequence[float]) -> npt.NDArray[np.float
 def screened(
     log_probs: Any, tilts: Any, orders: Sequence[float], limits: Sequence[float], measured: Sequence[float]
 ) -> Screened:
-    """Measure D_α↔ at some orders, and find out whether any of all orders is above its limit.
+    """Measure D_α↔ at some orders, and find out whether any of all orders is above its limit; both ascend, and the
+    first and the last of the latter, which are finite, are measured. Tilts are as for `from_tilts`.
 
     An order that is not measured is bounded by those beside it (`chords`); only rows of which that does not show that
     they keep every limit are measured at every order. So 99 orders cost little more than those that are measured, and
     no row that is above a limit escapes.
-
-    Args:
-        log_probs: log p, (vocab,), float64.
-        tilts: of each row, (row, vocab), as for `from_tilts`.
-        orders: all orders that have a limit, ascending, finite.
-        measured: orders to measure, ascending, the first and the last of `orders` among them; may hold ∞.
     """
     xp = array_namespace(tilts)
     where = device(tilts)
@@ -131,28 +116,6 @@ def screened(
     at_worst = xp.argmax(ratios, axis=-1)
     every_order = xp.asarray([float(order) for order in orders], dtype=xp.float64, device=where)
     return Screened(losses, xp.max(ratios, axis=-1), xp.take(every_order, at_worst))
-
-
-def _between(log_p: Any, log_q: Any, orders: Sequence[float]) -> Any:
-    """One row of `between`, (1, order, 2)."""
-    xp = array_namespace(log_q)
-    in_p, in_q = ~(log_p == -xp.inf), ~(log_q == -xp.inf)
-    common = in_p & in_q
-    p_in_q, q_in_p = bool(xp.all(common == in_p)), bool(xp.all(common == in_q))
-    if not (p_in_q or q_in_p):
-        return xp.full((1, len(orders), 2), xp.inf, dtype=xp.float64, device=device(log_q))
-    zero, none = xp.zeros_like(log_p), xp.full_like(log_p, -xp.inf)
-    tilt = xp.where(common, log_p, zero) - xp.where(common, log_q, zero)
-    divergences = from_tilts(xp.where(common, log_p, none), tilt[None, :], orders)
-    ways = []
-    # Each was normalised over what both give: where one gives more, its share of that is missing, or no number is left.
-    for way, is_finite, is_whole, log_other in ((0, p_in_q, q_in_p, log_q), (1, q_in_p, p_in_q, log_p)):
-        if not is_finite:
-            ways.append(xp.full_like(divergences[..., way], xp.inf))
-        else:
-            missing = 0.0 if is_whole else _log_sum_exp(xp.where(common, log_other, none))
-            ways.append(divergences[..., way] - missing)
-    return xp.stack(ways, axis=-1)
 
 
 def _log_means(log_probs: Any, weights: Any, centred: Any, powers: Sequence[float]) -> dict[float, Any]:

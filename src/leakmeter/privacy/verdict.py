@@ -110,17 +110,13 @@ class PaperFigure(Record):
 def judge(
     losses: npt.ArrayLike, orders: Sequence[float], bound: Bound, ratios: npt.ArrayLike, at: npt.ArrayLike
 ) -> Verdict:
-    """Hold every token of every exemplar, and every exemplar's total, against the bound.
+    """Hold every token of every exemplar, and every exemplar's total, against the bound: of losses, D_α↔ that were
+    measured, nats, (token, exemplar, order), for one exemplar less. An order may be ∞, a bound infinite where there is
+    none.
 
-    Args:
-        losses: D_α↔ that were measured, nats, (token, exemplar, order).
-        orders: their orders, each above 1; may hold ∞.
-        bound: orders to the most that D_α↔ of a token can be, nats, for one exemplar less, which is what was
-            measured. Infinite where there is no bound.
-        ratios: largest D_α↔ / bound over all orders that have one, (token, exemplar), as `renyi.screened` gives it:
-            of account where it is above 1, and exact there. So orders that were not measured are judged too: their
-            totals are above the bound only where a token is.
-        at: the order of each, (token, exemplar).
+    `ratios` are the largest D_α↔ / bound over all orders that have one, (token, exemplar), as `renyi.screened` gives
+    them: of account where they are above 1, and exact there; `at` is the order of each. So orders that were not
+    measured are judged too: their totals are above the bound only where a token is.
     """
     values = np.asarray(losses, dtype=np.float64)
     if 0 in values.shape:

@@ -168,7 +168,6 @@ class Column:
 
     @property
     def title(self) -> Phrase:
-        """Heading and unit."""
         return (*parts(self.heading), f", {self.unit}") if self.unit else self.heading
 
     @property
@@ -236,7 +235,6 @@ def heads(columns: Columns[T]) -> tuple[Column, ...]:
 
 
 def cells(columns: Columns[T], item: T) -> tuple[Cell, ...]:
-    """What they show of an item, as of a section."""
     return tuple(cell(item) for _, cell in columns)
 
 
@@ -384,7 +382,6 @@ class Axis:
 
     @property
     def title(self) -> Phrase:
-        """Label and unit."""
         return (*parts(self.label), f", {self.unit}") if self.unit else self.label
 
 
@@ -557,11 +554,7 @@ Block: TypeAlias = (
 
 
 class Later(Sequence["Block"]):
-    """Blocks that are made when they are first looked at: a terminal shows none of many cases.
-
-    Args:
-        make: gives them.
-    """
+    """Blocks that are made when they are first looked at: a terminal shows none of many cases."""
 
     def __init__(self, make: Callable[[], Iterable[Block]]) -> None:
         self._make = make
@@ -704,7 +697,6 @@ def number_text(value: float, kind: Kind) -> str:
 
 
 def cell_phrase(cell: Cell, column: Column) -> Phrase:
-    """What a cell says, without its remarks."""
     if cell is None:
         return "" if column.kind in ("text", "interval") else scale.NOT_MEASURED
     if isinstance(cell, Interval):
@@ -734,15 +726,14 @@ def left_out(n: int, names: tuple[str, str], held_by: str, which: str = "") -> s
 
 
 def fact_phrase(value: Phrase | Shaded) -> Phrase:
-    """What a fact says, without its colour."""
     return cell_phrase(value, Column("", "nats"))
 
 
-def facts_of(named: Mapping[str, str], *, only_on_pages: Sequence[str] = ("Weights (SHA-256)",)) -> list[Facts]:
+def facts_of(named: Mapping[str, str]) -> list[Facts]:
     """Settings, whose values may name models and files of the user; long ones are for pages."""
     split: dict[Literal["everywhere", "pages"], list[tuple[Phrase, Phrase]]] = {"everywhere": [], "pages": []}
     for name, value in named.items():
-        split["pages" if name in only_on_pages else "everywhere"].append((name, Untrusted(value)))
+        split["pages" if name == "Weights (SHA-256)" else "everywhere"].append((name, Untrusted(value)))
     return [Facts(facts, on=on) for on, facts in split.items() if facts]
 
 
@@ -752,7 +743,6 @@ def warnings_of(sentences: Iterable[str]) -> list[Warning]:
 
 
 def within(block: Block) -> Sequence[Block]:
-    """The blocks within a block, other reports apart."""
     match block:
         case Details() | Part():
             return block.blocks
@@ -765,7 +755,6 @@ def within(block: Block) -> Sequence[Block]:
 
 
 def walk(blocks: Sequence[Block]) -> Iterator[Block]:
-    """Blocks and all that are within them, in their order."""
     for block in blocks:
         yield block
         yield from walk(within(block))

@@ -14,7 +14,7 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree
@@ -100,7 +100,6 @@ def inline_svg(chart: b.Chart) -> str:
 
 
 def style() -> str:
-    """The colours of charts for the style sheet of a page, for light and for dark."""
     light, dark = ("".join(f"--c{i}:{colour};" for i, colour in enumerate(colours)) for colours in (COLOURS, _ON_DARK))
     # Letters of 9 points are at least 11 pixels high: a figure that is wider than its page is moved sideways.
     widths = "".join(f".i{inches}{{min-width:{5.5 * inches:g}rem}}" for inches in range(3, _INCHES_AT_MOST + 1))
@@ -331,10 +330,6 @@ def _line(axes: Any, series: b.Series, place: int, gid: str, *, joined: bool = T
         axes.annotate(_label(phrase), (x, y), color=look["color"], **beside)
 
 
-def _scatter(axes: Any, series: b.Series, place: int, gid: str) -> None:
-    _line(axes, series, place, gid, joined=False)
-
-
 def _bar(axes: Any, series: b.Series, place: int, gid: str) -> None:
     finite = [y for y in series.y if math.isfinite(y)]
     top = max(finite, default=1.0) or 1.0
@@ -400,8 +395,8 @@ def density(sample: FloatArray, at: FloatArray) -> FloatArray | None:
 
 
 _DRAW: Final[dict[b.Draws, Callable[[Any, b.Series, int, str], None]]] = {
-    "line": _line, "scatter": _scatter, "bar": _bar, "rows": _rows, "steps": _steps, "density": _density,
-    "rings": _rings,
+    "line": _line, "scatter": partial(_line, joined=False), "bar": _bar, "rows": _rows, "steps": _steps,
+    "density": _density, "rings": _rings,
 }  # fmt: skip
 
 

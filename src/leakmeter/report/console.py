@@ -10,18 +10,19 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
+
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
+from rich.jupyter import JupyterMixin
+from rich.padding import Padding
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
 
 from leakmeter.core.plain import excerpt
 from leakmeter.overriding import override
 from leakmeter.report import blocks as b
 from leakmeter.report import glossary, scale
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType
-    from rich.style import Style
-    from rich.table import Table
-    from rich.text import Text
 
 SHOWN_CHARACTERS: Final = 6000
 """Of a shaded text; of a longer one the strongest parts."""
@@ -51,17 +52,15 @@ class Composed:
     """Columns at most."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        from rich.padding import Padding
-
-        paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=_dark_terminal())
+        # Terminals that say whether their background is dark do it in COLORFGBG ("15;0"); most are.
+        dark = os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
+        paint = Paint(coloured=console.color_system is not None and not console.no_color, dark=dark)
         columns = min(self.width or options.max_width, options.max_width)
         for part in self.parts(paint, columns):
             yield Padding(part, (0, options.max_width - columns, 0, 0))
 
     def _repr_mimebundle_(self, include: Sequence[str] = (), exclude: Sequence[str] = (), **_: Any) -> dict[str, str]:
         """What a notebook shows of it as the last line of a cell: rich's own way, of which it would need the base."""
-        from rich.jupyter import JupyterMixin
-
         return JupyterMixin._repr_mimebundle_(cast("ConsoleRenderable", self), include, exclude)
 
     @override
@@ -78,8 +77,6 @@ class Paint:
 
     def style(self, heat: int) -> Style | str:
         """Background and readable ink of a heat; nothing for heat 0 or without colour."""
-        from rich.style import Style
-
         if not heat or not self.coloured:
             return ""
         swatch = scale.ramp(dark=self.dark)[heat - 1]
@@ -87,9 +84,6 @@ class Paint:
 
     def bar(self, nats: float, heat: int, columns: int) -> Text:
         """A bar on the common scale, to an eighth of a column."""
-        from rich.style import Style
-        from rich.text import Text
-
         eighths = round(scale.position(nats) * columns * 8)
         text = "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]
         if not self.coloured:
@@ -98,17 +92,10 @@ class Paint:
         return Text(text, style=Style(color=scale.ramp(dark=self.dark)[max(heat, 9) - 1].paper))
 
 
-def _dark_terminal() -> bool:
-    """Whether the background is dark: terminals that say so do it in COLORFGBG ("15;0"); most are."""
-    return os.environ.get("COLORFGBG", "").rpartition(";")[2] not in {"7", "15"}
-
-
-Shown = tuple[bool, "RenderableType"]  # whether an empty line comes before, and what comes
+Shown = tuple[bool, RenderableType]  # whether an empty line comes before, and what comes
 
 
 def _apart(shown: Iterator[Shown]) -> Iterator[RenderableType]:
-    from rich.text import Text
-
     for number, (apart, line) in enumerate(shown):
         if apart and number:
             yield Text()
@@ -125,7 +112,7 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     for shown_block in shown:
         yield from _block(shown_block, paint, columns)
         for term in (term for leaf in glossary.leaves([shown_block]) for term in glosses.get(id(leaf), ())):
-            yield False, _gloss(term)
+            yield False, Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
     apart = True
     for shown_block in explained:
         for _, line in _block(shown_block, paint, columns):
@@ -135,19 +122,11 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
         yield apart, _dim(report.caveat)
 
 
-def _gloss(term: glossary.Term) -> Text:
-    from rich.text import Text
-
-    return Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
-
-
 def _explains(one: b.Block) -> bool:
     return isinstance(one, b.Details | b.Facts | b.Command) or (isinstance(one, b.Text) and one.style == "soft")
 
 
 def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
-    from rich.text import Text
-
     match one:
         case b.Headline(text):
             yield False, Text(b.plain(text), style="bold")
@@ -186,14 +165,10 @@ def _block(one: b.Block, paint: Paint, columns: int) -> Iterator[Shown]:
 
 
 def _heading(phrase: b.Phrase) -> Text:
-    from rich.text import Text
-
     return Text(b.plain(phrase), style="bold underline")
 
 
 def _dim(phrase: b.Phrase) -> Text:
-    from rich.text import Text
-
     return Text(b.plain(phrase), style="dim")
 
 
@@ -204,9 +179,6 @@ def _lower(name: b.Phrase) -> str:
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
 def _table(table: b.Table, paint: Paint, columns: int) -> Table:
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
     wide = columns >= _WIDE_COLUMNS
     shown = [i for i, c in enumerate(table.columns) if c.on == "everywhere" or (c.on == "wide" and wide)]
     kept = table.rows[: table.first]
@@ -214,7 +186,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
     # Only texts of users are cut: what the program says is read whole, on as many lines as it takes.
     folded = longest is not None and any(_is_own(row.cells[longest]) for row in kept)
     bar_columns = max(8, min(24, columns - 10 * len(shown) - 12))
-    drawn = RichTable(
+    drawn = Table(
         box=None, padding=(0, 1, 0, 0), pad_edge=False, collapse_padding=True, header_style="dim",
         expand=longest is not None,
     )  # fmt: skip
@@ -257,8 +229,6 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
 
 def _column_head(column: b.Column) -> Text:
     """The title, on two lines where it is wider than the numbers beneath."""
-    from rich.text import Text
-
     title = b.plain(column.title)
     spaces = [i for i, letter in enumerate(title) if letter == " "]
     if not column.is_numeric or len(title) <= _HEAD_COLUMNS or not spaces:
@@ -272,8 +242,6 @@ def _is_own(cell: b.Cell) -> bool:
 
 
 def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
-    from rich.text import Text
-
     plain_text = b.plain(b.cell_phrase(cell, column))
     whole = _is_own(cell) and not isinstance(cell, b.Noted)
     text = Text(" ".join(plain_text.split()) if whole else excerpt(plain_text, characters))
@@ -288,8 +256,6 @@ def _cell(cell: b.Cell, column: b.Column, characters: int) -> Text:
 
 
 def _bar(cell: b.Cell, column: b.Column, heat: int, paint: Paint, columns: int) -> Text:
-    from rich.text import Text
-
     if not isinstance(cell, float | int):
         return Text()
     if column.kind == "share":
@@ -329,7 +295,6 @@ def _ruler(columns: int) -> str:
 
 # ---- shaded texts ---------------------------------------------------------------------------------------------------
 def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
-    """A shaded text and, for one of pieces, the legend of its colours."""
     if text.style == "tokens":
         yield _tokens(text, paint)
         if text.floor_said_nats is not None:
@@ -349,8 +314,6 @@ def shaded_text(text: b.ShadedText, paint: Paint) -> Iterator[Text]:
 
 
 def _tokens(text: b.ShadedText, paint: Paint) -> Text:
-    from rich.text import Text
-
     out = Text()
     for segment in (segment for passage in text.passages for segment in passage.segments):
         heat = scale.heat(segment.nats or 0.0, text.floor_nats)
@@ -372,8 +335,6 @@ def _shaded(text: b.ShadedText, paint: Paint) -> Iterator[Shown]:
 
 def _uncoloured(text: b.ShadedText) -> Text:
     """A text without numbers, a mark for what is struck out; of a long one its beginning and end."""
-    from rich.text import Text
-
     out = ""
     for passage in text.passages:
         out += ("" if not out or out.endswith("\n") else "\n") if passage.name else ""
@@ -391,8 +352,6 @@ def _uncoloured(text: b.ShadedText) -> Text:
 
 def _passages(text: b.ShadedText, paint: Paint) -> Text:
     """Each character shaded by the strongest piece that covers it; weak parts of a long text left out."""
-    from rich.text import Text
-
     runs = _runs(text)
     kept = _affordable(runs)
     out, elided, ranked, last = Text(), False, set[int](), -1
@@ -460,8 +419,6 @@ def block(heat: int) -> str:
 
 def _legend(paint: Paint, quiet: str = "", *, after: str = "") -> Text:
     """The ticks of the scale in their colours; `quiet` says what has none."""
-    from rich.text import Text
-
     text = Text("nats  ", style="dim")
     text.append(quiet, "dim")
     for tick in scale.TICKS_NATS:

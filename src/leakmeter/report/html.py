@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup, escape
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import visible
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, glossary, scale
@@ -91,9 +92,7 @@ def page(report: b.Report, *, room: int = PAGE_BYTES) -> str:
     return whole() + "\n"
 
 
-def fragment(
-    blocks: Sequence[b.Block], *, level: int = 2, scripted: bool = True, held_by: str = "the run holds all"
-) -> Markup:
+def fragment(blocks: Sequence[b.Block], *, level: int = 2, held_by: str = "the run holds all") -> Markup:
     """Blocks, other than reports, as a part of a page that has the style sheet and the script of reports, what was
     found first, under headings of this level. The script opens long tables; `held_by` says where is found what a table
     leaves out."""
@@ -104,7 +103,7 @@ def fragment(
         "report": report,
         "chart": lambda block: Markup(charts.inline_svg(block)),
         "glosses": lambda block: terms.get(id(block), ()),
-        "scripted": scripted,
+        "scripted": True,
     }
     macros: Any = environment().get_template("report.html.j2").make_module(context)
     return Markup("").join(macros.show(block, level) for block in (*order.found, *order.rest))
@@ -164,7 +163,6 @@ def asset(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def style() -> str:
-    """The style sheet with the colours of the scale and the lengths of the bars written out as classes."""
     light = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=False), 1))
     dark = "".join(f".h{i}{{background:{s.paper};color:{s.ink}}}" for i, s in enumerate(scale.ramp(dark=True), 1))
     lengths = "".join(f".w{i}{{--w:{i}%}}.f{i}{{--f:{i}%}}.p{i}{{--p:{i}%}}" for i in range(101))
@@ -177,7 +175,7 @@ def style() -> str:
     return f"{sheet}{light}{ticks}\n@media screen and (prefers-color-scheme:dark){{{dark}}}\n{lengths}\n"
 
 
-def _scales() -> dict[str, Any]:
+def _scales() -> JsonObject:
     return {
         "posteriors": [
             (f"{nats:+g}".replace("-", "−"), scale.percent(posterior_from_even_odds(nats)), scale.heat(abs(nats), 0.0))
@@ -192,14 +190,14 @@ def _scales() -> dict[str, Any]:
 
 def _say(phrase: b.Phrase) -> Markup:
     """A phrase as markup: every text escaped, and those of users set apart from the direction of ours."""
+
+    def set_apart(text: b.Untrusted) -> Markup:
+        markup = Markup("<bdi>") + escape(text.shown) + Markup("</bdi>")
+        return Markup('<a href="#{}">{}</a>').format(text.to, markup) if text.to else markup
+
     return Markup("").join(
-        escape(visible(part)) if isinstance(part, str) else _set_apart(part) for part in b.parts(phrase)
+        escape(visible(part)) if isinstance(part, str) else set_apart(part) for part in b.parts(phrase)
     )
-
-
-def _set_apart(text: b.Untrusted) -> Markup:
-    markup = Markup("<bdi>") + escape(text.shown) + Markup("</bdi>")
-    return Markup('<a href="#{}">{}</a>').format(text.to, markup) if text.to else markup
 
 
 def _width(cell: b.Cell, kind: b.Kind = "nats") -> int:
@@ -239,7 +237,7 @@ def _marked(
     yield -1, None, segments[at:]
 
 
-def _numbers(one: b.Attribution) -> dict[str, Any]:
+def _numbers(one: b.Attribution) -> JsonObject:
     """Numbers for the script: floors, totals, signed nats a token; no text of the case at all."""
     return {
         "f": _short(one.context.floor_nats),

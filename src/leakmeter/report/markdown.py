@@ -144,7 +144,6 @@ def _pre(words: str) -> str:
 
 
 def _say(phrase: b.Phrase) -> str:
-    """A phrase on one line."""
     return "".join(
         _own(visible(part)) if isinstance(part, str) else f"<code>{_line(part.shown).translate(_REFERENCES)}</code>"
         for part in b.parts(phrase)

@@ -1,15 +1,19 @@
-"""Words and sentences that reports of several instruments share."""
+"""Words and sentences that reports of several instruments share, and what a measure found in many cases: one sentence,
+their summary, and the figures that a paper would have."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.plain import visible
-from leakmeter.report.scale import NOT_MEASURED, percent
+from leakmeter.report.blocks import Chart
+from leakmeter.report.scale import NOT_MEASURED, nats_in, percent
+from leakmeter.stats.aggregates import aggregate, interval_of_aggregate
 
 _NUMBER: Final = re.compile(r"\d[\d.e-]*")
 _POSTERIOR_NOTES: Final = {"below the noise floor": "<\u00a0noise", "below the placebo": "<\u00a0placebo"}
@@ -149,3 +153,21 @@ def about_seconds(seconds: float) -> str:
     if seconds < 100 * 60:
         return f"about {seconds / 60:.{1 if seconds < 600 else 0}f} min"
     return f"about {seconds / 3600:.{1 if seconds < 36_000 else 0}f} h"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Of the cases of a run."""
+
+    headline: str = ""
+    """One sentence, or several, as the page of the measure has it; empty where the measure says none."""
+    summary: Mapping[str, Any] | None = None
+    """One object of all cases together, where the measure has one; units stand in the names."""
+    figures: Mapping[str, Chart] = field(default_factory=dict)
+    """By names that are fit for files."""
+
+
+def mean_text(values: Sequence[float]) -> str:
+    """Mean of numbers of nats with its 95 % interval over the cases."""
+    interval = interval_of_aggregate(values, "mean", seed=0)
+    return f"{nats_in(aggregate(values, 'mean'), interval)}\u00a0nats"

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leakmeter.core import registry
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.quantity import AnyQuantity, Case, Quantity
 from leakmeter.errors import UsageError
 from leakmeter.stats.aggregates import is_aggregate
@@ -76,7 +77,7 @@ class Measured:
         kinds = {type(case): None for case in self.cases}
         return tuple(dict.fromkeys(name for kind in kinds for name in getattr(kind, "defining", ())))
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> JsonObject:
         """What determines the numbers beside the cases, by dotted names: 'model.dtype', 'params.seed' … 'version'."""
         settings = {
             f"{section}.{name}": value

@@ -215,13 +215,13 @@ def _run(run: RunDirectory, seconds: float) -> _Row:
 
 def _table(view: str, rows: list[_Row]) -> pa.Table:
     columns = VIEWS[view]
-    arrays = [pa.array([_fitting(row[c.name], c) for row in rows], type=TYPES[c.type]) for c in columns]
+
+    def fitting(value: Any, column: Column) -> Any:
+        # Where a column holds texts, a measure of another package may keep something else under the name.
+        return value if column.type != "VARCHAR" or isinstance(value, str | None) else _json(value)
+
+    arrays = [pa.array([fitting(row[c.name], c) for row in rows], type=TYPES[c.type]) for c in columns]
     return pa.Table.from_arrays(arrays, names=[c.name for c in columns])
-
-
-def _fitting(value: Any, column: Column) -> Any:
-    """Text where a column holds texts: a measure of another package may keep something else under the name."""
-    return value if column.type != "VARCHAR" or isinstance(value, str | None) else _json(value)
 
 
 def _json(value: Any) -> str:

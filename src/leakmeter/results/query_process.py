@@ -19,6 +19,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import parse_memory, refuse_bad
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 
@@ -58,11 +59,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class QueryProcess:
-    """A process that answers one query; it is started at once, and has its libraries loaded while tables are made.
-
-    Args:
-        limits: of the query.
-    """
+    """A process that answers one query; it is started at once, and has its libraries loaded while tables are made."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -134,7 +131,7 @@ class QueryProcess:
         finally:
             self.close()
 
-    def _next(self) -> dict[str, Any]:
+    def _next(self) -> JsonObject:
         """What it says next; `UsageError` where it refuses the query, or took too much."""
         assert self._process.stdout is not None
         started = monotonic()
@@ -146,7 +143,7 @@ class QueryProcess:
         finally:
             late.cancel()
         self._left_seconds = max(0.001, self._left_seconds - (monotonic() - started))
-        message: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
+        message: JsonObject = json.loads(line) if line.endswith(b"\n") else {}
         if "refused" in message:
             raise UsageError(message["refused"])
         if "failed" in message:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from leakmeter.core import registry
 from leakmeter.core.case import unmarked_context
 from leakmeter.core.cost import ResultCost
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measurement import Measurement
 from leakmeter.core.plain import to_json, to_plain
 from leakmeter.core.quantity import AnyQuantity
@@ -36,7 +37,7 @@ from leakmeter.storage.kept import KeptCase
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from leakmeter.report.findings import Findings
+    from leakmeter.report.words import Findings
 
 _NAME_CHARACTERS: Final = 40
 
@@ -110,7 +111,7 @@ class AnyResult(ABC):
         return None
 
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The case as `--json` prints it."""
 
     @classmethod
@@ -156,13 +157,9 @@ class AnyResult(ABC):
 
     @classmethod
     def findings(cls, results: Sequence[Any]) -> Findings:
-        """What many results say together: a sentence, a summary and figures.
-
-        Args:
-            results: one or more.
-        """
+        """What many results say together: a sentence, a summary and figures."""
         from leakmeter.report.blocks import charts_of, headline_of
-        from leakmeter.report.findings import Findings
+        from leakmeter.report.words import Findings
 
         report = cls.report(results)
         return Findings(headline_of(report), cls.summary(results), {chart.name: chart for chart in charts_of(report)})
@@ -227,18 +224,14 @@ class Result(AnyResult, Record):
     """What narrows the meaning of the numbers, a sentence each."""
 
     @override
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """As `Record.to_dict`, with the name and version of the schema (see `leakmeter schema`) in front."""
         return {"schema": self.schema, **to_plain(self)}
 
     @staticmethod
-    def common(texts: Texts, warnings: Iterable[str] = ()) -> dict[str, Any]:
-        """The fields of all results, for a constructor.
-
-        Args:
-            texts: of the case.
-            warnings: what narrows the meaning of its numbers.
-        """
+    def common(texts: Texts, warnings: Iterable[str] = ()) -> JsonObject:
+        """The fields of all results, for a constructor, of a case's texts and of what narrows the meaning of its
+        numbers."""
         return {
             **{name: texts.get(name) for name in ("id", "model", "weights_sha256", "dtype")},
             "cost": ResultCost.of(texts),

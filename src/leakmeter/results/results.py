@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 import numpy as np
 
 from leakmeter.core.check import Number
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plain import excerpt, to_json
 from leakmeter.core.quantity import SHARE_OF_CASES, AnyQuantity, RunQuantity
 from leakmeter.core.record import Record, frame_of, part_fields
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
-    from leakmeter.report.findings import Findings
+    from leakmeter.report.words import Findings
 
 R = TypeVar("R")
 _NAMED: Final = 8
@@ -178,7 +179,7 @@ class Results(Generic[R]):
         values = {quantity.name: measured.values(quantity) for quantity in case_quantities(measured)}
         return pd.DataFrame({"id": measured.ids, **values})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """All of it as one object: 'results', each as `--json` prints it, and 'summary', None where there is none."""
         cases: list[Any] = list(self.cases)
         return {"results": [case.to_dict() for case in cases], "summary": self.summary}
@@ -237,7 +238,6 @@ class Results(Generic[R]):
 
 
 def _frame_of_field(result: Any, field: str) -> pd.DataFrame:
-    """One row a record of a field of a result."""
     parts = part_fields(type(result)) if isinstance(result, Record) else {}
     kinds = {name: kind for name, kind in parts.items() if "." not in name}
     if field not in kinds:

@@ -157,13 +157,9 @@ def _quantity_columns() -> list[Column]:
     for measure in registry.instruments():
         for quantity in registry.instrument(measure).result.quantities:
             if isinstance(quantity, Quantity):
-                name = _column_name(quantity)
+                name = quantity.name.replace(".", "_")
                 columns.setdefault(name, Column(name, "DOUBLE", f"{quantity.unit}: {quantity.about}"))
     return list(columns.values())
-
-
-def _column_name(quantity: Quantity) -> str:
-    return quantity.name.replace(".", "_")
 
 
 def _rows(
@@ -173,7 +169,7 @@ def _rows(
     id_, measure = run.path.resolve().name, run.measure
     if RESULTS in columns:
         values = {
-            _column_name(quantity): quantity.of(result)
+            quantity.name.replace(".", "_"): quantity.of(result)
             for quantity in kind.quantities
             if isinstance(quantity, Quantity)
             and not (quantity.lower_bound is not None and quantity.lower_bound.of(result))

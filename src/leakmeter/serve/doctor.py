@@ -10,9 +10,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from leakmeter.backends.served import names_a_server
-from leakmeter.checkup.api import examined
+from leakmeter.checkup.api import examine, examined
 from leakmeter.checkup.checks import CHECKS
-from leakmeter.checkup.examine import examine
 from leakmeter.checkup.report import report
 from leakmeter.checkup.result import DoctorResult
 from leakmeter.checkup.subject import Subject

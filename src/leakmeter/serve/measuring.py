@@ -130,7 +130,7 @@ def _measure(serving: Serving, asked: Asked, owner: str, job: Job) -> JsonObject
     from leakmeter.core.loaded import LoadedCases, Plan
     from leakmeter.data.cases import cases_of
     from leakmeter.engine.ready import make_ready
-    from leakmeter.traces.presets import PRESETS
+    from leakmeter.traces.case import PRESETS
 
     settings = PromptSettings(unit=asked.unit, template=asked.template, group=asked.unit != "whole").resolved()
     what = Influence(max_new_tokens=asked.max_new_tokens)

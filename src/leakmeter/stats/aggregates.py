@@ -53,16 +53,14 @@ def aggregate(values: npt.ArrayLike, name: str) -> float:
 
 
 def interval_of_aggregate(values: npt.ArrayLike, name: str, *, seed: int, is_share: bool = False) -> Interval | None:
-    """95 % interval over the items of an aggregate, in their unit.
+    """95 % interval over the items of an aggregate, in their unit; None of `EXTREMES`, which say nothing of other
+    items; of one item; and of the mean where a number is infinite.
 
     Of the mean the percentile bootstrap's; of the mean of zeros and ones Wilson's. Of the median and of percentiles it
     is between order statistics: the number of items below the true percentile is binomial, whatever their distribution
     (Thompson, "On confidence ranges for the median and other expectation distributions for populations of unknown
     distribution form", 1936). It is infinite where so few items do not bound it: of p95, up from 72 items. A bootstrap
     never goes beyond the largest item, and of p95 it is far too narrow.
-
-    Returns:
-        None of `EXTREMES`, which say nothing of other items; of one item; and of the mean where a number is infinite.
     """
     sample = np.sort(np.asarray(values, dtype=np.float64))
     if name in EXTREMES or sample.size < 2:

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.stats.rank_tests import signed_rank_p
+from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.stats.stats import FloatArray
 
 Statistic = Callable[[FloatArray], FloatArray]
@@ -39,13 +39,7 @@ class Estimate:
 
 
 class Resamples:
-    """Draws of clusters with replacement, as many as there are.
-
-    Args:
-        clusters: of each item, (item,).
-        seed: of the draws.
-        n_resamples: how many.
-    """
+    """Draws of clusters, one an item, with replacement, as many as there are."""
 
     def __init__(self, clusters: Sequence[Hashable], *, seed: int, n_resamples: int = 2000) -> None:
         distinct = list(dict.fromkeys(clusters))

@@ -59,12 +59,8 @@ def basis(gradients: Any) -> Any:
 
 
 def principal(vectors: Any, probabilities: Any, tangents: Any) -> Any:
-    """I in the span of orthonormal vectors, as w with Σ w wᵀ = P I P: (vector, dimension).
-
-    Args:
-        vectors: a basis of the subspace, (vector, dimension); P projects on it.
-        tangents: J times each of them, (vector, vocab).
-    """
+    """I in the span of orthonormal vectors, (vector, dimension), as w with Σ w wᵀ = P I P, where P projects on it;
+    tangents are J times each of them, (vector, vocab)."""
     xp = array_namespace(vectors)
     p, t = (xp.astype(array, xp.float64) for array in (probabilities, tangents))
     mean = t @ p

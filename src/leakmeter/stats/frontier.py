@@ -14,7 +14,6 @@ and is of less use never is one. It depends on where the sweep ends, which it is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -69,7 +68,11 @@ def efficient(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> list[int]:
         if hull and uses[i] <= uses[hull[-1]]:
             # It leaks as much or more, for no more use.
             continue
-        while len(hull) >= 2 and not _bends_down(*((leaks[j], uses[j]) for j in (hull[-2], hull[-1], i))):
+        while len(hull) >= 2:
+            # The last one stays where it lies above the line from the one before to this one.
+            (x0, y0), (x1, y1), (x2, y2) = ((leaks[j], uses[j]) for j in (hull[-2], hull[-1], i))
+            if (y1 - y0) * (x2 - x0) > (y2 - y0) * (x1 - x0):
+                break
             hull.pop()
         hull.append(i)
     return hull
@@ -96,23 +99,15 @@ def knee_shares(leakage: npt.ArrayLike, utility: npt.ArrayLike) -> KneeShares:
     return KneeShares(tuple(float(share) for share in counts[1:]), float(counts[0]))
 
 
-def gains_beyond_chance(
-    means: npt.ArrayLike, resampled: npt.ArrayLike, against: int, *, confidence: float = 0.95
-) -> list[int]:
+def gains_beyond_chance(means: npt.ArrayLike, resampled: npt.ArrayLike, against: int) -> list[int]:
     """Settings whose mean is above that of one setting by more than chance, all settings tested together.
 
     The limit is a quantile of the largest gain that resampling alone gives to any setting, max_i (m*_i − m_i) −
     (m*_j − m_j): a bootstrap of Dunnett's comparison of several means with a control. So among settings that are all
-    the same, the best by chance does not count, save in 1 − `confidence` of sweeps.
+    the same, the best by chance does not count, save in 5 % of sweeps.
     """
     centre, moved = np.asarray(means, dtype=np.float64), np.asarray(resampled, dtype=np.float64)
     noise = moved - centre
-    limit = float(np.quantile((noise - noise[:, [against]]).max(axis=1), confidence))
+    limit = float(np.quantile((noise - noise[:, [against]]).max(axis=1), 0.95))
     gains = centre - centre[against]
     return [int(i) for i in np.flatnonzero(gains > max(limit, 0.0))]
-
-
-def _bends_down(*points: Sequence[float]) -> bool:
-    """Whether the second of three points lies above the line from the first to the third."""
-    (x0, y0), (x1, y1), (x2, y2) = points
-    return bool((y1 - y0) * (x2 - x0) > (y2 - y0) * (x1 - x0))

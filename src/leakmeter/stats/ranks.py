@@ -1,4 +1,5 @@
-"""What ranks say: of one true value among values that are nobody's, and of one group of scores against another.
+"""What ranks say: of one true value among values that are nobody's, of one group of scores against another, and, as
+tests, of differences pair by pair, of two groups, of items each among others of its own.
 
 `values` are scores of one target, its own first and then those of its nulls, of which larger is likelier. If the model
 knows nothing of the target, each of these n + 1 is as likely as the others to be the largest, the second … (they are
@@ -8,13 +9,16 @@ exchangeable), whatever they are distributed like. That is all that `rank_p` nee
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.stats.stats import FloatArray
+from leakmeter.stats.aggregates import aggregate
+from leakmeter.stats.stats import FloatArray, bootstrap_interval_of_mean
 
 _Z95: Final = NormalDist().inv_cdf(0.975)
 _NEXT: Final = 1e-12
@@ -39,12 +43,12 @@ def rank(values: npt.ArrayLike, *, random: np.random.Generator | None = None) ->
     return 1 + n_above + (n_equal if random is None else int(random.integers(0, n_equal + 1)))
 
 
-def rank_p(values: npt.ArrayLike, *, random: np.random.Generator | None = None) -> float:
+def rank_p(values: npt.ArrayLike) -> float:
     """p that the target is no likelier than its nulls: (1 + #{null ≥ target}) / (n + 1), in (0, 1].
 
     At most α with probability α if the model knows nothing of the target. Of n nulls it is 1 / (n + 1) or more.
     """
-    return rank(values, random=random) / np.size(values)
+    return rank(values) / np.size(values)
 
 
 def exposure(values: npt.ArrayLike) -> float:
@@ -58,16 +62,14 @@ def exposure(values: npt.ArrayLike) -> float:
 
 
 def extrapolated_exposure(values: npt.ArrayLike) -> float:
-    """−log₂ of the probability that a null is as likely as the target, by a skew-normal fitted to the nulls, bits.
+    """−log₂ of the probability that a null is as likely as the target, by a skew-normal fitted to the nulls, bits: 0 or
+    more; NaN for fewer than 8 nulls, nulls that are all alike, and scores that are not finite.
 
     Carlini et al. (see `exposure`), Section 4.3, approximation by distribution modelling. What is counted has the
     ceiling log₂(n + 1); this has none but that of doubles, 1074 bits, and beyond the ceiling it is as true as the tail
     of the fitted curve, about which n nulls say little: of a target 5 standard deviations above 50 normal nulls, 21.7
     bits, it says 14 to 49 in 90 % of draws, and 13 to 76 by maximum likelihood (simulated). The fit is by the first
     three moments, their skewness cut to ±0.95.
-
-    Returns:
-        0 or more; NaN for fewer than 8 nulls, nulls that are all alike, and scores that are not finite.
     """
     from scipy.stats import skewnorm
 
@@ -153,15 +155,13 @@ def roc(positives: npt.ArrayLike, negatives: npt.ArrayLike) -> FloatArray:
 
 
 def subjects_needed(pilot_differences: npt.ArrayLike, power: float = 0.8, alpha: float = 0.05) -> int | None:
-    """Subjects that a one-sided paired signed-rank test needs to find an effect as large as the pilot's.
+    """Subjects that a one-sided paired signed-rank test needs to find an effect as large as the pilot's; None for a
+    pilot of fewer than 5 differences that are not 0, or whose effect has the wrong sign or none.
 
     Noether's formula ("Sample size determination for some common nonparametric tests", 1987): (z_α + z_β)² / (3 (p −
     ½)²), with p the probability that two subjects' differences add up to more than 0, here its share in the pilot, ties
     counting half. It takes the statistic's variance for that under no effect, which asks for a few too many where the
     effect is large, and the pilot's p for the truth, which after a lucky pilot asks for too few.
-
-    Returns:
-        None for a pilot of fewer than 5 differences that are not 0, or whose effect has the wrong sign or none.
     """
     pilot = np.asarray(pilot_differences, dtype=np.float64)
     if np.count_nonzero(pilot) < _LEAST_PILOT:
@@ -188,3 +188,128 @@ def _share_above(values: npt.ArrayLike, others: npt.ArrayLike) -> float:
         return float("nan")
     below, not_above = (np.searchsorted(twos, ones, side=side) for side in ("left", "right"))
     return float((below + not_above).sum() / (2.0 * ones.size * twos.size))
+
+
+Alternative = Literal["two-sided", "greater"]
+_EXACT_AT_MOST: Final = 200_000
+"""Sums of ranks whose distribution is written out; of more items it is as good as normal."""
+
+
+def signed_rank_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: Alternative = "two-sided") -> float:
+    """p of Wilcoxon's signed-rank test (1945) that the differences of pairs, (item,), lie evenly about 0, in [0, 1].
+
+    Pairs without a difference are left out, as Wilcoxon had it; where no pair has one, p is 1, and NaN for no items. Of
+    few differences p is exact, of more than 50 it is a normal approximation that counts ties (`scipy.stats.wilcoxon`).
+    """
+    from scipy.stats import wilcoxon
+
+    ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    if ones.shape != twos.shape:
+        raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
+    if not ones.size:
+        return float("nan")
+    # Chosen first: two infinite losses are equal, and have no difference.
+    differ = ones != twos
+    differences = ones[differ] - twos[differ]
+    return float(wilcoxon(differences, alternative=alternative).pvalue) if differences.size else 1.0
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """p values to those that hold together, by Holm's step-down rule (1979), in [0, 1], in the same order.
+
+    Of m values in ascending order the k-th becomes max over j ≤ k of min(1, (m − j + 1) · p_j): rejecting those of at
+    most α errs at all with probability α at most, however the tests depend on each other. NaN is no test, stays, and
+    counts as none.
+    """
+    order = sorted((i for i, p in enumerate(ps) if not np.isnan(p)), key=lambda i: ps[i])
+    adjusted = [float("nan")] * len(ps)
+    largest = 0.0
+    for rank, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - rank) * ps[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def ranks_p(ranks: Sequence[int], sizes: Sequence[int]) -> float:
+    """One-sided p that ranks, from 1 for the highest, are no higher than chance has them, in (0, 1]; 1 for no items.
+
+    Where an item is one of n, itself among them, that nothing tells apart, its rank is any of 1 to n, each as likely. p
+    is the chance of a sum of ranks as small as this one: exact for up to some thousand items, from a normal
+    distribution with the same mean and variance beyond.
+    """
+    if any(not 1 <= rank <= size for rank, size in zip(ranks, sizes, strict=True)):
+        raise ValueError("a rank is below 1, or above the number of those ranked")
+    if sum(sizes) > _EXACT_AT_MOST:
+        from scipy.stats import norm
+
+        mean, variance = sum((n + 1) / 2 for n in sizes), sum((n * n - 1) / 12 for n in sizes)
+        return float(norm.cdf((sum(ranks) + 0.5 - mean) / np.sqrt(variance)))
+    chances = np.ones(1)
+    for n in sizes:
+        # A sum over a window of n, of what the items before have added up to.
+        ends = np.concatenate([chances.cumsum(), np.full(n - 1, chances.sum())])
+        chances = (ends - np.concatenate([np.zeros(n), ends[:-n]])) / n
+    below = sum(ranks) - len(ranks)
+    return float(min(1.0, chances[: below + 1].sum()))
+
+
+def rank_sum_p(values: npt.ArrayLike, others: npt.ArrayLike, *, alternative: Alternative = "two-sided") -> float:
+    """p of Wilcoxon's rank-sum test (1945) that either of (item,) and (item,) is as likely the larger, in [0, 1].
+
+    It is Mann and Whitney's test, too: exact for few items without ties, else a normal approximation that counts ties
+    (`scipy.stats.mannwhitneyu`). NaN for no items, 1 where all are equal.
+    """
+    from scipy.stats import mannwhitneyu
+
+    ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    if not ones.size or not twos.size:
+        return float("nan")
+    if np.unique(np.concatenate([ones, twos])).size == 1:
+        return 1.0
+    return float(mannwhitneyu(ones, twos, alternative=alternative).pvalue)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """Values less others, in their unit."""
+
+    differences: FloatArray
+    """Of each pair, (pair,); 0 where both are infinite alike."""
+    mean: float
+    """NaN where one difference is −∞ and one ∞."""
+    interval: tuple[float, float] | None
+    """95 % bootstrap interval of the mean over pairs; None of one pair, and where a difference is infinite."""
+    p_value: float
+    """Of Wilcoxon's signed-rank test, two-sided."""
+    rank_biserial: float
+    """Effect size, in [−1, 1]: 1 where every difference is above 0; NaN where there is none."""
+
+    def is_above(self, floor: float) -> bool:
+        """Whether the values are larger, by more than chance and noise.
+
+        One infinite difference is enough. Of one pair there is no interval, and the noise floor alone decides.
+        """
+        if np.isposinf(self.differences).any():
+            return True
+        return bool(self.mean > floor) and (self.interval is None or self.interval[0] > 0.0)
+
+    def is_below(self, floor: float) -> bool:
+        if np.isneginf(self.differences).any():
+            return True
+        return bool(self.mean < -floor) and (self.interval is None or self.interval[1] < 0.0)
+
+
+def paired_difference(values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int) -> PairedDifference:
+    """Values less others over pairs, (pair,) each, infinite ones among them."""
+    ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    if ones.shape != twos.shape or not ones.size:
+        raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
+    differences = np.subtract(ones, twos, out=np.zeros_like(ones), where=ones != twos)
+    is_known = differences.size > 1 and bool(np.isfinite(differences).all())
+    return PairedDifference(
+        differences,
+        aggregate(differences, "mean"),
+        bootstrap_interval_of_mean(differences, seed=seed) if is_known else None,
+        signed_rank_p(ones, twos),
+        rank_biserial(differences),
+    )

@@ -1,11 +1,11 @@
-"""Small statistics of measurements."""
+"""Small statistics of measurements; the posterior that a result shows, and where it shows none."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,13 +44,13 @@ def bootstrap_interval_of_mean(
 
 
 def bootstrap_interval_of_mean_difference(
-    values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int, confidence: float = 0.95, n_resamples: int = 2000
+    values: npt.ArrayLike, others: npt.ArrayLike, *, seed: int
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean of `values` − `others`, (item,) each, paired."""
     ones, twos = np.asarray(values, dtype=np.float64), np.asarray(others, dtype=np.float64)
     if ones.shape != twos.shape:
         raise ValueError(f"{ones.size} values and {twos.size} others are no pairs")
-    return bootstrap_interval_of_mean(ones - twos, seed=seed, confidence=confidence, n_resamples=n_resamples)
+    return bootstrap_interval_of_mean(ones - twos, seed=seed)
 
 
 def mean(values: npt.ArrayLike) -> float:
@@ -78,3 +78,29 @@ def interval_of_share(n_hits: int, n: int, *, confidence: float = 0.95) -> tuple
     centre = (n_hits + z2 / 2.0) / (n + z2)
     half = float(np.sqrt(z2 * (n_hits * (n - n_hits) / n + z2 / 4.0)) / (n + z2))
     return (max(centre - half, 0.0) if n_hits else 0.0, min(centre + half, 1.0) if n_hits < n else 1.0)
+
+
+BELOW_NOISE: Final = "below the noise floor"
+BELOW_PLACEBO: Final = "below the placebo"
+UNDEFINED: Final = "undefined: impossible with it and without it"
+
+
+class Posterior(NamedTuple):
+    """What an observer concludes, or why that is not said; one of them is None."""
+
+    probability: float | None
+    """That the piece was there, from even odds."""
+    note: str | None
+
+
+def posterior_of(signed_nats: float, *, noise_nats: float, placebo_nats: float | None = None) -> Posterior:
+    """The posterior from even odds, where the signed sum is larger in size than what moves it without meaning
+    anything: Σ_t of each token's noise, in size, and that of an irrelevant piece; None where none was measured."""
+    size = abs(signed_nats)
+    if math.isnan(size):
+        return Posterior(None, UNDEFINED)
+    if size <= noise_nats:
+        return Posterior(None, BELOW_NOISE)
+    if placebo_nats is not None and size <= placebo_nats:
+        return Posterior(None, BELOW_PLACEBO)
+    return Posterior(posterior_from_even_odds(signed_nats), None)

@@ -141,7 +141,6 @@ def entries(root: Path) -> list[Entry]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a directory holds a run, complete or not."""
     run = RunDirectory(path)
     return run.is_complete or (path / "begun.json").exists() or bool(run.parts)
 
@@ -220,6 +219,11 @@ def summary(path: Path) -> Summary:
         if texts and seconds > (slowest.seconds if slowest is not None else 0.0):
             slowest = SlowestPart(number, tuple(case["id"] for case in texts), seconds, _worker(texts[0]))
         n_measurements += sum(len(measurement.values) for _, measurements in parts for measurement in measurements)
+    by_worker: dict[str, list[JsonObject]] = {}
+    for case in cases:
+        if (name := _worker(case)) is not None:
+            by_worker.setdefault(name, []).append(case)
+    taken = {name: (len(of_one), Taken.from_cases(of_one)) for name, of_one in sorted(by_worker.items())}
     record = reader.record
     return Summary(
         entry_of(path),
@@ -231,7 +235,7 @@ def summary(path: Path) -> Summary:
         versions=record.get("environment") or {},
         command=record.get("command"),
         problems=tuple(record.get("problems") or ()),
-        workers=_of_workers(cases),
+        workers=tuple(OfWorker(name, n, took.tree_tokens, took.seconds) for name, (n, took) in taken.items()),
         slowest_part=slowest,
     )
 
@@ -240,17 +244,6 @@ def _worker(case: JsonObject) -> str | None:
     cost = case.get("cost")
     name = cost.get("worker") if isinstance(cost, dict) else None
     return name if isinstance(name, str) else None
-
-
-def _of_workers(cases: Iterable[JsonObject]) -> tuple[OfWorker, ...]:
-    by_worker: dict[str, list[JsonObject]] = {}
-    for case in cases:
-        if (name := _worker(case)) is not None:
-            by_worker.setdefault(name, []).append(case)
-    taken = {
-        name: (len(worker_cases), Taken.from_cases(worker_cases)) for name, worker_cases in sorted(by_worker.items())
-    }
-    return tuple(OfWorker(name, n, took.tree_tokens, took.seconds) for name, (n, took) in taken.items())
 
 
 def spec_of(run: RunDirectory) -> RunSpec:

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 
 class FieldError(ValueError):
-    """A field of a file that holds what leakmeter did not write; told without what it holds, which is private.
-
-    Args:
-        field: its name, and where it stands.
-        why: a clause that goes on from the name.
-    """
+    """A field of a file that holds what leakmeter did not write; told without what it holds, which is private, by
+    its name and where it stands, and a clause that goes on from the name."""
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")

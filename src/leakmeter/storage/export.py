@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -50,32 +50,6 @@ _PLAIN: Final = pa.schema(
         for f in SCHEMA
     ]
 )
-
-
-class Form(Protocol):
-    """What of a run is exported."""
-
-    def spec(self, spec: RunSpec) -> JsonObject:
-        """What determines the numbers."""
-
-    def case(self, case: JsonObject) -> JsonObject:
-        """The texts of a case, without their cost."""
-
-    def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
-        """The numbers of a case."""
-
-
-class Whole:
-    """Everything."""
-
-    def spec(self, spec: RunSpec) -> JsonObject:
-        return {"id": spec.id, **spec.deciding()}
-
-    def case(self, case: JsonObject) -> JsonObject:
-        return case
-
-    def measurements(self, measurements: Sequence[Measurement]) -> list[Measurement]:
-        return list(measurements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +96,7 @@ class Redacted:
         return pseudonym(self.key, "told", json.dumps(value, sort_keys=True, ensure_ascii=True))
 
 
-def write(run: Path, out: Path, form: Form) -> None:
+def write(run: Path, out: Path, redacted: Redacted | None = None) -> None:
     """Write the export of a complete run, all of it or nothing: to a new or empty directory, or to a .csv file, which
     gets the measurements alone."""
     directory = RunDirectory(run)
@@ -142,22 +116,23 @@ def write(run: Path, out: Path, form: Form) -> None:
     ):
         draft = Path(scratch) / out.name
         if is_csv:
-            _write_csv(directory, form, draft)
+            _write_csv(directory, redacted, draft)
             draft.chmod(PRIVATE)
         else:
             draft.mkdir(mode=0o700)
-            _write_parquet(directory, form, draft)
-            (draft / "spec.json").write_text(_canonical(form.spec(spec)) + "\n", encoding="utf-8")
+            _write_parquet(directory, redacted, draft)
+            told = redacted.spec(spec) if redacted is not None else {"id": spec.id, **spec.deciding()}
+            (draft / "spec.json").write_text(_canonical(told) + "\n", encoding="utf-8")
         os.replace(draft, out)
 
 
-def _write_parquet(run: RunDirectory, form: Form, out: Path) -> None:
+def _write_parquet(run: RunDirectory, redacted: Redacted | None, out: Path) -> None:
     pending = _PLAIN.empty_table()
     with (
         (out / "cases.jsonl").open("w", encoding="utf-8", newline="\n") as cases,
         pq.ParquetWriter(out / "measurements.parquet", _PLAIN, compression="zstd", use_dictionary=REPEATED) as writer,
     ):
-        for case, measurements in _cases(run, form):
+        for case, measurements in _cases(run, redacted):
             cases.write(_canonical(case) + "\n")
             if measurements:
                 pending = pa.concat_tables([pending, to_table(measurements).cast(_PLAIN)])
@@ -168,22 +143,25 @@ def _write_parquet(run: RunDirectory, form: Form, out: Path) -> None:
         writer.write_table(pending.combine_chunks(), _ROWS_A_GROUP)
 
 
-def _write_csv(run: RunDirectory, form: Form, path: Path) -> None:
+def _write_csv(run: RunDirectory, redacted: Redacted | None, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv_writer(file)
         writer.writerow(_PLAIN.names)
-        for _, measurements in _cases(run, form):
+        for _, measurements in _cases(run, redacted):
             for r in measurements:
                 for position, value in enumerate(r.values.tolist()):
                     writer.writerow([r.item, r.sample, r.piece, r.statistic, position, value, r.unit])
 
 
-def _cases(run: RunDirectory, form: Form) -> Iterator[tuple[JsonObject, list[Measurement]]]:
+def _cases(run: RunDirectory, redacted: Redacted | None) -> Iterator[tuple[JsonObject, list[Measurement]]]:
     reader = PartReader.of_run(run)
     for number in run.parts:
         for case, measurements in reader.cases(number):
             texts = {name: value for name, value in case.items() if name != "cost"}
-            yield form.case(texts), form.measurements(measurements)
+            if redacted is None:
+                yield texts, measurements
+            else:
+                yield redacted.case(texts), redacted.measurements(measurements)
 
 
 def _canonical(record: JsonObject) -> str:

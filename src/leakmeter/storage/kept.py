@@ -192,7 +192,6 @@ class KeptCase(Record):
         return ()
 
     def check_measurements(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> None:
-        """Refuse measurements that are not those of the case."""
         rules: dict[tuple[str, str | None], Series] = {}
         for rule in self.series(params, measurements):
             rules |= {(rule.statistic, piece): rule for piece in ((None,) if rule.pieces is None else rule.pieces)}
@@ -219,15 +218,11 @@ class KeptCase(Record):
             if (key := (measurement.statistic, measurement.piece, measurement.sample)) in seen:
                 raise FieldError(f"statistic {measurement.statistic}", "comes twice")
             seen.add(key)
-            if rule_.below is not None and not _are_whole(measurement, rule_.below):
+            numbers, below = measurement.values, rule_.below
+            if below is not None and not ((numbers >= 0) & (numbers < below) & (numbers == np.floor(numbers))).all():
                 raise FieldError(f"value of {measurement.statistic}", "has to be a whole number in range")
         for (statistic, piece), rule in rules.items():
             for sample, n in enumerate(rule.lengths) if rule.is_needed and piece is not None else ():
                 # What has no numbers has no rows.
                 if n and (statistic, piece, sample) not in seen:
                     raise FieldError(f"statistic {statistic}", "is missing of a piece or response")
-
-
-def _are_whole(measurement: Measurement, below: int) -> bool:
-    values = measurement.values
-    return bool(((values >= 0) & (values < below) & (values == np.floor(values))).all())

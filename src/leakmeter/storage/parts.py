@@ -40,7 +40,6 @@ class PartReader:
 
     @classmethod
     def of_run(cls, directory: RunDirectory) -> Self:
-        """The reader of a run, complete or not."""
         return cls.of_complete(directory) if directory.is_complete else cls._of(directory, directory.read_begun())
 
     @classmethod
@@ -62,13 +61,11 @@ class PartReader:
         return cls(directory, record, instrument.result.kept, params)
 
     def texts(self, number: int) -> list[JsonObject]:
-        """Texts of one part, one object a case."""
         cases = self.directory.read_texts(number)
         self._checked(number, cases)
         return cases
 
     def cases(self, number: int) -> list[Part]:
-        """The cases of one part, each with its own measurements."""
         cases, measurements = self.directory.read_part(number)
         kept = self._checked(number, cases)
         with self.directory.reading(self.directory.numbers_of(number).name):

@@ -108,7 +108,6 @@ def from_table(table: pa.Table) -> list[Measurement]:
 
 
 def check_columns(schema: pa.Schema) -> None:
-    """Refuse a Parquet file of other columns."""
     for field in SCHEMA:
         if schema.names.count(field.name) != 1:
             raise FieldError(field.name, "is missing")

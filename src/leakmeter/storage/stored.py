@@ -60,14 +60,7 @@ def _objects_at(url: str) -> Objects:
 
 
 class StoredRun(RunDirectory):
-    """A run in an object store, with its private copy as directory; see the module.
-
-    Args:
-        url: of the directory of runs.
-        id_: the run's.
-        slice_: see `run_directory`.
-        objects: those of the run; made of the URL by default.
-    """
+    """A run in an object store, with its private copy as directory; see the module and `run_directory`."""
 
     def __init__(self, url: str, id_: str, slice_: str = "", objects: Objects | None = None) -> None:
         self._url = f"{url}/{id_}"
@@ -171,14 +164,11 @@ class StoredRun(RunDirectory):
         if stored is not None and stored[0] == content:
             return stored[1]
         # Texts without numbers are those of a process that was killed between the two.
-        if stored is not None and name.startswith(_TEXTS) and not self._has_numbers(name):
+        numbers = f"{NUMBERS}{name.removeprefix(_TEXTS).removesuffix('.json')}.parquet"
+        if stored is not None and name.startswith(_TEXTS) and self._objects.get(numbers) is None:
             with suppress(FileExistsError):
                 return self._objects.replace(name, content, stored[1])
         raise self._interfered(name)
-
-    def _has_numbers(self, texts: str) -> bool:
-        number = texts.removeprefix(_TEXTS).removesuffix(".json")
-        return self._objects.get(f"{NUMBERS}{number}.parquet") is not None
 
     def _interfered(self, name: str) -> StoreError:
         return StoreError(f"'{name}' of run '{self.place}' was written by another process; run the same command again")

@@ -103,7 +103,6 @@ def _unreadable(run: RunDirectory) -> Iterator[str]:
 
 
 def _damaged(run: RunDirectory) -> Iterator[str]:
-    """What parts hold that leakmeter did not write, although they have their hashes."""
     try:
         reader = PartReader.of_run(run)
         for _ in reader.all_cases() if run.is_complete else map(reader.cases, run.parts):

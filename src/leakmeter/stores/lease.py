@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from leakmeter.core.heartbeat import repeating
+from leakmeter.core.long_work import repeating
 from leakmeter.errors import StoreError
 from leakmeter.stores.objects import Objects, Version
 
@@ -25,13 +25,7 @@ _POLL_SECONDS: Final = 0.25
 
 
 class Lease:
-    """One holder's side of a lease.
-
-    Args:
-        objects: where it lies.
-        name: the object's.
-        clock: seconds since 1970.
-    """
+    """One holder's side of a lease."""
 
     def __init__(self, objects: Objects, name: str, clock: Callable[[], float] = time.time) -> None:
         self._objects = objects

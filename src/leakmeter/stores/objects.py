@@ -51,17 +51,8 @@ class Found:
 
 
 class Objects:
-    """Objects under one prefix of a store.
-
-    Every write is one request: an object is there whole or not at all.
-
-    Args:
-        url: see `core.urls.url_of`. Credentials and endpoint are those of the environment, as obstore reads it.
-        store: obstore's; made of the URL by default.
-
-    Raises:
-        UsageError: obstore is not installed, or the environment does not say how to reach the store.
-    """
+    """Objects under one prefix of a store. Every write is one request: an object is there whole or not at all.
+    Credentials and endpoint are those of the environment, as obstore reads it."""
 
     def __init__(self, url: str, store: Any = None) -> None:
         self.url = url
@@ -85,7 +76,6 @@ class Objects:
         return self._put(name, content, dict(version))
 
     def put(self, name: str, content: bytes) -> Version:
-        """Write an object, over the one that is there if need be."""
         return self._put(name, content, "overwrite")
 
     def get(self, name: str) -> tuple[bytes, Version] | None:
@@ -120,7 +110,6 @@ class Objects:
         return sorted(objects, key=lambda entry: entry.name), sorted(listed["common_prefixes"])
 
     def delete(self, name: str) -> None:
-        """Remove an object, if it is there."""
         with self._errors():
             try:
                 self._store.delete(name)

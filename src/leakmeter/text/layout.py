@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core.checkpoint import checkpoint
+from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.text import units

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from leakmeter.core.checkpoint import checkpoint
+from leakmeter.core.long_work import checkpoint
 from leakmeter.text.entities.mention import is_free
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")

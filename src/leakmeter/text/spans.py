@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from leakmeter.core.checkpoint import checkpoint
 from leakmeter.core.item import EntityTexts, Span
+from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.text import repeats, units
 from leakmeter.text.layout import LOOSE, CharRange, Layout, Removed, TokenRange, trimmed

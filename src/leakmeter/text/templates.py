@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from leakmeter.core.case import Document, Message
-from leakmeter.core.checkpoint import checkpoint
 from leakmeter.core.files import read_text
+from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError

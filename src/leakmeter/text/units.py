@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import sentencex
 
-from leakmeter.core.checkpoint import checkpoint
+from leakmeter.core.long_work import checkpoint
 from leakmeter.errors import UnknownNameError, UsageError
 
 _BY_CHARACTER = {

@@ -1,10 +1,18 @@
 """Logged traffic: traces of models' answers, read from the formats in which people have them."""
 
-from leakmeter.traces.answer import AbsentDocument, LoggedAnswer, LoggedDocument, LoggedMessage, Place, Sampling
+from leakmeter.traces.answer import (
+    AbsentDocument,
+    LoggedAnswer,
+    LoggedDocument,
+    LoggedMessage,
+    Place,
+    Reason,
+    Refused,
+    Sampling,
+)
 from leakmeter.traces.case import as_case
 from leakmeter.traces.formats import FORMATS
 from leakmeter.traces.reader import TraceReader
-from leakmeter.traces.refused import Reason, Refused
 
 __all__ = [
     "FORMATS",

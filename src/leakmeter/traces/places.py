@@ -19,8 +19,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Final
 
-from leakmeter.traces.answer import AbsentDocument, LoggedDocument, LoggedMessage, Place
-from leakmeter.traces.refused import Reason, Unusable
+from leakmeter.traces.answer import AbsentDocument, LoggedDocument, LoggedMessage, Place, Reason, Unusable
 
 MOST_PLACES: Final = 100_000
 """Of a call's documents in its prompt."""
@@ -84,7 +83,6 @@ class Work:
 
 
 def normalised(text: str) -> str:
-    """The text with each run of white space as one space, and none at its ends."""
     return " ".join(text.split())
 
 

@@ -13,10 +13,9 @@ from leakmeter.data.opened import STDIN, named
 from leakmeter.data.rows import Row
 from leakmeter.data.streamed import MOST_LINE, records_of
 from leakmeter.errors import DataError, UnknownNameError
-from leakmeter.traces.answer import LoggedAnswer
+from leakmeter.traces.answer import LoggedAnswer, Reason, Refused, Unusable
 from leakmeter.traces.formats import FORMATS, Choices, Record, found_in, openai
 from leakmeter.traces.plainly import is_record
-from leakmeter.traces.refused import Reason, Refused, Unusable
 from leakmeter.traces.span import Span
 from leakmeter.traces.spool import MOST_SPANS, Spool
 from leakmeter.traces.trace import outcome_of

@@ -9,10 +9,8 @@ from typing import Any, Final, Literal
 
 from leakmeter.core.json_object import JsonObject
 from leakmeter.data.foreign import document_of, parsed
-from leakmeter.traces.answer import LoggedMessage
-from leakmeter.traces.chats import answers_of, messages_of
-from leakmeter.traces.plainly import named
-from leakmeter.traces.refused import Unusable
+from leakmeter.traces.answer import LoggedMessage, Unusable
+from leakmeter.traces.plainly import answers_of, messages_of, named
 
 Kind = Literal["llm", "retriever", "reranker", "tool", "other"]
 
@@ -62,7 +60,6 @@ class Span:
 
     @property
     def said(self) -> tuple[list[list[str]], list[list[str | None]]]:
-        """What was asked and answered in a call."""
         return self.messages, self.answers
 
     def packed(self) -> bytes:

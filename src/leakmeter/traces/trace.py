@@ -20,11 +20,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from leakmeter.traces.answer import LoggedAnswer
-from leakmeter.traces.chats import checked
+from leakmeter.traces.answer import LoggedAnswer, Reason, Refused, Unusable
 from leakmeter.traces.places import Found, Retrieved, Work, find, normalised
-from leakmeter.traces.plainly import moment, sampling_of
-from leakmeter.traces.refused import Reason, Refused, Unusable
+from leakmeter.traces.plainly import checked, moment, sampling_of
 from leakmeter.traces.span import Span
 
 _SEARCHING: Final = ("retriever", "reranker")
@@ -47,7 +45,7 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
     tree = _Tree(spans)
     out = Outcome(n_hidden=tree.n_within)
     out.found += [_refused(Reason.SAME_ID, call) for call in tree.of_one_id]
-    calls = tree.calls()
+    calls = tree.calls
     work = Work()
     answered: Span | None = None
     for number, call in enumerate(calls):
@@ -55,7 +53,7 @@ def outcome_of(spans: Sequence[Span], format: str, *, leave_out: bool = False) -
         try:
             placed = _found(call, tree, answered, work, leave_out=leave_out)
         except Unusable as error:
-            tree.hide(call)
+            tree.hidden.add(call)
             if not is_last and error.reason in _OF_NO_ANSWER:
                 out.n_hidden += 1
             else:
@@ -134,21 +132,18 @@ class _Tree:
             by_id[span.span_id] = span
         self._spans = list(by_id.values())
         self._above = _Above(by_id)
-        inner = [span for span in self._spans if span.kind == "llm" and not self._above.is_wrapper(span)]
+        inner = [span for span in self._spans if span.kind == "llm" and span.span_id not in self._above.wrappers]
         within = {span.span_id for span in inner if not self._above[span].kinds.isdisjoint(_HIDING)}
         self.n_within = len(within)
         """Calls within retrievals and tools."""
         # What is not known of an order is left as it was logged.
-        self._calls = sorted((span for span in inner if span.span_id not in within), key=_order)
+        self.calls = sorted((span for span in inner if span.span_id not in within), key=_order)
+        """Calls that may have answered, in order."""
         searches = sorted((span for span in self._spans if span.kind in _SEARCHING), key=_order)
         self._searches = [span for span in searches if span.documents]
         self._rerankers = sorted(_start(span, math.inf) for span in searches if span.kind == "reranker")
         """When they began; those of which it is not known are taken to follow whatever there is."""
-        self._hidden = _Hidden(span for span in self._spans if span.kind == "tool" or span.span_id in within)
-
-    def calls(self) -> list[Span]:
-        """Calls that may have answered, in order."""
-        return self._calls
+        self.hidden = _Hidden(span for span in self._spans if span.kind == "tool" or span.span_id in within)
 
     def recipient(self, call: Span) -> str | None:
         """Who was answered: as the call says, else what is above it, else any other span."""
@@ -175,18 +170,15 @@ class _Tree:
             # Of the rerankers that did not begin before it, it may be one itself.
             n_behind = n_before - bisect_left(self._rerankers, start) + n_undated
             is_reranked = n_behind > (span.kind == "reranker")
-            is_old = before is not None and _precedes(span, before)
+            # One of which it is not known when it began is taken to be old.
+            is_old = before is not None and start <= _start(before, math.inf)
             out += [Retrieved(id_, text, not (is_inner or is_reranked or is_old)) for id_, text in span.documents]
         return own + out
-
-    def hide(self, call: Span) -> None:
-        """Take a call for one that answered nobody."""
-        self._hidden.add(call)
 
     def n_hidden_before(self, call: Span) -> int:
         """Calls of models and tools before a call of which its prompt does not have the answer as an earlier turn."""
         earlier_answers = {normalised(content) for role, content in call.messages if role == "assistant"}
-        return self._hidden.count(_start(call, math.inf), earlier_answers)
+        return self.hidden.count(_start(call, math.inf), earlier_answers)
 
 
 @dataclass(slots=True)
@@ -206,11 +198,12 @@ class _Above:
         self._found: dict[str, _Inherited] = {}
         for span in by_id.values():
             self._inherit(span)
-        self._wrappers: set[str] = set()
+        self.wrappers: set[str] = set()
+        """Spans below which there is a call."""
         for span in by_id.values():
             above = self._parents[span.span_id] if span.kind == "llm" else None
-            while above is not None and above.span_id not in self._wrappers:
-                self._wrappers.add(above.span_id)
+            while above is not None and above.span_id not in self.wrappers:
+                self.wrappers.add(above.span_id)
                 above = self._parents[above.span_id]
         spans = by_id.values()
         self.anywhere = _Inherited(
@@ -221,10 +214,6 @@ class _Above:
 
     def __getitem__(self, span: Span) -> _Inherited:
         return self._found[span.span_id]
-
-    def is_wrapper(self, span: Span) -> bool:
-        """Whether there is a call below the span."""
-        return span.span_id in self._wrappers
 
     def _inherit(self, span: Span) -> None:
         """Take over what is above a span, and what is above that."""
@@ -286,8 +275,3 @@ def _order(span: Span) -> float:
 
 def _start(span: Span, missing: float) -> float:
     return missing if span.start is None else span.start
-
-
-def _precedes(span: Span, other: Span) -> bool:
-    """Whether a span began before another; where that is not known, it did."""
-    return _start(span, -math.inf) <= _start(other, math.inf)

@@ -12,12 +12,12 @@ import transformers
 import leakmeter
 from helpers.model_server import OPENAI, VLLM, ModelServer
 from helpers.tiny_models import tiny_tokenizer
-from leakmeter.backends.hf.local_tokenizer import load_tokenizer
+from leakmeter.backends.hf.tokenizer import load_tokenizer
 from leakmeter.backends.served.backend import ServedBackend
 from leakmeter.core.backend import Backend
 from leakmeter.errors import LeakmeterError, ModelError, UnknownNameError, UsageError
 from leakmeter.models import hub
-from leakmeter.models.tokenizers import tokenizer_folder
+from leakmeter.models.resolve import tokenizer_folder
 
 Load = Callable[..., ServedBackend]
 

@@ -48,7 +48,7 @@ from leakmeter.instruments.icl.selection import (
     selection_directory,
     selection_of,
 )
-from leakmeter.stats.rank_tests import signed_rank_p
+from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.stats.stats import bootstrap_interval_of_mean_difference
 from leakmeter.studies.cells import Progress
 from leakmeter.text.exemplar import Example, Task

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from leakmeter.engine.loading import load_run
-from leakmeter.stats.rank_tests import signed_rank_p
+from leakmeter.stats.ranks import signed_rank_p
 
 Call = Callable[..., Any]
 TASK = """

@@ -39,8 +39,7 @@ from leakmeter.report import charts, html, markdown, scale
 from leakmeter.report.console import BLOCKS
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import posterior_cell
-from leakmeter.stats.posterior import posterior_of
-from leakmeter.stats.stats import bootstrap_interval_of_mean
+from leakmeter.stats.stats import bootstrap_interval_of_mean, posterior_of
 
 report = InfluenceResult.report
 

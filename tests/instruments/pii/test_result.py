@@ -12,7 +12,7 @@ from leakmeter.core.measurement import COUNT, NATS, Measurement
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.result import PiiResult
 from leakmeter.instruments.pii.summary import Match, summary
-from leakmeter.stats.rank_tests import holm
+from leakmeter.stats.ranks import holm
 
 COST = {"tree_tokens": 10, "naive_tokens": 30, "requests": 5, "seconds": 1.0, "out_of_memory_retries": 0}
 PHONE = ("exact_match", "location_code", "first_7", "first_8", "first_9", "edit_distance")

@@ -18,7 +18,7 @@ from leakmeter.errors import DataError, UnknownNameError, UsageError
 from leakmeter.instruments.pii.canaries import canaries_of, lines_of
 from leakmeter.instruments.pii.measure import Pii
 from leakmeter.instruments.pii.result import PiiResult
-from leakmeter.stats.rank_tests import holm
+from leakmeter.stats.ranks import holm
 from leakmeter.studies.cells import FinishedCell, load_records
 from leakmeter.studies.grid import SIZES, Study, load_study
 from leakmeter.studies.kind import Row

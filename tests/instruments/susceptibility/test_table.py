@@ -17,7 +17,7 @@ from helpers.query_studies import N_QUERIES, chi_of, study_of
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.stats.clusters import Resamples
-from leakmeter.stats.rank_tests import holm
+from leakmeter.stats.ranks import holm
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Study, load_study
 from leakmeter.studies.kind import Row, Tables

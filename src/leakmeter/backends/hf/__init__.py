@@ -5,15 +5,13 @@ outline     a model without its weights: tokenizer, window, size
 backend     a chunk to scores: order, states that last, what to do when memory runs out
 schedule    which runs go through the model when, and which together
 states      key/value states: forked, laid side by side, extended in place, kept for the next round
-forward     one pass over segments, and what a model allows
+forward     one pass over segments, hidden states to logits, and what a model allows
 attention   our own attention function, for CPUs
-masks       which keys a query sees
-head        hidden states to logits
 reduce      logits to scores, a slice at a time
 gradients   requests for gradients to their numbers
 places      whose vectors vary, and the model made ready to differentiate
 reuse       features kept from run to run
-memory      how much is taken by default
+machine     what of it decides numbers, and how much memory is taken by default
 speed       how fast the machine is, for predictions
 tokenizer   text to ids with offsets
 processors  context influence decoding inside `model.generate`

@@ -12,8 +12,7 @@ from torch import Tensor
 from leakmeter.backends.hf.forward import Forward
 from leakmeter.backends.hf.gradients import Differentiator, alike
 from leakmeter.backends.hf.identity import identity_of
-from leakmeter.backends.hf.machine import machine_of
-from leakmeter.backends.hf.memory import Surplus, default_memory, is_out_of_memory
+from leakmeter.backends.hf.machine import Surplus, default_memory, is_out_of_memory, machine_of
 from leakmeter.backends.hf.places import differentiable, layer_of
 from leakmeter.backends.hf.reduce import answers
 from leakmeter.backends.hf.reuse import Reuse
@@ -31,6 +30,7 @@ from leakmeter.backends.hf.schedule import (
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Before, Hidden, Kept, Segment, Start, State
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.gradient import GradientRequest, tokens_of
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.plan import Chunk, Run
 from leakmeter.core.prompt import IntArray, Prompt
 from leakmeter.core.request import Gradients, Scores
@@ -102,7 +102,7 @@ class HfBackend:
         return {"attention": str(attention), "threads": str(torch.get_num_threads()), "device": str(self.model.device)}
 
     @property
-    def machine(self) -> dict[str, Any]:
+    def machine(self) -> JsonObject:
         """What of the machine decides the last digits: its kind of processor, and on a CPU the number of threads."""
         return machine_of(self.model.device)
 
@@ -196,7 +196,10 @@ class HfBackend:
             parents = frozenset(step.parents)
             for i in parents:
                 before.cut_back(i)
-            starts = {i: before.starts.get(i) or _forked(chunk.runs[i], states) for i in step.runs}
+            starts = {
+                i: before.starts.get(i) or (Start(states[run.parent], run.fork) if run.parent >= 0 else Start(None, 0))
+                for i, run in ((i, chunk.runs[i]) for i in step.runs)
+            }
             lasting = {i: i in parents or continues[i] for i in step.runs}
             todo = passes_of(chunk, step.runs, starts, lasting, continues, limits=self.limits, forward=self.forward)
             while todo:
@@ -316,10 +319,6 @@ class HfBackend:
                 f"'{self.name}' has no explicit positions, or states that cannot be forked: nothing can be masked in "
                 "place; give --removal drop"
             )
-
-
-def _forked(run: Run, states: dict[int, State]) -> Start:
-    return Start(states[run.parent], run.fork) if run.parent >= 0 else Start(None, 0)
 
 
 def _varied(states: Tensor, prompt: Prompt, request: GradientRequest, slots: IntArray) -> Tensor:

@@ -1,9 +1,14 @@
-"""One forward pass over the rows of a few segments, and the probes that say which way of passing a model allows."""
+"""One forward pass over the rows of a few segments, and the probes that say which way of passing a model allows.
+
+Between the last hidden state and the logits, architectures differ: most apply a linear head, some scale or cap what
+comes out. The rule is found from the configuration and then checked against the model's own logits; a model that
+does not follow it is asked for its logits instead.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,8 +17,7 @@ import torch
 from torch import Tensor
 
 from leakmeter.backends.hf import attention
-from leakmeter.backends.hf import head as heads
-from leakmeter.backends.hf.masks import attention_mask, windows_by_kind
+from leakmeter.backends.hf.attention import attention_mask, windows_by_kind
 from leakmeter.backends.hf.places import entering_layer
 from leakmeter.backends.hf.shared_start import partial_attention
 from leakmeter.backends.hf.states import SPARE_COLUMNS, Segment, Start, State
@@ -45,8 +49,8 @@ class Forward:
         self.bytes_per_token = 0
         with self.borrowed():
             self.looks_ahead = self._looks_ahead()
-            self._head = heads.head_of(model)
-            self.has_head = heads.follows_the_rule(model, self._head)
+            self._head = head_of(model)
+            self.has_head = follows_the_rule(model, self._head)
             # Other implementations do what scaled_dot_product_attention cannot: caps, sinks, kernels of their own.
             ways = [True, False] if config._attn_implementation == "sdpa" else [False]
             # A model whose states cannot be forked (recurrent layers, say) gets plain full passes.
@@ -70,7 +74,7 @@ class Forward:
 
     @property
     def n_features(self) -> int:
-        return heads.project_size(self.model) if self.has_head else self.n_vocab
+        return project_size(self.model) if self.has_head else self.n_vocab
 
     def hides_in_view(self, run: Run) -> bool:
         """Whether a run has pieces hidden, and can attend to parts of its parent's states where these are."""
@@ -206,3 +210,42 @@ def _new_tokens(segments: Sequence[Segment], ids: Sequence[IntArray]) -> tuple[l
             padded[: len(values) - n_start] = torch.from_numpy(values[n_start:])
             new.append(padded)
     return new_ids, new_positions
+
+
+def head_of(model: Any) -> Callable[[Tensor], Tensor]:
+    """Hidden states (..., size) to logits (..., vocab), by the model's own head and configuration."""
+    project = model.get_output_embeddings()
+    config = model.config.get_text_config()
+    cap = getattr(config, "final_logit_softcapping", None)
+    multiplier = getattr(config, "logit_scale", None)
+    divisor = getattr(config, "logits_scaling", None)
+
+    def head(hidden: Tensor) -> Tensor:
+        logits: Tensor = project(hidden)
+        if multiplier is not None:
+            logits = logits * multiplier
+        if divisor is not None:
+            logits = logits / divisor
+        if cap is not None:
+            logits = torch.tanh(logits / cap) * cap
+        return logits
+
+    return head
+
+
+def follows_the_rule(model: Any, head: Callable[[Tensor], Tensor]) -> bool:
+    """Whether base model and head give the model's own logits on a few tokens."""
+    if model.get_output_embeddings() is None or model.base_model is model:
+        return False
+    n_vocab = model.config.get_text_config().vocab_size
+    ids = (torch.arange(1, 9, device=model.device) * 7919 % n_vocab)[None]
+    expected = model(input_ids=ids, use_cache=False).logits
+    hidden = getattr(model.base_model(input_ids=ids, use_cache=False), "last_hidden_state", None)
+    if hidden is None or hidden.shape[-1] != project_size(model):
+        return False
+    size = expected.abs().max().float()
+    return bool((head(hidden) - expected).abs().max().float() <= 1e-3 * size + 1e-6)
+
+
+def project_size(model: Any) -> int:
+    return int(model.get_output_embeddings().weight.shape[-1])

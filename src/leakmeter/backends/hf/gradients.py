@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
-from leakmeter.backends.hf.memory import is_out_of_memory
+from leakmeter.backends.hf.machine import is_out_of_memory
 from leakmeter.backends.hf.places import cut_at
 from leakmeter.backends.hf.schedule import Limits
 from leakmeter.backends.hf.tokenizer import HfTokenizer
@@ -48,13 +48,7 @@ def alike(requests: Sequence[GradientRequest], limits: Limits) -> list[list[int]
 
 
 class Differentiator:
-    """Answers requests for gradients on a model.
-
-    Args:
-        forward: of the model.
-        tokenizer: of the model.
-        name: of the model, for messages.
-    """
+    """Answers requests for gradients on a model."""
 
     def __init__(self, forward: Forward, tokenizer: HfTokenizer, name: str) -> None:
         self._forward = forward

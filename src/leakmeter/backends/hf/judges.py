@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
-from transformers.utils import logging as transformers_logging
 
+from leakmeter.backends.hf.load import without_bars
 from leakmeter.errors import ModelError
 from leakmeter.models.local import check_loaded
 
@@ -51,7 +50,7 @@ def _loaded(kind: Any, model: str) -> Any:
     """A model of one of the library's kinds; without a pooler where the files have none, which no score reads.
     `ModelError` where a file lacks weights that would then be random; `OSError` where there are pickled weights
     alone."""
-    with _without_bars():
+    with without_bars():
         loaded, report = kind.from_pretrained(
             model, trust_remote_code=False, use_safetensors=True, output_loading_info=True
         )
@@ -67,14 +66,3 @@ def _device() -> str:
 def _window(model: Any) -> int:
     # RoBERTa counts positions from 2, so that two of them are never used.
     return min(int(model.config.max_position_embeddings) - 2, _WINDOW_AT_MOST)
-
-
-@contextmanager
-def _without_bars() -> Iterator[None]:
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +30,9 @@ def load_directory(
     CUDA when it is there, in float32 on a CPU and bfloat16 on CUDA, with so much memory held beside the model as the
     device suggests."""
     where, precision = placement(dtype, device)
-    showed_bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
+    could_not = ForeignErrors(f"'{name}' could not be loaded as a causal language model", FOLDER_ADVICE)
     try:
-        with ForeignErrors(f"'{name}' could not be loaded as a causal language model", FOLDER_ADVICE):
+        with without_bars(), could_not:
             _check_fits(path, name, precision)
             model, loaded = AutoModelForCausalLM.from_pretrained(
                 path,
@@ -46,9 +47,6 @@ def load_directory(
             tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except OSError as error:
         raise ModelError(f"'{name}' could not be loaded: {error.strerror or error}; {FOLDER_ADVICE}") from error
-    finally:
-        if showed_bars:
-            transformers_logging.enable_progress_bar()
     try:
         model = model.to(where)
     except (RuntimeError, NotImplementedError, AssertionError) as error:
@@ -56,6 +54,18 @@ def load_directory(
         raise ModelError(f"device '{where}' cannot be used: {reason}; try --device cpu") from error
     with ForeignErrors(f"'{name}' does not run as a causal language model", FOLDER_ADVICE):
         return HfBackend(model, tokenizer, name=name, weights_sha256=weights_sha256, memory_bytes=memory_bytes)
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Let the transformers library draw no bars of progress meanwhile."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
 
 
 def _check_fits(path: Path, name: str, precision: str) -> None:
@@ -71,7 +81,6 @@ def _check_fits(path: Path, name: str, precision: str) -> None:
 
 
 def from_objects(model: Any, tokenizer: Any, *, name: str | None = None, memory_bytes: int | None = None) -> HfBackend:
-    """A back end over a model and tokenizer that the caller has loaded and keeps."""
     if tokenizer is None:
         raise ModelError("a loaded model needs its tokenizer: give model=(model, tokenizer)")
     own_name = getattr(model.config, "_name_or_path", "") or type(model).__name__

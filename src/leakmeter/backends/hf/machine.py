@@ -1,16 +1,23 @@
-"""What of a machine decides the last digits of its numbers."""
+"""The machine: what of it decides the last digits of its numbers; how much memory the engine takes, what is given
+back of what it freed, and what running out of it looks like."""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import platform
+import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import torch
 
+from leakmeter.core.json_object import JsonObject
 
-def machine_of(device: torch.device) -> dict[str, Any]:
+
+def machine_of(device: torch.device) -> JsonObject:
     """The kind of processor that computes on a device, and on a CPU with how many threads."""
     if device.type == "cuda":
         return {"processor": torch.cuda.get_device_name(device)}
@@ -18,7 +25,6 @@ def machine_of(device: torch.device) -> dict[str, Any]:
 
 
 def use_threads(n_threads: int) -> None:
-    """Compute on the CPU with so many threads, in all of this process."""
     torch.set_num_threads(n_threads)
 
 
@@ -32,3 +38,62 @@ def _processor() -> str:
         names = []
     name = names[0] if names else platform.processor() or platform.machine()
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
+
+
+_CPU_BYTES: Final = 2**30
+
+
+def default_memory(device: torch.device) -> int:
+    """Bytes to hold beside the model: 1 GiB on a CPU, a quarter of a GPU's memory. Never a share of what is free."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory) // 4
+    return _CPU_BYTES
+
+
+class Surplus:
+    """Freed memory that the C library keeps for itself; given back once it is much, beside a budget of bytes.
+
+    Tensors of many sizes, with small arrays that stay between them, leave holes in which the next tensor has no room:
+    what is resident grows to many times what is used, be it with the library's own settings or with ours (see
+    `cli.process`). To give back all that is free costs page faults, so that it is done only as more is resident, by an
+    eighth of the budget, than the last time, and than half of the budget. Numbers do not depend on it. Other allocators
+    than glibc's are left alone, and so are other devices' memories.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._trim = _malloc_trim()
+        self._step = budget // 8
+        if self._trim is not None:
+            self._trim(0)
+            self._least = self._most = resident_bytes() + budget // 2
+
+    def give_back(self) -> None:
+        if self._trim is None or resident_bytes() < self._most:
+            return
+        self._trim(0)
+        self._most = max(self._least, resident_bytes() + self._step)
+
+
+def resident_bytes() -> int:
+    """Memory of this process that no file stands behind (Linux)."""
+    _, resident, shared, *_ = map(int, Path("/proc/self/statm").read_bytes().split())
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _malloc_trim() -> Callable[[int], int] | None:
+    if sys.platform != "linux":
+        return None
+    try:
+        resident_bytes()
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, ValueError):
+        return None
+    return trim
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory could not be had, on any device."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    # The CPU allocator has no class of its own.
+    return isinstance(error, RuntimeError) and "allocate memory" in str(error)

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from leakmeter.backends.hf.masks import windows_by_kind
-from leakmeter.backends.hf.memory import default_memory
+from leakmeter.backends.hf.attention import windows_by_kind
+from leakmeter.backends.hf.machine import default_memory
 from leakmeter.backends.hf.schedule import Limits, limits_for, most_rows, token_bytes
 from leakmeter.backends.hf.tokenizer import HfTokenizer
 from leakmeter.core.cost import ModelSize
@@ -70,7 +70,6 @@ def outlined(path: Path, precision: str) -> Any:
 
 
 def placement(dtype: str | None, device: str | None) -> tuple[str, str]:
-    """Device and precision that a model is loaded with, given or by default."""
     if dtype is not None and dtype not in _DTYPES:
         raise UsageError(f"dtype is '{dtype}'; it has to be one of {', '.join(_DTYPES)}")
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")

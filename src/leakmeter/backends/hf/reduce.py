@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from leakmeter.backends.hf.forward import Forward
-from leakmeter.backends.hf.memory import Surplus
+from leakmeter.backends.hf.machine import Surplus
 from leakmeter.backends.hf.schedule import Limits
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import IntArray
@@ -72,10 +72,10 @@ class _Reducer:
             group = list(some)
             if reduction is None:
                 values += [
-                    self._of_table(request.reduction, logits, table, _targets(request)) for request, table in group
+                    self._of_table(request.reduction, logits, table, request.targets) for request, table in group
                 ]
                 continue
-            targets = np.concatenate([np.tile(_targets(request), len(table)) for request, table in group])
+            targets = np.concatenate([np.tile(request.targets, len(table)) for request, table in group])
             rows = self._of_rows(reduction, logits, np.concatenate([table.ravel() for _, table in group]), targets)
             parts = np.split(rows, np.cumsum([table.size for _, table in group])[:-1])
             values += [
@@ -85,7 +85,7 @@ class _Reducer:
 
     def sliced(self, request: Request, slots: IntArray) -> list[FloatArray]:
         """One request, cut along prompts where the reduction allows it, else along rows, into slices of logits."""
-        reduction, targets = request.reduction, _targets(request)
+        reduction, targets = request.reduction, request.targets
         n_prompts, n_rows = slots.shape
         prompt_step = _prompts_at_once(reduction, n_prompts, self.at_once // n_rows)
         row_step = max(1, self.at_once // prompt_step)
@@ -159,12 +159,6 @@ def _row_by_row(request_and_table: tuple[Request, IntArray]) -> Reduction | None
     """The reduction of a request, if it goes row by row."""
     reduction = request_and_table[0].reduction
     return None if reduction.rows_together else reduction
-
-
-def _targets(request: Request) -> IntArray:
-    """The response token of each reductioned row; any where the row is behind the response, (row,)."""
-    rows = request.reduction.rows(len(request.response))
-    return np.asarray([*request.response, 0][rows.start : rows.stop], dtype=np.int64)
 
 
 def _check(values: FloatArray, index: int, dtype: str) -> None:

@@ -32,17 +32,12 @@ if TYPE_CHECKING:
 
 
 class Reuse:
-    """Looks chunks up before they are run, and keeps what was run.
+    """Looks chunks up before they are run, and keeps what was run, under what `identity` and `limits` say. Limits are
+    asked anew for each chunk, since running out of memory changes them; they are None where the model is no longer the
+    one that `identity` describes.
 
-    Within a decoding, round r + 1 starts from states that round r left in memory. Where round r was found here and
-    r + 1 is not, round r has to be run after all: computing the states in any other way would move the last digits.
-
-    Args:
-        cache: where features are kept.
-        identity: the model, and all else that decides its numbers and does not change.
-        limits: what else decides what a batch holds, asked anew for each chunk, since running out of memory changes
-            it; None where the model is no longer the one that `identity` describes.
-        device: of the features.
+    Within a decoding, round r + 1 starts from states that round r left in memory. Where round r was found here and r +
+    1 is not, round r has to be run after all: computing the states in any other way would move the last digits.
     """
 
     def __init__(
@@ -158,7 +153,6 @@ def reuse_for(backend: HfBackend, cache: FeatureCache, model_id: str | None = No
 
 
 def leaves_states(chunk: Chunk) -> bool:
-    """Whether states are kept for the next round."""
     return any(request.reduction.continues for request in chunk.requests)
 
 

@@ -278,11 +278,8 @@ class Kept:
 
 
 class Before:
-    """What runs of a round begin with, of the states that the round before left; held until these were run.
-
-    Args:
-        starts: by the number of the run.
-    """
+    """What runs of a round begin with, by their numbers, of the states that the round before left; held until these
+    were run."""
 
     def __init__(self, starts: dict[int, Start]) -> None:
         self.starts = starts

@@ -1,4 +1,4 @@
-"""Text to ids with offsets, by a fast tokenizer of the transformers library."""
+"""Text to ids with offsets, by a fast tokenizer of the transformers library, with its model or from a directory."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from jinja2 import TemplateError
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
 from leakmeter.core.tokenizer import Encoded
-from leakmeter.errors import CapabilityError, UsageError
+from leakmeter.errors import CapabilityError, ModelError, UsageError
+from leakmeter.models.local import ForeignErrors
 
 # One of them stands in front of text that does not begin the prompt, where a tokenizer would put a space before it and
 # no special token can stand there: the first that is a token of its own.
@@ -240,3 +244,28 @@ def _stop_ids(tokenizer: Any, model: Any) -> set[int]:
     vocab = tokenizer.get_vocab()
     ids.update(vocab.get(name) for name in ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<end_of_turn>", "</s>"))
     return {token for token in ids if token is not None}
+
+
+_ADVICE = "give a directory that a tokenizer's save_pretrained wrote"
+
+
+def load_tokenizer(folder: Path, name: str) -> HfTokenizer:
+    """The tokenizer of a directory with a tokenizer.json, with what its generation defaults say ends a response; a
+    configuration beside it is used, weights are not."""
+    try:
+        with ForeignErrors(f"the tokenizer '{name}' could not be loaded", _ADVICE):
+            return HfTokenizer(_library(folder), SimpleNamespace(generation_config=_defaults(folder)))
+    except OSError as error:
+        raise ModelError(f"the tokenizer '{name}' could not be loaded: {error.strerror or error}; {_ADVICE}") from error
+
+
+def _library(folder: Path) -> Any:
+    if any((folder / file).is_file() for file in ("tokenizer_config.json", "config.json")):
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+
+
+def _defaults(folder: Path) -> Any:
+    if not (folder / "generation_config.json").is_file():
+        return None
+    return GenerationConfig.from_pretrained(folder, local_files_only=True)

@@ -1,7 +1,8 @@
 """A request of a measure to what a server is asked about each of its prompts, and the answers to scores.
 
 A request is answered by a generator: it yields questions, is sent what the server said to each, and returns scores; it
-may ask again, knowing the first answers. The rows that a question names are those of `core.request`.
+may ask again, knowing the first answers. The rows that a question names are those of `core.request`. What a server will
+be asked is counted before it is: some servers take money for it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from leakmeter.backends.served import mixture
 from leakmeter.backends.served.capabilities import kind_of
 from leakmeter.backends.served.dialect import Capabilities, Scored, TopRow
+from leakmeter.core.forecast import Sent
 from leakmeter.core.reductions import Labels, MixtureLogProbs, Stretch, Top
 from leakmeter.core.request import FloatArray, Request, Scores, bare_first
 from leakmeter.errors import CapabilityError, ScoreError
@@ -59,34 +61,25 @@ def answering(request: Request, has: Capabilities) -> Answering:
 
 def sequences(request: Request) -> list[Scored]:
     """Each of a request's prompts with as much of the response as its rows need."""
-    rows = request.reduction.rows(len(request.response))
-    fed = request.response[: rows.stop]
+    fed = request.response[: request.rows.stop]
     return [Scored(tuple(prompt.ids.tolist()), fed) for prompt in request.prompts]
 
 
-def targets_of(request: Request) -> Any:
-    """The response token of each row; any where the row is behind the response, (row,)."""
-    rows = request.reduction.rows(len(request.response))
-    return np.asarray([*request.response, 0], dtype=np.int64)[rows.start : rows.stop]
-
-
 def _targets(request: Request) -> Answering:
-    rows = request.reduction.rows(len(request.response))
-    values = yield [Question(scored, "targets", rows) for scored in sequences(request)]
+    values = yield [Question(scored, "targets", request.rows) for scored in sequences(request)]
     return Scores(np.stack(values))
 
 
 def _from_rows(request: Request) -> Answering:
     """Reduce the server's rows as a model's own are reduced: log-probabilities are logits."""
-    rows = request.reduction.rows(len(request.response))
     first, others = sequences(request)[:1], sequences(request)[1:]
     values: list[FloatArray] = []
     if bare_first(request.reduction):
         # What is certified is held against these rows, which nothing of the context may have touched.
-        values = yield [Question(scored, "rows", rows, is_alone=True) for scored in first]
+        values = yield [Question(scored, "rows", request.rows, is_alone=True) for scored in first]
         first = []
-    values += yield [Question(scored, "rows", rows) for scored in (*first, *others)]
-    reduced = request.reduction.reduce(np.stack(values), targets_of(request))
+    values += yield [Question(scored, "rows", request.rows) for scored in (*first, *others)]
+    reduced = request.reduction.reduce(np.stack(values), request.targets)
     return Scores(np.asarray(reduced, dtype=np.float64))
 
 
@@ -96,11 +89,10 @@ def _interval(request: Request, has: Capabilities) -> Answering:
     if isinstance(reduction, Stretch):
         reduction = reduction.reduction
     noise = request.interval_noise_nats or 0.0
-    rows = request.reduction.rows(len(request.response))
     k = min(has.most_top or _INTERVAL_TOP, _INTERVAL_TOP)
-    top_rows: list[list[TopRow]] = yield [Question(s, "top", rows, k) for s in sequences(request)]
+    top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, k) for s in sequences(request)]
     by_token = [[dict(zip(row.ids, row.log_probs, strict=True)) for row in sequence_rows] for sequence_rows in top_rows]
-    targets = targets_of(request).tolist()
+    targets = request.targets.tolist()
     if any(token not in row for sequence_rows in by_token for token, row in zip(targets, sequence_rows, strict=True)):
         raise ScoreError("the server leaves the given token out of a row of likeliest tokens; see its version")
     bounds = np.empty((len(by_token), len(targets), 2))
@@ -116,13 +108,9 @@ def _interval(request: Request, has: Capabilities) -> Answering:
 
 
 def _top(request: Request, reduction: Top) -> Answering:
-    rows = reduction.rows(len(request.response))
-    top_rows: list[list[TopRow]] = yield [Question(s, "top", rows, reduction.k) for s in sequences(request)]
-    return Scores(np.stack([[_pairs(row, reduction.k) for row in sequence_rows] for sequence_rows in top_rows]))
-
-
-def _pairs(row: TopRow, k: int) -> FloatArray:
-    return np.asarray([row.ids[:k], row.log_probs[:k]], dtype=np.float64).T
+    top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, reduction.k) for s in sequences(request)]
+    pairs = [[list(zip(row.ids, row.log_probs, strict=True))[: reduction.k] for row in rows] for rows in top_rows]
+    return Scores(np.asarray(pairs, dtype=np.float64))
 
 
 def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering:
@@ -130,8 +118,7 @@ def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering
     prompts, labels = sequences(request), reduction.token_ids
     by_token: list[dict[int, float]] = [{} for _ in prompts]
     if has.most_top != 0:
-        rows = reduction.rows(len(request.response))
-        top_rows: list[list[TopRow]] = yield [Question(s, "top", rows, has.most_top or 1) for s in prompts]
+        top_rows: list[list[TopRow]] = yield [Question(s, "top", request.rows, has.most_top or 1) for s in prompts]
         by_token = [dict(zip(row.ids, row.log_probs, strict=True)) for (row,) in top_rows]
     missing = [(i, label) for i, row in enumerate(by_token) for label in dict.fromkeys(labels) if label not in row]
     if missing and not has.targets:
@@ -149,3 +136,27 @@ def _labels(request: Request, reduction: Labels, has: Capabilities) -> Answering
         for (i, label), value in zip(missing, values, strict=True):
             by_token[i][label] = float(value[0])
     return Scores(np.asarray([[[row[label] for label in labels]] for row in by_token], dtype=np.float64))
+
+
+def to_be_sent(requests: Sequence[Request], has: Capabilities) -> Sent:
+    """What requests of a chunk have a server asked: what several of them ask for is sent once."""
+    questions: dict[Question, None] = {}
+    is_most = False
+    for request in requests:
+        questions.update(dict.fromkeys(next(answering(request, has), ())))
+        if bare_first(request.reduction):
+            questions.update((Question(scored, "rows", request.rows), None) for scored in sequences(request)[1:])
+        if isinstance(request.reduction, Labels) and has.targets and kind_of(request, has) == "top":
+            # Labels that turn out not to be among the likeliest tokens are asked for one by one.
+            is_most = True
+            n = len(request.response)
+            questions.update(
+                (Question(Scored(scored.prompt, (*scored.response, label)), "targets", range(n, n + 1)), None)
+                for scored in sequences(request)
+                for label in request.reduction.token_ids
+            )
+    return Sent(len(questions), sum(n_tokens(question.scored) for question in questions), is_most)
+
+
+def n_tokens(scored: Scored) -> int:
+    return len(scored.prompt) + len(scored.response)

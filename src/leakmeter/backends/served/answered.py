@@ -111,7 +111,6 @@ def check_texts(sent: Sequence[str], echoed: Sequence[str], host: str) -> None:
 
 
 def check_model(name: str, answered_name: Any, host: str) -> None:
-    """Refuse an answer of another model than was asked."""
     if answered_name != name:
         raise AnswerError(
             "another_model",

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from leakmeter.backends.served import capabilities
-from leakmeter.backends.served.answer import Answering, Question, answering
+from leakmeter.backends.served.answer import Answering, Question, answering, n_tokens, to_be_sent
 from leakmeter.backends.served.capabilities import kind_of
-from leakmeter.backends.served.cost import n_tokens, to_be_sent
 from leakmeter.backends.served.dialect import Dialect, Served
-from leakmeter.backends.served.fingerprint import Fingerprint, fingerprint, probes
-from leakmeter.backends.served.known import SAME_NATS, settled
+from leakmeter.backends.served.fingerprint import SAME_NATS, Fingerprint, fingerprint, probes, settled
 from leakmeter.backends.served.noise import Noise, measured_noise, noise_requests, sequences_of
 from leakmeter.core.drive import in_parts, joined
 from leakmeter.core.forecast import Sent
@@ -38,15 +36,7 @@ _ANY_VOCAB: Final = 2**18
 
 
 class ServedBackend:
-    """Scores requests with a model behind a server.
-
-    Args:
-        dialect: of the server.
-        connection: to it; runs the requests side by side.
-        served: what the server says of itself.
-        tokenizer: of the model, on this machine.
-        identity: what is known of the tokenizer.
-    """
+    """Scores requests with a model behind a server; tokenizer and its identity are those of this machine."""
 
     shares_prefixes: Final = False
     """A sequence that is asked for twice is sent once; what sequences share is sent with each."""
@@ -189,7 +179,6 @@ class ServedBackend:
         return [back[i] for i in range(len(questions))]
 
     def draw(self, requests: Sequence[DrawRequest]) -> list[Responses]:
-        """Responses that the server draws."""
         pairs = [(request, seed) for request in requests for seed in request.seeds]
         drawn = iter(self.connection.in_order(lambda pair: self._draw(*pair), pairs, [-1] * len(pairs)))
         self.n_tokens_run += sum(len(request.prompt.ids) for request, _ in pairs)
@@ -253,19 +242,11 @@ def _in_prefix_order(questions: Sequence[Question], *, waits: bool) -> list[_Pla
     placed: list[_Placed] = []
     open_groups: list[tuple[int, int]] = []  # (tokens shared, place of the first that has them), nested
     for place, index in enumerate(order):
-        shared = _n_shared(keys[order[place - 1]], keys[index]) if place else 0
+        pairs = zip(keys[order[place - 1]], keys[index], strict=False) if place else ()
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         first = place - 1
         while open_groups and open_groups[-1][0] >= shared:
             first = open_groups.pop()[1]
         open_groups.append((shared, first))
         placed.append(_Placed(index, first if waits and shared >= _WORTH_WAITING else -1))
     return placed
-
-
-def _n_shared(left: Sequence[int], right: Sequence[int]) -> int:
-    n = 0
-    for a, b in zip(left, right, strict=False):
-        if a != b:
-            break
-        n += 1
-    return n

@@ -22,7 +22,7 @@ from leakmeter.backends.served.dialect import DIALECTS, Capabilities
 from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import VIRTUAL
 from leakmeter.core.reductions import Labels, Stretch, Top
-from leakmeter.core.request import Reduction, Request, bare_first, bounded_by_top, needs
+from leakmeter.core.request import Request, bare_first, bounded_by_top, needs
 from leakmeter.errors import CapabilityError
 
 Kind = Literal["targets", "top", "interval", "rows"]
@@ -32,7 +32,6 @@ _HERE: Final = "a model loaded here (--model hf:… or a directory)"
 
 
 def kind_of(request: Request, has: Capabilities) -> Kind:
-    """What a request is answered from."""
     kind = _kind(request, has)
     if kind is None:
         able = [name for name, other in servers().items() if _kind(request, other) is not None]
@@ -50,7 +49,6 @@ def servers() -> dict[str, Capabilities]:
 
 
 def check(chunk: Chunk, has: Capabilities) -> None:
-    """Refuse requests that a server cannot answer."""
     for run in chunk.runs:
         if len(run.ids) and int(run.positions[-1]) != len(run.positions) - 1:
             raise CapabilityError(
@@ -75,7 +73,8 @@ def _kind(request: Request, has: Capabilities) -> Kind | None:
     need = needs(reduction)
     if need == "targets" and has.targets:
         return "targets"
-    if need == "top" and has.token_ids and _has_top(has, _k(reduction)):
+    k = reduction.k if isinstance(reduction, Top) else 1
+    if need == "top" and has.token_ids and (has.most_top is None or has.most_top >= k):
         return "top"
     if has.whole_rows and (has.fresh_rows or not bare_first(reduction)):
         return "rows"
@@ -86,14 +85,6 @@ def _kind(request: Request, has: Capabilities) -> Kind | None:
         return "targets"
     within = request.interval_noise_nats is not None and bounded_by_top(reduction)
     return "interval" if within and has.token_ids and has.targets and has.most_top != 0 else None
-
-
-def _has_top(has: Capabilities, k: int) -> bool:
-    return has.most_top is None or has.most_top >= k
-
-
-def _k(reduction: Reduction) -> int:
-    return reduction.k if isinstance(reduction, Top) else 1
 
 
 def _given(has: Capabilities) -> Iterator[str]:

@@ -65,17 +65,9 @@ class StatusError(ModelError):
 
 
 class Connection:
-    """A pool of connections to one server.
-
-    Args:
-        url: scheme, host, port and, where the server stands below one, a path.
-        concurrency: requests under way at a time.
-        key: sent as a bearer token; see `key_for`.
-        seconds: most that one answer may take, from its request to its last byte.
-        patience: most seconds that one request waits, in all its tries, for a server that has answered before: it may
-            be starting again.
-        notify: told in one line when requests have to wait.
-    """
+    """A pool of connections to one server, which may stand below a path. One answer may take so many `seconds` to
+    its last byte; one request waits, in all its tries, for so many seconds of `patience` for a server that has
+    answered before: it may be starting again."""
 
     def __init__(
         self,
@@ -123,13 +115,13 @@ class Connection:
         """The JSON at a path; raises as `post` does."""
         return self._checked(path, *self._tried("GET", path, None, 0))
 
-    def post(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> Any:
+    def post(self, path: str, body: Mapping[str, object], n_values: int = 0) -> Any:
         """The JSON that answers a body. `n_values` log-probabilities and token ids are asked for, which say how long
         the answer may be. `StatusError` where the server refuses, or does not answer; `ScoreError` where the answer is
         no JSON, or longer."""
         return self._checked(path, *self._tried("POST", path, body, n_values))
 
-    def post_or_refusal(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> tuple[int, Any]:
+    def post_or_refusal(self, path: str, body: Mapping[str, object], n_values: int = 0) -> tuple[int, Any]:
         """Status and JSON of an answer that may be a refusal (4xx), of which a dialect wants to know more; see `post`.
         What it reads there never goes into a message. None stands for what is no JSON."""
         status, content = self._tried("POST", path, body, n_values)
@@ -154,7 +146,7 @@ class Connection:
         except (ValueError, RecursionError):
             raise ScoreError(f"the server {self.host} answers {_place(path)} with something that is no JSON") from None
 
-    def _tried(self, method: str, path: str, body: Mapping[str, Any] | None, n_values: int) -> tuple[int, bytes]:
+    def _tried(self, method: str, path: str, body: Mapping[str, object] | None, n_values: int) -> tuple[int, bytes]:
         """Status and content of an answer that is worth no further try."""
         n_seconds, tries = 0.0, 0
         while True:
@@ -185,7 +177,7 @@ class Connection:
                 raise self._error(path, status, fault)
 
     def _once(
-        self, method: str, path: str, body: Mapping[str, Any] | None, n_values: int
+        self, method: str, path: str, body: Mapping[str, object] | None, n_values: int
     ) -> tuple[int, bytes, float | None]:
         """Status, content, and for how many seconds the server asks to wait."""
         most = min(_LEAST_BYTES + _VALUE_BYTES * n_values, _MOST_BYTES)

@@ -1,17 +1,28 @@
-"""What tells one served model from another where its weights cannot be hashed: its own numbers of a few fixed texts."""
+"""What tells one served model from another where its weights cannot be hashed: its own numbers of a few fixed texts.
+
+A fingerprint is rounded, and noise may take it over the edge of a step: a run would not be found again, and be paid for
+twice. The sums are kept beside the score cache. A model whose sums agree with those of one that was met under the same
+name, revision and version has that one's fingerprint. No text of a user and no address is kept.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from leakmeter.backends.served.dialect import Dialect, ProbedDialect, Scored, Setting
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.errors import ScoreError
+from leakmeter.core.written import make_private, write_whole
+from leakmeter.errors import LeakmeterError, ScoreError
+from leakmeter.models import scores_dir
 
 PROBES: Final = (
     ("The harbour master wrote to the baker: ", "the boat with the flour comes on Thursday, at noon."),
@@ -68,3 +79,45 @@ def uncached(dialect: Dialect, scored: Scored) -> FloatArray:
     if isinstance(dialect, ProbedDialect) and "cache" in dialect.controls:
         return dialect.probed_log_probs(scored, Setting(temperature=0.0, reads_cache=False)).log_probs
     return dialect.target_log_probs(scored)
+
+
+_FILE: Final = "served.json"
+_MOST: Final = 1000
+SAME_NATS: Final = 0.3
+"""By how much a sum may differ: noise moves it by 1e-3, another quantisation by more than this."""
+
+
+def settled(fingerprint: Fingerprint, identity: Mapping[str, str | None]) -> Fingerprint:
+    """The fingerprint of the same model from before, or the one that was found now, which is kept; `identity` is
+    what else identifies the model."""
+    name = json.dumps(dict(identity), sort_keys=True)
+    folder = scores_dir()
+    if folder is None:
+        return fingerprint
+    entries = _entries(folder / _FILE)
+    for entry in entries:
+        earlier = Fingerprint(entry["sha256"], tuple(entry["sums_nats"]))
+        if entry["model"] == name and earlier.agrees(fingerprint, SAME_NATS):
+            return Fingerprint(earlier.sha256, fingerprint.sums_nats)
+    entries.append({"model": name, "sha256": fingerprint.sha256, "sums_nats": fingerprint.sums_nats})
+    # Without the file, all that is lost is what noise may do to a name.
+    with suppress(OSError, LeakmeterError):
+        make_private(folder, named=True)
+        write_whole(folder / _FILE, json.dumps(entries[-_MOST:], indent=1).encode())
+    return fingerprint
+
+
+def _entries(path: Path) -> list[JsonObject]:
+    try:
+        entries = json.loads(path.read_bytes())
+        good = [
+            {
+                "model": str(entry["model"]),
+                "sha256": str(entry["sha256"]),
+                "sums_nats": [float(x) for x in entry["sums_nats"]],
+            }
+            for entry in entries
+        ]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+    return good

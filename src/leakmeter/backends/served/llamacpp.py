@@ -15,6 +15,7 @@ from typing import Any, Final
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection
 from leakmeter.backends.served.dialect import Capabilities, Control, Drawn, Probed, Scored, Served, Setting, TopRow
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 
 _SYMBOL: Final = "<[{}]>".format
@@ -29,12 +30,7 @@ SERVERS: Final = {"llamacpp": Capabilities.everything()}
 
 
 class LlamaCpp:
-    """A llama.cpp server.
-
-    Args:
-        connection: to it.
-        model: the file's name or the alias under which it is served; None for whatever is.
-    """
+    """A llama.cpp server; None for whatever model it serves."""
 
     name = "llamacpp"
     reads_prefix_cache = False
@@ -130,16 +126,16 @@ class LlamaCpp:
             places = list(group)
             yield from ((t, ()) for t in places) if is_alone else [(places[0], response[places[0] : places[-1] + 1])]
 
-    def _any_row(self) -> dict[str, Any]:
+    def _any_row(self) -> JsonObject:
         """What asks for a whole row, whatever token is put there."""
         return {"n_predict": 1, "n_probs": self._n_vocab, "grammar": "root ::= [ -~]+"}
 
-    def _completion(self, ids: Sequence[int], setting: Setting, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _completion(self, ids: Sequence[int], setting: Setting, options: Mapping[str, Any]) -> JsonObject:
         """The answer to token ids, all of which were read."""
         caching = self.reads_prefix_cache if setting.reads_cache is None else setting.reads_cache
         how = {**_ALWAYS, **_DRAWING, **setting.sampling, "repeat_penalty": setting.repetition_penalty, **options}
         body = {"prompt": list(ids), "cache_prompt": caching, **how}
-        answer: dict[str, Any] = self._connection.post("completion", body, how["n_predict"] * how["n_probs"])
+        answer: JsonObject = self._connection.post("completion", body, how["n_predict"] * how["n_probs"])
         with answered.reading(self._host):
             answered.check_model(self._told, answer["model"], self._host)
             answered.check_n_read(answer["tokens_evaluated"], len(ids), self._host)

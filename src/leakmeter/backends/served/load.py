@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from leakmeter.core import registry
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import ModelError, UnknownNameError, UsageError
 
-_PROBES: Final = (
+TEXTS: Final = (
     "The quick brown fox jumps over 13 lazy dogs.",
     "Name: Ana Álvarez\n\n- ¿qué?  two spaces\ttab",
     "naïve café 北京 ☂ x_1 = f(y) / 2.50;",
@@ -68,26 +68,27 @@ def load_served(
     served = dialect.describe()
     if checked:
         _check_vocabulary(served.n_vocab, read, connection.host)
-        check_tokenizer(dialect, read, connection.host)
+        if has_tokenizer(dialect, read, TEXTS) is False:
+            raise ModelError(
+                f"the server {connection.host} makes other token ids of a text than --tokenizer does; give the "
+                "tokenizer of the model that it serves"
+            )
     return ServedBackend(dialect, connection, served, read, identity)
 
 
-def check_tokenizer(dialect: Dialect, tokenizer: Tokenizer, host: str) -> bool:
-    """Compare the tokenizer of this machine with the server's, on a few texts; False where the server has no say."""
-    for text in _PROBES:
+def has_tokenizer(dialect: Dialect, tokenizer: Tokenizer, texts: Iterable[str]) -> bool | None:
+    """Whether the server makes the same ids of some texts as a tokenizer of this machine; None where it has no say."""
+    for text in texts:
         try:
             ids = dialect.tokenize(text)
         except StatusError as error:
-            if error.status in (404, 405, 501):
-                return False
-            raise
+            if error.status not in (404, 405, 501):
+                raise
+            ids = None
         if ids is None:
+            return None
+        if tuple(ids) != tuple(tokenizer.encode_data(text, first=True).ids):
             return False
-        if tuple(ids) != tokenizer.encode_data(text, first=True).ids:
-            raise ModelError(
-                f"the server {host} makes other token ids of a text than --tokenizer does; give the tokenizer of the "
-                "model that it serves"
-            )
     return True
 
 
@@ -131,11 +132,10 @@ def served_tokenizer(tokenizer: Any, notify: Callable[[str], None]) -> tuple[Tok
     if tokenizer == _TOY:
         return registry.backend(_TOY)().tokenizer, {"tokenizer": _TOY}
     from leakmeter.backends.hf.identity import tokenizer_identity
-    from leakmeter.backends.hf.local_tokenizer import load_tokenizer
-    from leakmeter.backends.hf.tokenizer import HfTokenizer
+    from leakmeter.backends.hf.tokenizer import HfTokenizer, load_tokenizer
 
     if isinstance(tokenizer, (str, Path)):
-        from leakmeter.models.tokenizers import tokenizer_folder
+        from leakmeter.models.resolve import tokenizer_folder
 
         read = load_tokenizer(tokenizer_folder(str(tokenizer), notify=notify), str(tokenizer))
     else:

@@ -55,19 +55,12 @@ def can_bound(context_weight: float, temperature: float) -> bool:
 def mixed(
     token: int, row: Row, bare: Row, context_weight: float, temperature: float, noise_nats: float = 0.0, n_top: int = 0
 ) -> tuple[float, float]:
-    """Bounds on log p̄_{λ,T} of a token, nats.
+    """Bounds on log p̄_{λ,T} of a token, nats: lower and upper; both are −∞ for a token that one of the rows rules out,
+    which a mixture rules out too.
 
-    Args:
-        token: the given token; it stands in both rows.
-        row: what is known of the prompt's row; other tokens share the rest of its probability.
-        bare: of the bare prompt's.
-        context_weight: λ, from 0 to 1.
-        temperature: T, above 0 and at most 1.
-        noise_nats: most that a log-probability of a row may be off.
-        n_top: how many of each row's tokens are its likeliest; 0 where that is not known.
-
-    Returns:
-        Lower and upper bound; both are −∞ for a token that one of the rows rules out, which a mixture rules out too.
+    What is known of both rows has the token; other tokens share the rest of a row's probability. λ is from 0 to 1, T
+    above 0 and at most 1; a log-probability may be off by `noise_nats`, and `n_top` of each row's tokens are its
+    likeliest, 0 where that is not known.
 
     Examples:
         >>> low, high = mixed(0, {0: -0.5, 1: -1.0}, {0: -0.9, 1: -0.7}, 0.5, 1.0)

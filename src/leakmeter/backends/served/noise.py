@@ -52,8 +52,6 @@ class Noise:
     """Between any two of these ways: the noise floor of one log-probability."""
     response_nats: float | None
     """Between any two ways that score a whole response, of its sum; None where given tokens have no log-probability."""
-    n_log_probs: int
-    """Different log-probabilities that were compared."""
     concurrency: int
     """Most requests at a time: with more of them the company is another."""
 
@@ -84,8 +82,7 @@ def measured_noise(dialect: Dialect, connection: Connection, sequences: Sequence
         cache_nats=cache,
         split_nats=_spread([again, single]) if any(single) else None,
         nats=max(_spread(ways), _spread([*ways, single])),
-        response_nats=_spread([_sums(way) for way in ways]) if has_targets else None,
-        n_log_probs=sum(map(len, first)),
+        response_nats=_spread([[{0: math.fsum(v.values())} for v in way] for way in ways]) if has_targets else None,
         concurrency=connection.concurrency,
     )
 
@@ -141,10 +138,6 @@ def _values(dialect: Dialect, scored: Scored) -> _Values:
 
 def _spread(ways: Sequence[Sequence[_Values]]) -> float:
     return _largest(ways, lambda values: max(values) - min(values))
-
-
-def _sums(way: Sequence[_Values]) -> list[_Values]:
-    return [{0: math.fsum(values.values())} for values in way]
 
 
 def _largest(ways: Sequence[Sequence[_Values]], statistic: Callable[[list[float]], Any]) -> float:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from leakmeter.backends.served import answered
 from leakmeter.backends.served.connection import Connection
 from leakmeter.backends.served.dialect import Capabilities, Drawn, Scored, Served, TopRow
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.request import FloatArray
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import CapabilityError
@@ -121,15 +122,15 @@ class OpenAi:
             return self._tokenizer.encode_data(answered.text(text), first=False).ids
 
     # At T = 1 it does not matter whether log-probabilities are told before or after the temperature.
-    def _echo(self, ids: Sequence[int]) -> dict[str, Any]:
+    def _echo(self, ids: Sequence[int]) -> JsonObject:
         options = {"max_tokens": 1, "temperature": 1.0, "logprobs": 1, "echo": True}
         return {"model": self._model, "prompt": [list(ids)], **options}
 
-    def _chat(self, text: str, k: int = 0) -> dict[str, Any]:
+    def _chat(self, text: str, k: int = 0) -> JsonObject:
         options = {"max_tokens": 1, "temperature": 1.0, **({"logprobs": True, "top_logprobs": k} if k else {})}
         return {"model": self._model, "messages": [{"role": "user", "content": text}], **options}
 
-    def _choice(self, path: str, body: Mapping[str, Any], n_values: int = 0) -> Mapping[str, Any]:
+    def _choice(self, path: str, body: Mapping[str, object], n_values: int = 0) -> Mapping[str, Any]:
         """The one answer; a server may tell a longer name of its model, but not a different one each time."""
         reply = self._connection.post(path, body, n_values)
         with answered.reading(self._host):

@@ -31,12 +31,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 class PunctualTransport(httpx2.HTTPTransport):
-    """A pool of connections whose reads and writes end with the time that `within` has set.
-
-    Args:
-        verify: how certificates are checked.
-        most: connections at a time.
-    """
+    """A pool of connections whose reads and writes end with the time that `within` has set."""
 
     def __init__(self, verify: SSLContext, most: int) -> None:
         super().__init__(verify=verify, trust_env=False)

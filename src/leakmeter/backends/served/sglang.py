@@ -27,12 +27,7 @@ SERVERS: Final = {"sglang": Capabilities.of_targets(_MOST_TOP)}
 
 
 class SGLang:
-    """An SGLang server.
-
-    Args:
-        connection: to it.
-        model: the name by which it serves the model; None for the only one.
-    """
+    """An SGLang server; None for the only model that it serves."""
 
     name = "sglang"
     reads_prefix_cache = True
@@ -83,7 +78,6 @@ class SGLang:
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
-        """One request, with every truncation and penalty turned off."""
         options = {"max_new_tokens": n_tokens, "sampling_seed": seed, "stop_token_ids": list(stop_ids)}
         meta = self._generated(prompt, {**Setting(temperature).sampling, **options}, {})
         with answered.reading(self._host):

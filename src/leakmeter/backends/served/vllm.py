@@ -29,12 +29,7 @@ SERVERS: Final = {
 
 
 class Vllm:
-    """A vLLM server.
-
-    Args:
-        connection: to it.
-        model: the name by which it serves the model; None for the only one.
-    """
+    """A vLLM server; None for the only model that it serves."""
 
     name = "vllm"
     reads_prefix_cache = False
@@ -88,7 +83,6 @@ class Vllm:
     def generate(
         self, prompt: Sequence[int], *, n_tokens: int, temperature: float, seed: int, stop_ids: Sequence[int]
     ) -> Drawn:
-        """One request, with every truncation and penalty turned off."""
         options = {"max_tokens": n_tokens, "seed": seed, "stop_token_ids": list(stop_ids), "logprobs": 0}
         choice = self._choice(prompt, {**_UNTRUNCATED, **Setting(temperature).sampling, **options})
         with answered.reading(self._host):

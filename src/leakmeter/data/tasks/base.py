@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.data.foreign import fields_of
 from leakmeter.data.mapping import Fields
-from leakmeter.data.plain import fields_of
 from leakmeter.data.records import records_of_hub
 from leakmeter.data.rows import read_rows
 from leakmeter.data.text import checked_text
@@ -86,11 +86,8 @@ def read_examples(
         seen.add(id_)
         yield Record(id_, fields, where)
     if not seen:
-        raise DataError(f"{source or data_name(data)}: there is no record")
-
-
-def data_name(data: object) -> str:
-    return f"'{data}'" if isinstance(data, str | Path) else "the data"
+        name = f"'{data}'" if isinstance(data, str | Path) else "the data"
+        raise DataError(f"{source or name}: there is no record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +126,6 @@ class TaskData:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All that it reads of a record."""
         texts = (name for choices in self.texts for choice in choices for name in choice)
         return ("id", *dict.fromkeys((*texts, *(column.name for column in self.labels))), _ANSWER)
 

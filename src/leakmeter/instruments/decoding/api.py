@@ -143,7 +143,7 @@ def frontier(
     from leakmeter.studies.cells import FinishedCell
     from leakmeter.studies.quality import Quality
     from leakmeter.text import templates
-    from leakmeter.traces.presets import PRESETS
+    from leakmeter.traces.case import PRESETS
 
     sweep = sweep_of(lambdas, epsilons, drawing)
     loaded = load_referenced(data, context_from=context_from, logs=PRESETS)

@@ -110,7 +110,7 @@ def frontier(
     from leakmeter.studies.quality import Quality
     from leakmeter.text import templates
     from leakmeter.text.build import PromptSettings
-    from leakmeter.traces.presets import PRESETS
+    from leakmeter.traces.case import PRESETS
 
     if records is not None and records < 1:
         raise UsageError(f"records is {records}; it has to be 1 or more")

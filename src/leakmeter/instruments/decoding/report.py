@@ -14,9 +14,8 @@ from typing import Final
 from leakmeter.instruments.decoding import words
 from leakmeter.instruments.decoding.result import DecodedResponse, DecodeResult, Guarantee, PublicResult
 from leakmeter.report import blocks as b
-from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.words import scope
+from leakmeter.report.words import mean_text, scope
 
 _LINES_AT_MOST: Final = 200
 _FAR: Final = 4.0  # times the highest bar, from where a line at the limit would leave no bar to be seen

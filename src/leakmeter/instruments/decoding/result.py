@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measurement import NATS, Measurement
-from leakmeter.core.places import Quantities, at, most
 from leakmeter.core.plain import SELDOM
-from leakmeter.core.quantity import Quantity
+from leakmeter.core.quantity import Quantities, Quantity, at, most
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError

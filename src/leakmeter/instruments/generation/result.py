@@ -13,8 +13,7 @@ import numpy as np
 
 from leakmeter.core.cost import ResultCost
 from leakmeter.core.measurement import NATS, Measurement
-from leakmeter.core.places import Quantities, at, most
-from leakmeter.core.quantity import Case, Quantity
+from leakmeter.core.quantity import Case, Quantities, Quantity, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError

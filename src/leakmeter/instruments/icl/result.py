@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measurement import NATS
-from leakmeter.core.places import NOISE, Quantities, at
-from leakmeter.core.quantity import SHARE_OF_CASES, Quantity, RunQuantity
+from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.icl.kept import KeptQuery
@@ -19,7 +18,7 @@ from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, Part, PieceFields, Result, Texts
-from leakmeter.stats.posterior import posterior_of
+from leakmeter.stats.stats import posterior_of
 
 if TYPE_CHECKING:
     import pandas as pd

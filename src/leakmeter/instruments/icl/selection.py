@@ -34,7 +34,7 @@ from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.stats import stats
-from leakmeter.stats.rank_tests import signed_rank_p
+from leakmeter.stats.ranks import signed_rank_p
 from leakmeter.storage.fingerprint import device_of
 from leakmeter.studies.cells import Progress, digest, used_directory
 from leakmeter.text.exemplar import Example, Task

@@ -18,7 +18,7 @@ from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.summary import Losses, Summary, summary
 from leakmeter.overriding import override
 from leakmeter.stats import stats
-from leakmeter.stats.rank_tests import holm, signed_rank_p
+from leakmeter.stats.ranks import holm, signed_rank_p
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import (

@@ -14,11 +14,9 @@ from leakmeter.instruments.influence.disclosures import LEAST_NATS
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text
-from leakmeter.report.words import is_of_system_prompts, posterior_cell
-from leakmeter.stats.posterior import BELOW_NOISE
-from leakmeter.stats.stats import interval_of_share
+from leakmeter.report.words import is_of_system_prompts, mean_text, posterior_cell
+from leakmeter.stats.stats import BELOW_NOISE, interval_of_share
 from leakmeter.text.exemplar import EXEMPLAR
 
 _LISTED: Final = 12

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from leakmeter.core import places
+from leakmeter.core import quantity
 from leakmeter.core.measurement import HALF_WIDTH, NATS
-from leakmeter.core.places import NOISE, Number, Quantities, at, most, of_response
 from leakmeter.core.plain import SELDOM
-from leakmeter.core.quantity import Case, LowerBound, Quantity
+from leakmeter.core.quantity import NOISE, Case, LowerBound, Number, Quantities, Quantity, at, most, of_response
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
@@ -23,8 +22,7 @@ from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
-from leakmeter.stats.posterior import posterior_of
-from leakmeter.stats.stats import bootstrap_interval_of_mean
+from leakmeter.stats.stats import bootstrap_interval_of_mean, posterior_of
 from leakmeter.text.entity_results import entity_warnings, ranks
 
 if TYPE_CHECKING:
@@ -210,7 +208,7 @@ _QUANTITIES: Final[Quantities] = (
         "Influence of the whole context on the response over the number of its tokens.",
         _per_token(_WHOLE),
         floor=_per_token(NOISE),
-        half_width=_per_token(places.HALF_WIDTH),
+        half_width=_per_token(quantity.HALF_WIDTH),
     ),
     of_response(
         "influence.worst_piece",
@@ -254,7 +252,7 @@ _QUANTITIES: Final[Quantities] = (
         "Signed sum over the personal or secret disclosure that has most; 0 where there is none.",
         lambda case: max((leak.most_nats for leak in case.disclosed if leak.is_sensitive), default=0.0),
         floor=NOISE,
-        half_width=places.HALF_WIDTH,
+        half_width=quantity.HALF_WIDTH,
         lower_bound=_FIRST_ONLY,
         usual="max",
     ),

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measurement import NATS, RESPONSE, Measurement
-from leakmeter.core.places import Quantities, at
-from leakmeter.core.quantity import SHARE_OF_CASES, Case, Quantity, RunQuantity
+from leakmeter.core.quantity import SHARE_OF_CASES, Case, Quantities, Quantity, RunQuantity, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.pii.kept import KeptProbe

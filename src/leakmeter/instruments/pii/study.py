@@ -30,7 +30,7 @@ from leakmeter.models import config_dir
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
-from leakmeter.stats.rank_tests import holm, rank_sum_p
+from leakmeter.stats.ranks import holm, rank_sum_p
 from leakmeter.storage.pseudonym import pseudonym, subject_key
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.figure import figure_of

@@ -15,8 +15,18 @@ from leakmeter.instruments.pii.matching import HIT, STATISTICS
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind
 from leakmeter.instruments.pii.subject import VALUE_TYPES, ValueType
 from leakmeter.stats import stats
-from leakmeter.stats.rank_tests import holm, rank_sum_p, ranks_p, signed_rank_p
-from leakmeter.stats.ranks import cliffs_delta, exposure, rank, rank_biserial, rank_p, subjects_needed
+from leakmeter.stats.ranks import (
+    cliffs_delta,
+    exposure,
+    holm,
+    rank,
+    rank_biserial,
+    rank_p,
+    rank_sum_p,
+    ranks_p,
+    signed_rank_p,
+    subjects_needed,
+)
 
 if TYPE_CHECKING:
     from leakmeter.instruments.pii.result import PiiResult

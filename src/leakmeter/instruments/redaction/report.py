@@ -11,9 +11,8 @@ from leakmeter.instruments.influence.disclosure_report import kind_text
 from leakmeter.instruments.redaction.result import RedactedDisclosures, RedactionResult, Step
 from leakmeter.report import blocks as b
 from leakmeter.report import scale
-from leakmeter.report.findings import mean_text
 from leakmeter.report.scale import nats_text, range_text
-from leakmeter.report.words import posterior_cell, scope
+from leakmeter.report.words import mean_text, posterior_cell, scope
 from leakmeter.stats.aggregates import aggregate
 from leakmeter.stats.stats import interval_of_share
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measurement import Measurement
-from leakmeter.core.places import Quantities, at, of_response
 from leakmeter.core.plain import SELDOM, excerpt
-from leakmeter.core.quantity import SHARE_OF_CASES, Quantity
+from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, at, of_response
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Evidence
@@ -22,7 +21,7 @@ from leakmeter.instruments.redaction.disclosing import after, before, outside, t
 from leakmeter.instruments.redaction.kept import KeptRedaction
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
 from leakmeter.results.result import Params, Part, Texts
-from leakmeter.stats.posterior import Posterior, posterior_of
+from leakmeter.stats.stats import Posterior, posterior_of
 from leakmeter.text.entity_results import entity_warnings
 from leakmeter.text.layout import without_characters
 

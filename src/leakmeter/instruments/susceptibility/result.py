@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.measurement import NATS
-from leakmeter.core.places import NOISE, Quantities, at, most
-from leakmeter.core.quantity import Quantity
+from leakmeter.core.quantity import NOISE, Quantities, Quantity, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError

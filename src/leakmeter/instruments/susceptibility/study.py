@@ -22,7 +22,7 @@ from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
 from leakmeter.stats.clusters import Estimate, Resamples
-from leakmeter.stats.rank_tests import holm
+from leakmeter.stats.ranks import holm
 from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.figure import figure_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from leakmeter.traces.formats import langfuse, langsmith, mlflow, openai, openinference, otel, own, ragas, retrieved
+from leakmeter.traces.formats import langfuse, langsmith, mlflow, openai, openinference, otel, own, ragas
 from leakmeter.traces.formats.base import Choices, Format, Record
 
 __all__ = ["FORMATS", "Choices", "Format", "Record", "found_in"]
 
 _ALL = (own, otel, mlflow, langsmith, langfuse, openinference, ragas, openai)
 FORMATS: Mapping[str, Format] = MappingProxyType(
-    {format_.name: format_ for format_ in (*(module.FORMAT for module in _ALL), *retrieved.ALL)}
+    {format_.name: format_ for format_ in (*(module.FORMAT for module in _ALL), *ragas.RETRIEVED)}
 )
 """By name; those that `--data` reads have the same names."""
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from leakmeter.traces.answer import Reason, Unusable
 from leakmeter.traces.plainly import at_path, named
-from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import Kind, Span
 
 Record = Mapping[Any, Any]

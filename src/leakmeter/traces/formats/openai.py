@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leakmeter.data.foreign import TEXTS, answer_of, first, parsed, record, request_of
+from leakmeter.traces.answer import Reason
 from leakmeter.traces.formats.base import Format, Found, Record
 from leakmeter.traces.plainly import at_path, event_of, has_reasoned, is_record, named, seconds
-from leakmeter.traces.refused import Reason
 from leakmeter.traces.span import Span, documents_of
 
 RETRIEVED = (
@@ -27,7 +27,6 @@ def _fits(given: Record) -> bool:
 
 
 def beside(given: Record, path: str | None) -> list[list[str | None]]:
-    """The documents that stand beside a call."""
     if path is not None:
         held: Any = at_path(given, path)
     else:
@@ -42,7 +41,6 @@ def beside(given: Record, path: str | None) -> list[list[str | None]]:
 
 
 def recipient_of(given: Record, request: Record) -> tuple[str | None, str | None]:
-    """User and session of a record."""
     places = (given, request, record(given.get("metadata")), record(request.get("metadata")))
     user = next((u for held in places if (u := named(first(held, "user", "user_id", "safety_identifier")))), None)
     session = next((s for held in places if (s := named(first(held, "session_id", "session", "thread_id")))), None)
@@ -72,7 +70,8 @@ def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
             messages, output = messages[:-1], messages[-1:]
         span.read_call(messages, output)
     span.n_hidden = int(has_reasoned(completion or output))
-    span.failed = bool(given.get("error")) or _status(given.get("response")) >= 400
+    code = record(given.get("response")).get("status_code")
+    span.failed = bool(given.get("error")) or (isinstance(code, int) and code >= 400)
     span.end = seconds(
         first(given, "time", "timestamp", "created_at") or first(completion, "created") or given.get("created")
     )
@@ -83,11 +82,6 @@ def _read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
     span.response_id = named(completion.get("id")) or (named(given.get("id")) if "choices" in given else None)
     span.documents = beside(given, documents)
     yield span, given
-
-
-def _status(answer: Any) -> int:
-    code = record(answer).get("status_code")
-    return code if isinstance(code, int) else 0
 
 
 def joined(spans: list[Span]) -> list[Span]:

@@ -56,7 +56,6 @@ def _document(one: Any) -> tuple[Any, Any]:
 
 
 def fill(span: Span, attributes: Record) -> None:
-    """What attributes by OpenInference say of a span."""
     kind = str(at_path(attributes, "openinference.span.kind") or "").upper()
     span.kind = _KINDS.get(kind, "other")
     span.user, span.session = named(at_path(attributes, "user.id")), named(at_path(attributes, "session.id"))

@@ -72,7 +72,6 @@ def _indexed(attributes: Record, start: str) -> list[Any] | None:
 
 
 def fill(span: Span, attributes: Record) -> None:
-    """What attributes by OpenTelemetry's conventions say of a span."""
     span.kind = _OPERATIONS.get(str(attributes.get("gen_ai.operation.name")), "other")
     span.user = named(first(attributes, "user.id", "enduser.id", "gen_ai.user.id"))
     span.session = named(first(attributes, "session.id", "gen_ai.conversation.id"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from leakmeter.data.foreign import record
+from leakmeter.traces.answer import Reason, Unusable
 from leakmeter.traces.formats.base import Format, Found, Record, span_of
 from leakmeter.traces.plainly import named, seconds
-from leakmeter.traces.refused import Reason, Unusable
 from leakmeter.traces.span import documents_of
 
 _SCHEMA = "leakmeter-answer/1"

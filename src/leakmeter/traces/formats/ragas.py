@@ -1,4 +1,5 @@
-"""Samples of ragas: a question, what was retrieved, and the response; but not the prompt.
+"""Samples of ragas: a question, what was retrieved, and the response; but not the prompt. So are records of a query,
+what was retrieved for it and a response, in the shapes that `data` reads.
 
 Where a record has the messages too, they are the prompt. Otherwise one is made of the texts and the question, and the
 answer says so: its numbers are about that prompt.
@@ -7,22 +8,28 @@ answer says so: its numbers are about that prompt.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
+from leakmeter.core.case import Case
+from leakmeter.data import formats as data_formats
 from leakmeter.data.foreign import first, parsed
+from leakmeter.data.rows import Row
+from leakmeter.errors import DataError
 from leakmeter.text.templates import SEPARATOR
+from leakmeter.traces.answer import Reason, Unusable
 from leakmeter.traces.formats.base import Format, Found, Record
 from leakmeter.traces.formats.openai import recipient_of
 from leakmeter.traces.plainly import at_path, event_of, has_reasoned, named, seconds
 from leakmeter.traces.span import Span, documents_of
+
+_NAMES: Final = ("llamaindex", "squad", "langchain", "rag")
 
 
 def _fits(given: Record) -> bool:
     return "user_input" in given or "retrieved_contexts" in given or ("question" in given and "contexts" in given)
 
 
-def read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
-    """The call that a sample tells of."""
+def _sample(given: Record, where: str, documents: str | None) -> Iterator[Found]:
     span = Span(
         named(first(given, "trace_id", "id")) or event_of(given), named(given.get("span_id")) or "1", where, "llm"
     )
@@ -54,4 +61,22 @@ def read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
     yield span, given
 
 
-FORMAT = Format("ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, read, lambda given: True)
+def _format(preset: data_formats.Format) -> Format:
+    """Records in a shape that `data` reads as samples of ragas."""
+
+    def read(given: Record, where: str, documents: str | None) -> Iterator[Found]:
+        for _, fields in preset.read([(Row(1, "", where), given)]):
+            if isinstance(fields, DataError | Case):
+                raise Unusable(Reason.NOT_OF_FORMAT)
+            context = fields.get("context")
+            sample = {"id": fields.get("id"), "user_input": fields.get("query"), "response": fields.get("response")}
+            sample["retrieved_contexts"] = [context] if isinstance(context, str) else context
+            yield from _sample({**given, **sample}, where, documents)
+
+    return Format(preset.name, preset.about, preset.fits, read, lambda given: True)
+
+
+FORMAT = Format(
+    "ragas", "samples of ragas: user_input, retrieved_contexts, response", _fits, _sample, lambda given: True
+)
+RETRIEVED: Final = tuple(_format(data_formats.FORMATS[name]) for name in _NAMES)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from leakmeter.core.measurement import NATS
-from leakmeter.core.places import Quantities
-from leakmeter.core.quantity import Quantity
+from leakmeter.core.quantity import Quantities, Quantity
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.kept import KeptGradients

@@ -1,4 +1,5 @@
-"""What is done now and then while other work goes on, such as signs of life."""
+"""Long work: places at which whoever runs it may end it, which do nothing for anybody else, and what is done now and
+then while it goes on, such as signs of life."""
 
 from __future__ import annotations
 
@@ -6,7 +7,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
+
+_CHECK: Final[ContextVar[Callable[[], None]]] = ContextVar("leakmeter_check", default=lambda: None)
+
+
+def checkpoint() -> None:
+    """End the work here if it is not wanted any more; called in loops whose length depends on the input."""
+    _CHECK.get()()
+
+
+@contextmanager
+def checked_by(check: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile every checkpoint that this thread comes to calls a function, which raises what is to end the work."""
+    token = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
+
 
 SECONDS: Final = 10.0
 """Between two signs."""
