@@ -447,7 +447,7 @@ def _mix(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObj
 
 def _keep(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """A run of the case, measured as `leakmeter influence` measures it: with its id, its numbers, its modes."""
-    from leakmeter.instruments.influence.api import influence
+    from leakmeter.instruments.influence.command import influence
 
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")

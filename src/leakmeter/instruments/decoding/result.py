@@ -5,24 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.measurement import NATS, WEIGHT, Measurement
 from leakmeter.core.places import Quantities, at, most
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.decoding.kept import KeptDecoding
+from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.results.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import KeptCase
+from leakmeter.storage.kept import Series as KeptSeries
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptDecoding(KeptCase):
+    """The texts of a case and of the responses that were decoded."""
+
+    @override
+    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+        if not self.responses:
+            raise FieldError("statistic token", "is there of no response")
+        yield self.response_ids
+        yield from self.of_tokens("weight", unit=WEIGHT)
+        yield from self.of_tokens("log_prob", "bare_log_prob", "loss", "max_loss")
+        yield from self.of_tokens("spent_epsilon", "promised_epsilon", is_needed=params["epsilon"] is not None)
+
 
 DELTA: Final = 1e-5
 _PUBLIC_DECIMALS: Final = 3  # float32 noise of about 1e-5 nats depends on what was computed beside, so on D

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from leakmeter.core import instrument
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import ContextItem, Prepared
@@ -147,3 +148,10 @@ def _check_texts(case: ExemplarCase) -> None:
             raise UsageError(f"case '{case.id}': the {what} is empty; leave it out")
         for text in (*example.texts, example.label or ""):
             check_unicode(case.id, what, text)
+
+
+def example(id_: str, response: str | None) -> instrument.Example:
+    texts = ("the patient writes to the clinic.", f"the clinic writes back to {id_}.")
+    exemplars = tuple(Example(f"x{i}", (text,), None) for i, text in enumerate(texts))
+    case = ExemplarCase(id_, exemplars, Example(id_, (), None))
+    return instrument.Example(GenerationSettings(), case, {"max_new_tokens": 6, "sequences": 2})

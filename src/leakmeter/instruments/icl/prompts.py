@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.instrument import Example, PlainSettings
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.icl.item import Answers, ExemplarItem
+from leakmeter.instruments.icl.measure import Answers, ExemplarItem
 from leakmeter.overriding import override
+from leakmeter.text import exemplar
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
 from leakmeter.text.exemplar_prompts import Writer, joined, segments, spans_of
@@ -179,3 +180,16 @@ def _check_window(
             f"{longest.n_tokens(QUERY):,} of its query, {n_label} of a label) and {window:,} fit the model's window; "
             "give fewer shots or shorter texts"
         )
+
+
+_TASK = exemplar.Task("sender", "Say who writes.", (("text", "Note"),), "Sender", (("p", "patient"), ("c", "clinic")))
+_EXEMPLARS = (
+    exemplar.Example("first", ("the patient writes to the clinic.",), "patient"),
+    exemplar.Example("second", ("the clinic writes back.",), "clinic"),
+)
+
+
+def example(id_: str, response: str | None) -> Example:
+    query = exemplar.Example(id_, (f"the clinic writes to {id_}.",), "clinic")
+    case = exemplar.ExemplarCase(id_, _EXEMPLARS, query)
+    return Example(ExemplarSettings(_TASK), case, {"label_scoring": "whole-sequence"})

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @Parameter(name="*", negative="")
-def icl_select(
+def icl_select_command(
     *,
     told: TaskOptions | None = None,
     exemplars: InputFile,

@@ -14,14 +14,14 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.instrument import Example, PlainSettings
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.susceptibility.case import Context, QueryCase, Stored
-from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
+from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase, Stored
+from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem
 from leakmeter.overriding import override
 from leakmeter.text import templates
 from leakmeter.text.build import check_unicode
@@ -194,3 +194,11 @@ def _check_window(case: QueryCase, bare: Prompt, prompts: Sequence[Prompt], n_af
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _TEXT_KEPT else f"{text[:_TEXT_KEPT].rstrip()}…"
+
+
+_CONTEXTS = ("the patient writes to the clinic.", "the clinic writes back.", "the patient writes on the same day.")
+
+
+def example(id_: str, response: str | None) -> Example:
+    contexts = tuple(Context(f"c{i}", text) for i, text in enumerate(_CONTEXTS))
+    return Example(QuerySettings(), QueryCase(id_, Query(id_, f"who writes to {id_}?"), contexts))

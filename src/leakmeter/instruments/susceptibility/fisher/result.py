@@ -12,8 +12,7 @@ from leakmeter.core.places import Quantities
 from leakmeter.core.quantity import Quantity
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.kept import KeptGradients
-from leakmeter.instruments.susceptibility.result import QueryResult, Values, check_any, usual_cost
+from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, check_any, usual_cost
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, PieceFields, Texts
 
