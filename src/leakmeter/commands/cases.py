@@ -38,17 +38,10 @@ def run_cases(
 ) -> None:
     """Measure a plan into a run directory, and show its results; or predict what that would take.
 
-    Args:
-        plan: what is measured.
-        run: with which model, and where to.
-        results: texts and measurements to what is shown; the instrument's own results by default.
-        accept: refuses a back end on which the measure would not mean what it promises.
-        inputs: options that may name files which the command reads, and must not write over.
-        public: say nothing of the work, of the run's name and of what was wrong with a case, which tell of the texts.
-        hides_paths: files may be called by the names of people, and are left out of the command line that is kept.
-
-    Raises:
-        LeakmeterError: something cannot be used as given; the message says what to do.
+    `accept` refuses a back end on which the measure would not mean what it promises; `inputs` are options that may name
+    files which the command reads, and must not write over. `public` says nothing of the work, of the run's name and of
+    what was wrong with a case, which tell of the texts; `hides_paths`: files may be called by the names of people, and
+    are left out of the command line that is kept.
     """
     read = (plan.settings, run.model, Path(run.model), *inputs)
     if not public:

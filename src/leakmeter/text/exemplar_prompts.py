@@ -18,14 +18,7 @@ from leakmeter.text.templates import SEPARATOR, Segment, user_turn
 
 
 class Writer:
-    """Writes the prompts of a case, with any of its exemplars and any texts in the query's place.
-
-    Args:
-        task: what the prompt says.
-        exemplars: of the case.
-        tokenizer: the model's.
-        chat: whether all of it is one user message in the model's chat template.
-    """
+    """Writes the prompts of a case, with any of its exemplars and any texts in the query's place."""
 
     def __init__(
         self,

@@ -263,15 +263,8 @@ class DecodeResult(Result):
     ) -> Iterator[Self]:
         """The results of a run's cases; the session is all of its responses, so that all parts are read first.
 
-        Args:
-            parts: texts and measurements of each case.
-            params: of the measure.
-            delta: δ of the two compositions that have one.
-            composed_nats: most nats of basic composition up to which privacy loss distributions are composed, which
-                takes seconds of many.
-
-        Raises:
-            UsageError: δ is not between 0 and 1.
+        δ is that of the two compositions that have one. Privacy loss distributions are composed up to `composed_nats`
+        of basic composition: of many they take seconds.
         """
         kept = list(parts)
         lengths = [
@@ -341,11 +334,7 @@ class DecodeResult(Result):
         return self.samples or (alone,)
 
     def published(self) -> PublicResult:
-        """What may be published.
-
-        Raises:
-            UsageError: there was no bound, so that nothing is guaranteed.
-        """
+        """What may be published; `UsageError` where there was no bound, so that nothing is guaranteed."""
         if self.public is None:
             raise UsageError("nothing is guaranteed of this response, so none of it is public; decode with epsilon")
         return self.public

@@ -18,7 +18,7 @@ from leakmeter.core.quantity import Case, Quantity
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation import text_quality
+from leakmeter.instruments.generation import measure
 from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
 from leakmeter.overriding import override
 from leakmeter.privacy import verdict
@@ -487,11 +487,7 @@ class PrivateGenerationResult(Result):
 
     @property
     def public(self) -> PublicTexts:
-        """What may be published: the texts and their guarantee.
-
-        Raises:
-            UsageError: they have none, or it is refuted.
-        """
+        """What may be published: the texts and their guarantee, unless it is refuted."""
         if self.publishable is None:
             raise UsageError("these texts have no guarantee: they were given, or drawn with a known seed")
         if not self.holds:
@@ -662,7 +658,7 @@ class _Numbers:
                 share_of_bound=_all(shares.max(axis=(1, 2))),
                 share_exemplar=tuple(self.names[i] for i in shares.max(axis=2).argmax(axis=1)),
             ),
-            perplexity=_one(text_quality.perplexity(bare)),
+            perplexity=_one(measure.perplexity(bare)),
         )
 
     def worst_token(self, exemplars: Sequence[int]) -> Comparison:
@@ -730,7 +726,7 @@ class _Numbers:
         numbers = range(len(self.lengths))
         runs = [np.stack([self.series[i, name, "verbatim"] for name in self.names]) for i in numbers]
         ids = [self.ids(i) for i in numbers]
-        distinct = {n: text_quality.distinct(ids, n) for n in (1, 2, 3)}
+        distinct = {n: measure.distinct(ids, n) for n in (1, 2, 3)}
         n_copied = sum(int((sample_runs.max(axis=0) >= VERBATIM).sum()) for sample_runs in runs)
         copies = (
             Copy(
@@ -743,11 +739,11 @@ class _Numbers:
             )
             for i, sample_runs in zip(numbers, runs, strict=True)
             for k, name in enumerate(self.names)
-            for start, end in text_quality.stretches(sample_runs[k].tolist(), VERBATIM)
+            for start, end in measure.stretches(sample_runs[k].tolist(), VERBATIM)
         )
         bare = np.concatenate([self.series[i, "", "bare_log_prob"] for i in numbers])
         return TextQuality(
-            perplexity=_one(text_quality.perplexity(bare)),
+            perplexity=_one(measure.perplexity(bare)),
             **{f"distinct_{n}": None if math.isnan(share) else share for n, share in distinct.items()},
             verbatim_from_tokens=VERBATIM,
             verbatim_share=n_copied / sum(self.lengths),

@@ -125,15 +125,7 @@ class FisherResult(QueryResult):
     @classmethod
     @override
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> FisherSummary:
-        """Values of each Σ over the queries.
-
-        Args:
-            results: one or more.
-            seed: of the bootstrap over queries.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Values of each Σ over the queries; the seed is the bootstrap's over queries."""
         check_any(results)
         values = tuple(_of_sigma(results, number, seed) for number in range(len(results[0].values)))
         return FisherSummary(n=len(results), values=values, **usual_cost(results))
