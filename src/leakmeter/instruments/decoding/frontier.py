@@ -28,7 +28,7 @@ from leakmeter.stats.frontier import (
 )
 from leakmeter.studies import quality
 from leakmeter.studies.cells import FinishedCell, kept_scores
-from leakmeter.studies.expected import estimate, whole_by_token
+from leakmeter.studies.expected import estimate, whole_by_token, whole_context_nats
 from leakmeter.studies.kind import Row
 from leakmeter.studies.quality import Quality
 from leakmeter.studies.table import columns, responses_of
@@ -395,12 +395,7 @@ def _row(sweep: Sweep, one: FinishedCell, value: float) -> Row:
 
 def _whole_nats(one: FinishedCell) -> FloatArray:
     """Whole-context loss of each case, mean over its responses, nats, (case,)."""
-    return np.asarray(
-        [
-            stats.mean([float(values.sum()) for values in whole_by_token(measurements)])
-            for _, measurements in one.measured
-        ]
-    )
+    return np.asarray([whole_context_nats(measurements) for _, measurements in one.measured])
 
 
 def _by_case(one: FinishedCell, values: Sequence[float]) -> FloatArray:
