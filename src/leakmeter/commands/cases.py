@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
@@ -35,8 +35,8 @@ def run_cases(
     inputs: Sequence[object] = (),
     public: bool = False,
     hides_paths: bool = False,
-) -> None:
-    """Measure a plan into a run directory, and show its results; or predict what that would take.
+) -> Sequence[Any]:
+    """Measure a plan into a run directory, show its results, and return them; or predict what that would take.
 
     `accept` refuses a back end on which the measure would not mean what it promises; `inputs` are options that may name
     files which the command reads, and must not write over. `public` says nothing of the work, of the run's name and of
@@ -50,7 +50,7 @@ def run_cases(
     plan = plan.resolved()
     if run.dry_run:
         predict_cases(plan, run)
-        return
+        return ()
     if run.html is not None:
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
@@ -93,7 +93,7 @@ def run_cases(
         output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
     if part is not None:
         output.tell(f"part {part} is measured; when all {part.n_slices} are: leakmeter runs complete {directory.place}")
-        return
+        return shown
     if not run.json:
         output.print_results(shown)
     if run.html is not None:
@@ -105,6 +105,7 @@ def run_cases(
         output.tell_page(run.html, public=public)
     if kept.problems:
         output.tell(output.left_out(kept.problems, public=public))
+    return shown
 
 
 def _slice_of(run: RunOptions, *, draws: bool) -> Slice | None:

@@ -290,6 +290,20 @@ class Chat:
         return frames
 
 
+PLAIN_OR_CHAT: Final = ("plain", "chat")
+"""Templates of prompts that are no documents: the text as it is, or all of it as one user message."""
+
+
+def check_plain_or_chat(template: str | None, what: str) -> None:
+    if template is not None and template not in PLAIN_OR_CHAT:
+        raise UnknownNameError(f"template for {what}", template, PLAIN_OR_CHAT)
+
+
+def plain_or_chat(template: str | None, tokenizer: Tokenizer) -> str:
+    """The template that is named; of None, chat where the model has it."""
+    return template or ("chat" if tokenizer.has_chat_template else "plain")
+
+
 def user_turn(tokenizer: Tokenizer) -> tuple[str, str]:
     """What the model's chat template writes before and after the text of a single user message."""
     mark = _SENTINEL.format("T")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from leakmeter.instruments.icl.result import IclResult
     from leakmeter.instruments.icl.selection import Selection
     from leakmeter.instruments.influence.result import InfluenceResult
-    from leakmeter.results.result import Part
     from leakmeter.results.results import Results
     from leakmeter.text.exemplar import Example
 
@@ -80,8 +79,6 @@ def icl_command(
         draw_cases,
         fixed_cases,
     )
-    from leakmeter.instruments.icl.prompts import ExemplarSettings
-    from leakmeter.instruments.icl.result import IclResult
     from leakmeter.instruments.icl.summary import summary
 
     told, measure, run = told or TaskOptions(), measure or Icl(), run or RunOptions()
@@ -97,14 +94,7 @@ def icl_command(
         cases = draw_cases(examples, chosen, shots=4 if shots is None else shots, seed=seed)
     else:
         cases = fixed_cases(sources.examples(exemplars, "train", ""), chosen)
-    collected: list[IclResult] = []
-
-    def results(parts: Iterable[Part]) -> Iterator[IclResult]:
-        for result in IclResult.from_run(parts, asdict(measure)):
-            collected.append(result)
-            yield result
-
-    run_cases(
+    shown = run_cases(
         Plan(
             "icl",
             measure,
@@ -113,11 +103,10 @@ def icl_command(
             REDRAWN_TOGETHER if exemplars is None else FIXED_TOGETHER,
         ),
         run,
-        results=results,
         inputs=[told.task, data, pool, exemplars],
     )
-    if run.json and collected:
-        output.print_json({"summary": summary(collected)})
+    if run.json and shown:
+        output.print_json({"summary": summary(shown)})
 
 
 def icl_responses_command(
@@ -415,7 +404,7 @@ def icl_select(
     from leakmeter.engine.measure import Callbacks
     from leakmeter.instruments.icl import selection
     from leakmeter.instruments.icl.draw import choose_queries
-    from leakmeter.instruments.icl.search import scope_of, search
+    from leakmeter.instruments.icl.search import scope_of
     from leakmeter.instruments.icl.selection_report import report
     from leakmeter.report import markdown
     from leakmeter.studies.cells import write
@@ -438,16 +427,11 @@ def icl_select(
         directory = selection.selection_directory(scope, prompts, measure, model.name, Path(out), **machine)
         watch = progress if how.progress else lambda backend, n_cases: nullcontext(Callbacks())
         lists = selection.Lists(model.backend, measure, prompts, directory, watch, None)
-        longest = lists.longest(scope.exemplars, scope.queries)
-        outcome = search(
-            scope, lambda list_: lists.measured(list_, scope.choosing), fits=lambda list_: lists.fits(list_, longest)
-        )
-        before, after = (lists.measured(outcome.lists[i], scope.reporting) for i in (0, -1))
-        chosen = selection.selection_of(lists, scope, outcome, before, after)
+        chosen, exemplars_file = selection.selected(lists, scope)
         if how.out is not None:
             write(directory / "selection.json", to_json(chosen))
             write(directory / "table.md", markdown.text(report(chosen)))
-            write(directory / "exemplars.jsonl", selection.exemplars_jsonl(outcome.lists[-1], prompts.task))
+            write(directory / "exemplars.jsonl", exemplars_file)
     return chosen
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,6 @@ from leakmeter.text.build import PromptSettings
 if TYPE_CHECKING:
     from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.redaction.result import RedactionResult
-    from leakmeter.results.result import Part
     from leakmeter.results.results import Results
 
 
@@ -65,22 +64,14 @@ def redact_plan(
     """
     source, prompts, run = source or Source(), prompts or PromptSettings(), run or RunOptions()
     measure = measure or _Options()
-    check_prompts(prompts)
+    if prompts.swap:
+        raise UsageError("--swap puts surrogate values in the place of personal data, and redaction cuts; leave it out")
     loaded = read_cases(source, response)
     if write_redacted is not None:
         _check_target(write_redacted, source, prompts, run)
-    collected: list[RedactionResult] = []
-
-    def results(parts: Iterable[Part]) -> Iterator[RedactionResult]:
-        from leakmeter.instruments.redaction.result import RedactionResult
-
-        for result in RedactionResult.from_run(parts, asdict(measure)):
-            collected.append(result)
-            yield result
-
-    run_cases(Plan("redact_plan", measure, prompts, loaded), run, results=results, inputs=[source])
-    if write_redacted is not None and collected:
-        _write(write_redacted, collected[0])
+    shown = run_cases(Plan("redact_plan", measure, prompts, loaded), run, inputs=[source])
+    if write_redacted is not None and shown:
+        _write(write_redacted, shown[0])
 
 
 def _check_target(path: Path, source: Source, prompts: PromptSettings, run: RunOptions) -> None:
@@ -155,9 +146,3 @@ def redaction(
     loaded, is_single = cases_given(data, context, query, response, messages, names, how)
     results = measured(model, Plan("redact_plan", measure, prompts, loaded), how)
     return results[0] if is_single else results
-
-
-def check_prompts(prompts: PromptSettings) -> None:
-    """Refuse prompts that nothing can be cut from, since they have surrogate values."""
-    if prompts.swap:
-        raise UsageError("--swap puts surrogate values in the place of personal data, and redaction cuts; leave it out")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from leakmeter.instruments.susceptibility.case import Context, QueryCase
     from leakmeter.instruments.susceptibility.fisher.result import FisherResult
     from leakmeter.instruments.susceptibility.result import SusceptibilityResult
-    from leakmeter.results.result import AnyResult, Part
     from leakmeter.results.results import Results
 
 
@@ -85,7 +84,6 @@ def susceptibility_command(
         load_queries,
         split_mapping,
     )
-    from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 
     run = run or RunOptions()
     is_fisher = estimator == "fisher"
@@ -106,23 +104,15 @@ def susceptibility_command(
         if isinstance(chosen, Fisher):
             check_place(backend, chosen.place)
 
-    collected: list[AnyResult] = []
-
-    def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
-        for result in instrument.result.from_run(parts, asdict(chosen)):
-            collected.append(result)
-            yield result
-
     cases = LoadedCases(tuple(QueryCase(query.id, query, before) for query in loaded_queries), skip_bad=skip_bad)
-    run_cases(
+    shown = run_cases(
         Plan(instrument.name, chosen, QuerySettings(template, separator), cases, TOGETHER),
         run,
-        results=results,
         accept=accept,
         inputs=[queries, contexts],
     )
-    if run.json and collected:
-        output.print_json({"summary": instrument.result.summary(collected)})
+    if run.json and shown:
+        output.print_json({"summary": instrument.result.summary(shown)})
 
 
 def _refuse_options(given: Susceptibility | Fisher | None, estimator: str) -> None:
@@ -237,7 +227,6 @@ def fisher_susceptibility(
 
 def check_gradients(model: Any) -> None:
     """Refuse, before it is loaded, a model that gives no gradients."""
-    from leakmeter.core import registry
     from leakmeter.core.backend import Backend, check_differentiates
 
     if isinstance(model, Backend):
