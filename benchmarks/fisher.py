@@ -23,8 +23,8 @@ from leakmeter.core.drive import drive
 from leakmeter.core.gradient import GradientRequest
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.prompts import ContextSet, QueryItem
 
 SETTINGS = {
     **{f"sketch {n}": Fisher("sketch", probes=n) for n in (4, 8, 16, 24, 64)},

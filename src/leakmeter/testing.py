@@ -171,7 +171,7 @@ def _disclosed(result: InfluenceResult, disclosure: Disclosure, *, show_text: bo
 
 
 def _results(case: Any, model: Any, meter: Meter | None, options: dict[str, Any]) -> Iterable[InfluenceResult]:
-    from leakmeter.instruments.influence.api import influence
+    from leakmeter.instruments.influence.command import influence
     from leakmeter.instruments.influence.result import InfluenceResult
     from leakmeter.results.results import Results
 

@@ -54,7 +54,7 @@ def test_the_reference_is_that_of_the_code(generate: ModuleType) -> None:
     assert sorted(re.findall(r'heading: "leakmeter\.(\w+)"', names)) == sorted(
         name for name in leakmeter.__all__ if not name.startswith("__")
     )
-    assert "::: leakmeter.instruments.influence.api.influence\n" in names
+    assert "::: leakmeter.instruments.influence.command.influence\n" in names
 
 
 def test_no_code_in_a_table_has_an_escaped_bar() -> None:

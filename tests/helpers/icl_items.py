@@ -11,8 +11,7 @@ from helpers.naive import log_softmax
 from leakmeter.core.drive import drive
 from leakmeter.core.item import Span
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.instruments.icl.item import Answers, ExemplarItem
-from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.icl.measure import Answers, ExemplarItem, Icl
 
 Series = dict[tuple[str, str], np.ndarray]
 Logits = Callable[[Sequence[int]], np.ndarray]

@@ -24,10 +24,9 @@ import uvicorn
 from helpers.killed import forked, run_module, spread, watched
 from helpers.serving import serving_of
 from leakmeter.serve import bounded as bounded_module
-from leakmeter.serve.app import make_app
+from leakmeter.serve.app import make_app, settings
 from leakmeter.serve.bounded import Bounded, routes
 from leakmeter.serve.queue import Job
-from leakmeter.serve.run import settings
 from leakmeter.serve.spent import Spent
 
 EPSILON: Final = 0.5

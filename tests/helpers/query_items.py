@@ -10,8 +10,7 @@ import numpy as np
 from helpers.naive import log_softmax
 from leakmeter.core.drive import drive
 from leakmeter.core.prompt import Piece, Prompt
-from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
-from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem, Susceptibility
 
 Series = dict[str, np.ndarray]
 Logits = Callable[[Sequence[int]], np.ndarray]

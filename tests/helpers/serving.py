@@ -15,11 +15,9 @@ from starlette.routing import BaseRoute
 from starlette.testclient import TestClient
 
 from leakmeter.serve.access import Access
-from leakmeter.serve.app import make_app
-from leakmeter.serve.models import Models
+from leakmeter.serve.app import make_app, settings
 from leakmeter.serve.queue import Queue
-from leakmeter.serve.run import settings
-from leakmeter.serve.serving import Serving
+from leakmeter.serve.serving import Models, Serving
 
 HEADERS = {"x-leakmeter": "1", "sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}
 """Of a request of the page's own script."""

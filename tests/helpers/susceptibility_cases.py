@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from helpers.report_cases import HOSTILE
 from leakmeter.core.cost import ResultCost
-from leakmeter.instruments.susceptibility.memorisation import Memorisation
-from leakmeter.instruments.susceptibility.result import Context, SusceptibilityResult
+from leakmeter.instruments.susceptibility.result import Context, Memorisation, SusceptibilityResult
 
 COUNTS: Final = {"n_original": 3, "n_context": 1, "n_neither": 2, "ratio": 0.75, "ratio_interval": (0.3, 0.95)}
 COST: Final = ResultCost(

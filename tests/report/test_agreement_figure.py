@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leakmeter.instruments.susceptibility.fisher import figure
-from leakmeter.instruments.susceptibility.fisher.figure import Levels, Scatter
+from leakmeter.instruments.susceptibility.fisher import study
+from leakmeter.instruments.susceptibility.fisher.study import Levels, Scatter
 from leakmeter.report import charts
 
 pytest.importorskip("matplotlib")
@@ -23,7 +23,7 @@ def test_queries_are_drawn_whatever_their_values(tmp_path: Path) -> None:
     values = {"some": [1.0, 3.0, 0.0, -1.0], "none": [0.0] * 4, "equal": [2.0] * 4, "wide": [1e-9, 1.0, 1e9, 5.0]}
     rows = [KNOWN | ALONE, KNOWN | NOTHING, KNOWN | ALONE, KNOWN | ALONE]
     panels = [Scatter(name, "nats", xs, row) for (name, xs), row in zip(values.items(), rows, strict=True)]
-    chart = figure.queries(
+    chart = study.queries(
         panels, [0.0, 0.4, 1.3, 0.2], ["open", "closed"] * 2, y_label="χ", ceiling=math.log(4), title="t", footer="f"
     )
     for stem in ("one", "other"):
@@ -46,6 +46,6 @@ def test_levels_without_an_interval_are_drawn(tmp_path: Path) -> None:
         for form in ("question", "completion")
     ]
     panels = [Levels("Monte Carlo", "χ", rows), Levels("Fisher", "nats", rows[:1])]
-    chart = figure.levels(panels, x="form", lines=["openness"], y="nats", title="t", footer="f")
+    chart = study.levels(panels, x="form", lines=["openness"], y="nats", title="t", footer="f")
     found = charts.write(chart, tmp_path / "levels")
     assert [path.suffix for path in found] == [".png", ".svg"]

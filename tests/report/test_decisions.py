@@ -8,7 +8,7 @@ import pytest
 
 from helpers.places import DOCS
 from leakmeter.instruments.generation import words as generation
-from leakmeter.instruments.icl import advice
+from leakmeter.instruments.icl import report
 from leakmeter.instruments.pii import words as pii
 from leakmeter.instruments.susceptibility import report as susceptibility
 from leakmeter.instruments.susceptibility.fisher import report as fisher
@@ -16,8 +16,8 @@ from leakmeter.instruments.susceptibility.fisher import report as fisher
 TABLES = (
     ("tutorials/provider.md", pii.DECISIONS),
     ("tutorials/auditor.md", generation.DECISIONS),
-    ("tutorials/exemplars.md", tuple(advice.EXEMPLARS.values())),
-    ("tutorials/exemplars.md", tuple(advice.SELECTION.values())),
+    ("tutorials/exemplars.md", tuple(report.EXEMPLARS.values())),
+    ("tutorials/exemplars.md", tuple(report.SELECTION.values())),
     ("susceptibility.md", susceptibility.DECISIONS),
     ("susceptibility.md", fisher.DECISIONS),
 )

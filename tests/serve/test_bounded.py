@@ -23,9 +23,8 @@ from helpers.places import later
 from helpers.serving import serving_of
 from leakmeter.cli.serve import BoundedOptions, _bounded
 from leakmeter.errors import UsageError
-from leakmeter.serve.app import make_app
+from leakmeter.serve.app import make_app, settings
 from leakmeter.serve.bounded import KEY, Bounded, _Drawing, _n_held, api_key, routes
-from leakmeter.serve.run import settings
 from leakmeter.serve.serving import Serving
 from leakmeter.text import spans
 

@@ -41,7 +41,7 @@ def refused(**fields: Any) -> FieldError:
 def test_what_is_not_said_has_defaults() -> None:
     found = asked()
     assert (found.n, found.max_tokens, found.temperature, found.stop, found.is_streamed) == (1, 7, 1.0, (), False)
-    assert found.documents == (GivenDocument("Ana is 41."),)
+    assert found.documents == (GivenDocument(text="Ana is 41."),)
     assert asked(max_tokens=3).max_tokens == asked(max_completion_tokens=3).max_tokens == 3
     assert asked(stop="\n").stop == ("\n",)
     assert asked(seed=None, user=None) == found

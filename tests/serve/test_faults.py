@@ -14,8 +14,8 @@ from helpers.serving import CASE, HEADERS, client, serving_of
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import StoreError
 from leakmeter.serve.app import make_app
+from leakmeter.serve.bodies import unforeseen, without_paths
 from leakmeter.serve.bounded import Bounded, routes
-from leakmeter.serve.faults import unforeseen, without_paths
 
 SECRET = "a key of the tests"
 PLACES = ("/home/tobias/.cache/leakmeter/errors/x.log", r"C:\Users\tobias\errors\x.log", "~/secret folder/x.log")
@@ -48,7 +48,7 @@ def test_an_error_that_nobody_foresaw_is_told_without_its_text(capsys: pytest.Ca
         answer = unforeseen(error)
     (line,) = capsys.readouterr().err.splitlines()
     assert answer == "an error that should not happen (TypeError); the terminal of the server says where"
-    assert "leakmeter/serve/faults.py:" in line.replace("\\", "/")
+    assert "leakmeter/serve/bodies.py:" in line.replace("\\", "/")
     assert "Anna" not in line
     assert str(Path.home()) not in line
 

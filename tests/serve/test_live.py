@@ -16,7 +16,7 @@ import leakmeter
 from helpers.serving import CASE, HEADERS, asked, client, serving_of
 from leakmeter.errors import UnknownNameError
 from leakmeter.report import scale
-from leakmeter.serve import models
+from leakmeter.serve import serving
 
 
 @pytest.fixture
@@ -207,8 +207,8 @@ def test_one_model_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
             self.given, self.backend = given, None
             alive.add(self)
 
-    monkeypatch.setattr(models, "KeptModel", Kept)
-    held = models.Models(("a", "b", "a"), {})
+    monkeypatch.setattr(serving, "KeptModel", Kept)
+    held = serving.Models(("a", "b", "a"), {})
     assert held.names == ("a", "b")
     for name in ("a", "b", "b", "a"):
         assert held.use(name).given == name

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from leakmeter.errors import ModelError, UsageError
 from leakmeter.studies import quality
-from leakmeter.studies.quality import Quality
-from leakmeter.studies.regurgitation import COUNTS, Regurgitation, counted, counts
+from leakmeter.studies.quality import COUNTS, Quality, Regurgitation, counted, counts
 
 RESPONSES = ["anna sang in the hall", "bo", "a cat sat on the mat and slept for hours", "zz zz"]
 REFERENCES = ["anna sings", "bo ate soup in the rain today", "a dog", "q w e r t y"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from helpers.operations import n_operations
 from leakmeter.text import repeats
-from leakmeter.text.ranges import Holders
+from leakmeter.text.spans import Holders
 
 
 def said(text: str) -> list[list[str]]:

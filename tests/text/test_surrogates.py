@@ -19,7 +19,7 @@ from helpers.examples import examples
 from leakmeter.text.entities import date
 from leakmeter.text.entities.find import find
 from leakmeter.text.entities.mention import Entity
-from leakmeter.text.entities.repeated import repeated
+from leakmeter.text.entity_results import repeated
 from leakmeter.text.surrogates import address, email, person, phone
 from leakmeter.text.surrogates import date as dates
 from leakmeter.text.surrogates.draw import locale_of, scrambled

@@ -13,8 +13,7 @@ from leakmeter.commands import output
 from leakmeter.commands.options import Flag
 from leakmeter.core.json_object import JsonObject
 from leakmeter.errors import DataError, LeakmeterError
-from leakmeter.studies.quality import Quality
-from leakmeter.studies.regurgitation import Regurgitation
+from leakmeter.studies.quality import Quality, Regurgitation
 
 _COLUMNS = ("generations", "contexts")
 _REFERENCES = "references"
@@ -43,7 +42,7 @@ def regurgitation(
         Print one JSON object instead of the table.
     """
     from leakmeter.data.records import read_csv
-    from leakmeter.studies.regurgitation import counts
+    from leakmeter.studies.quality import counts
 
     rows = read_csv(csv)
     for column in _COLUMNS:

@@ -23,7 +23,7 @@ from leakmeter.models import DEFAULT_MODEL, resolve
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-    from leakmeter.serve.models import Models
+    from leakmeter.serve.serving import Models
 
 PASSWORD: Final = "LEAKMETER_SERVE_PASSWORD"
 _LEAST_PASSWORD: Final = 12
@@ -103,11 +103,9 @@ def serve(
     from leakmeter.backends.served import names_a_server
     from leakmeter.engine.loading import names_a_backend
     from leakmeter.serve.access import Access, is_loopback
-    from leakmeter.serve.app import make_app
-    from leakmeter.serve.models import Models
+    from leakmeter.serve.app import make_app, run
     from leakmeter.serve.queue import Queue
-    from leakmeter.serve.run import run
-    from leakmeter.serve.serving import Serving
+    from leakmeter.serve.serving import Models, Serving
 
     names = model or [DEFAULT_MODEL]
     more, key, is_new = _bounded(bounded or BoundedOptions(), dtype)

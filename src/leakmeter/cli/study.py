@@ -25,7 +25,7 @@ from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import UsageError
 
 if TYPE_CHECKING:
-    from leakmeter.studies.forecast import Forecast
+    from leakmeter.studies.cells import Forecast
     from leakmeter.studies.grid import Study
 
 _Texts = Annotated[list[str] | None, Parameter(negative="")]
@@ -86,7 +86,7 @@ def run(
     options = RunOptions(dtype=dtype, device=device, out=out, no_cache=no_cache, **loading)
     chosen, records, options = loaded_study(study, size, changes, paths, options)
     if dry_run:
-        from leakmeter.studies.forecast import forecasts
+        from leakmeter.studies.cells import forecasts
 
         _print_forecasts(chosen, forecasts(chosen, chosen.cells, records, predictors(options)))
         return
@@ -177,7 +177,7 @@ def _print_forecasts(study: Study, forecasts: Sequence[Forecast]) -> None:
     from rich.text import Text
 
     from leakmeter.report.words import about_seconds
-    from leakmeter.studies.forecast import n_looked_at
+    from leakmeter.studies.cells import n_looked_at
 
     table = Table(box=None, pad_edge=False)
     table.add_column("cell")

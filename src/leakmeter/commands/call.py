@@ -90,15 +90,8 @@ class CaseNames:
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """Some fields of a dataclass as options; the others are left at their defaults.
-
-    Args:
-        kind: the dataclass.
-        only: fields that are options; all by default.
-        without: fields that are none.
-        given: values of others.
-        raw: keep the options that are given as a dictionary, for who makes the dataclass of them.
-    """
+    """Some fields of a dataclass as options; the others are left at their defaults, or have the values `given`. `raw`
+    keeps the options as a dictionary, for who makes the dataclass of them."""
 
     kind: type
     only: Collection[str] = ()

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
@@ -36,20 +36,13 @@ def run_cases(
     inputs: Sequence[object] = (),
     public: bool = False,
     hides_paths: bool = False,
-) -> None:
-    """Measure a plan into a run directory, and show its results; or predict what that would take.
+) -> Sequence[Any]:
+    """Measure a plan into a run directory, show its results, and return them; or predict what that would take.
 
-    Args:
-        plan: what is measured.
-        run: with which model, and where to.
-        results: texts and measurements to what is shown; the instrument's own results by default.
-        accept: refuses a back end on which the measure would not mean what it promises.
-        inputs: options that may name files which the command reads, and must not write over.
-        public: say nothing of the work, of the run's name and of what was wrong with a case, which tell of the texts.
-        hides_paths: files may be called by the names of people, and are left out of the command line that is kept.
-
-    Raises:
-        LeakmeterError: something cannot be used as given; the message says what to do.
+    `accept` refuses a back end on which the measure would not mean what it promises; `inputs` are options that may name
+    files which the command reads, and must not write over. `public` says nothing of the work, of the run's name and of
+    what was wrong with a case, which tell of the texts; `hides_paths`: files may be called by the names of people, and
+    are left out of the command line that is kept.
     """
     read = (plan.settings, run.model, Path(run.model), *inputs)
     if not public:
@@ -58,7 +51,7 @@ def run_cases(
     plan = plan.resolved()
     if run.dry_run:
         predict_cases(plan, run)
-        return
+        return ()
     if run.html is not None:
         output.check_writable(run.html, "report", *read)
     from leakmeter.commands.progress import progress
@@ -110,7 +103,7 @@ def run_cases(
         output.tell(f"the run was finished before, and keeps its name; '{run.name}' is not written down")
     if part is not None:
         output.tell(f"part {part} is measured; when all {part.n_slices} are: leakmeter runs complete {directory.place}")
-        return
+        return shown
     if not run.json:
         output.print_results(shown)
     if run.html is not None:
@@ -122,6 +115,7 @@ def run_cases(
         output.tell_page(run.html, public=public)
     if kept.problems:
         output.tell(output.left_out(kept.problems, public=public))
+    return shown
 
 
 def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions, command: str) -> None:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
     from leakmeter.core.json_object import JsonObject
     from leakmeter.engine.prediction import Predictor
-    from leakmeter.studies.cells import FinishedCell
-    from leakmeter.studies.forecast import Forecast
+    from leakmeter.studies.cells import FinishedCell, Forecast
     from leakmeter.studies.grid import Study
 
 
@@ -173,8 +172,7 @@ def run_study(study: Study, records: Sequence[Sequence[Any]], command: str, opti
     else; models are the study's, not the options'."""
     from leakmeter.commands.progress import study_progress
     from leakmeter.engine.measure import PartsBackend
-    from leakmeter.studies.cells import finished_cell, measure_cell, study_directory
-    from leakmeter.studies.forecast import forecasts
+    from leakmeter.studies.cells import finished_cell, forecasts, measure_cell, study_directory
 
     directory = study_directory(study, records, options.out, options.dtype, options.device)
     finished = [finished_cell(cell, records[cell.number], directory) for cell in study.cells]

@@ -96,7 +96,8 @@ class Instrument:
     Args:
         name: what runs and studies call it.
         package: the folder; `__name__` of its `__init__`.
-        measure_at: 'module:name' within the folder of the dataclass of parameters that has the trial.
+        measure_at: 'module:name' within the folder, or with dots before it as in an import, of the dataclass of
+            parameters that has the trial.
         result_at: likewise, of the class that makes results of a run.
         report_at: likewise, of a function of results to the `report.blocks.Report` of them.
         public_report_at: likewise, of what may be published of results; "" where nothing is.
@@ -148,4 +149,4 @@ class Instrument:
 
     def _part(self, at: str) -> Any:
         module, _, name = at.partition(":")
-        return getattr(importlib.import_module(f"{self.package}.{module}"), name)
+        return getattr(importlib.import_module(f".{module}", self.package), name)

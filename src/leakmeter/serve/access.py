@@ -24,7 +24,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from leakmeter.serve.faults import error_of, without_paths
+from leakmeter.serve.bodies import error_of, without_paths
 
 MOST_BYTES: Final = 2_000_000
 """Of the body of a request."""
@@ -60,14 +60,8 @@ _HEADERS: Final = {
 
 
 class Access:
-    """Tokens, sessions and the password.
-
-    Args:
-        host: that the server is bound to.
-        port: the same.
-        password: without one, a link's token opens a session; with one, the password does, and no link is made.
-        key: of programs that use `/v1/`; None where nothing is served there.
-    """
+    """Tokens, sessions and the password: without one, a link's token opens a session; with one, the password does,
+    and no link is made. `key` is that of programs that use `/v1/`."""
 
     def __init__(self, host: str, port: int, *, password: str | None = None, key: str | None = None) -> None:
         self.port = port

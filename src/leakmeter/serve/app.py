@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,7 +19,7 @@ from starlette.routing import BaseRoute, Route
 from leakmeter.errors import LeakmeterError
 from leakmeter.serve import browse, doctor, ledger, live
 from leakmeter.serve.access import BodyTooLargeError, Guard, refusal
-from leakmeter.serve.faults import unforeseen
+from leakmeter.serve.bodies import unforeseen
 from leakmeter.serve.pages import asset, on_error, show
 from leakmeter.serve.queue import BusyError
 from leakmeter.serve.serving import Serving, serving_of, session_of
@@ -96,3 +99,27 @@ async def _unforeseen(request: Request, error: Exception) -> Response:
     if isinstance(error, BodyTooLargeError):
         raise error
     return refusal(500, unforeseen(error), request.url.path)
+
+
+def run(app: ASGIApp, listening: socket.socket) -> None:
+    server = uvicorn.Server(settings(app))
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listening])
+
+
+def settings(app: ASGIApp) -> uvicorn.Config:
+    """How uvicorn runs: addresses hold tokens, and errors texts, so that nothing is logged."""
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        ws="none",
+        limit_concurrency=256,
+        timeout_graceful_shutdown=1,
+        h11_max_incomplete_event_size=65_536,
+    )

@@ -32,6 +32,7 @@ from leakmeter.errors import UsageError, WindowError
 from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DELTA, DecodeResult
+from leakmeter.serve.bodies import error_of, without_paths
 from leakmeter.serve.completions import (
     END,
     CompletionRequest,
@@ -41,7 +42,6 @@ from leakmeter.serve.completions import (
     parsed,
     refused,
 )
-from leakmeter.serve.faults import error_of, without_paths
 from leakmeter.serve.queue import BusyError, Job
 from leakmeter.serve.serving import Serving, serving_of
 from leakmeter.serve.spent import NANO, Spent, SpentError, nano

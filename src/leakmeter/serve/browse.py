@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,11 +26,10 @@ from leakmeter.report.scale import interval_text, nats_text
 from leakmeter.results.run import Run
 from leakmeter.serve import measuring
 from leakmeter.serve.access import refusal
-from leakmeter.serve.bodies import json_object
-from leakmeter.serve.faults import without_paths
+from leakmeter.serve.bodies import json_object, without_paths
 from leakmeter.serve.live import TEMPLATES
 from leakmeter.serve.pages import show, whole_report
-from leakmeter.serve.serving import Serving, serving_of
+from leakmeter.serve.serving import Remembered, Serving, serving_of
 from leakmeter.storage import catalogue
 from leakmeter.storage.catalogue import Entry
 from leakmeter.storage.rundir import RunDirectory
@@ -69,17 +67,12 @@ class Found:
 
 
 class Shelf:
-    """The runs of a directory; what was read of one is kept until its files change.
-
-    Args:
-        root: the directory, which need not be there yet.
-    """
+    """The runs of a directory, which need not be there yet; what was read of one is kept until its files change."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._entries: OrderedDict[str, tuple[object, Entry]] = OrderedDict()
-        self._found: OrderedDict[str, tuple[object, Found]] = OrderedDict()
+        self._entries, self._found = Remembered(_REMEMBERED), Remembered(_REMEMBERED)
 
     def entries(self) -> list[Entry]:
         """All runs, complete or not."""
@@ -104,21 +97,17 @@ class Shelf:
 
     def known(self, name: str) -> Found | None:
         """What a run found, if it was asked for before and has not changed."""
-        state, result = self._found.get(name, (None, None))
-        return result if result is not None and state == _state(self.root / name) else None
+        kept: tuple[object, Found | None] = self._found.get(name) or (None, None)
+        return kept[1] if kept[0] == _state(self.root / name) else None
 
     def found(self, name: str) -> Found:
         return _kept(self._found, name, _state(self.path(name)), lambda: _found(self.path(name)))
 
 
-def _kept(held: OrderedDict[str, tuple[object, _T]], name: str, state: object, make: Callable[[], _T]) -> _T:
+def _kept(held: Remembered, name: str, state: object, make: Callable[[], _T]) -> _T:
     before = held.get(name)
-    if before is None or before[0] != state:
-        held[name] = before = state, make()
-    held.move_to_end(name)
-    while len(held) > _REMEMBERED:
-        held.popitem(last=False)
-    return before[1]
+    made: _T = held.put(name, (state, make()) if before is None or before[0] != state else before)[1]
+    return made
 
 
 def _state(path: Path) -> object:

@@ -20,8 +20,7 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.core.limits import MOST_NEW_TOKENS
 from leakmeter.core.plain import visible
 from leakmeter.errors import DataError, UsageError
-from leakmeter.serve.bodies import parsed_object
-from leakmeter.serve.faults import error_of
+from leakmeter.serve.bodies import error_of, parsed_object
 from leakmeter.stats.logspace import COLDEST
 
 MOST_CHOICES: Final = 16
@@ -79,26 +78,11 @@ _WHY: Final = {
 
 
 class FieldError(UsageError):
-    """A field of a request that is refused.
-
-    Args:
-        param: the field, as its path.
-        why: one line.
-        code: as OpenAI's errors have it.
-        status: of HTTP.
-    """
+    """A field of a request that is refused, by its path; `code` is as OpenAI's errors have it."""
 
     def __init__(self, param: str | None, why: str, code: str | None = None, status: int = 400) -> None:
         super().__init__(why)
         self.param, self.code, self.status = param, code, status
-
-
-@dataclass(frozen=True, slots=True)
-class GivenDocument:
-    """A private text, and the name under which its ε is charged too, if it has one."""
-
-    text: str = field(repr=False)
-    id: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +149,15 @@ class _Turn(_Form):
         )
 
 
-class _Private(_Form):
-    text: Annotated[str, Field(pattern=r"\S")]
-    id: str | None = None
+class GivenDocument(_Form):
+    """A private text, and the name under which its ε is charged too, if it has one."""
+
+    text: Annotated[str, Field(pattern=r"\S", repr=False)]
+    id: Annotated[str | None, Field(repr=False)] = None
 
 
 _Document = Annotated[
-    Annotated[str, Field(pattern=r"\S"), Tag(_AS_TEXT)] | Annotated[_Private, Tag(_AS_PARTS)], Discriminator(_kind)
+    Annotated[str, Field(pattern=r"\S"), Tag(_AS_TEXT)] | Annotated[GivenDocument, Tag(_AS_PARTS)], Discriminator(_kind)
 ]
 _Stop = Annotated[str, Field(min_length=1)]
 _Length = Annotated[int, Field(ge=1, le=MOST_NEW_TOKENS)]
@@ -228,11 +214,12 @@ def parsed(body: bytes, models: Sequence[str], max_tokens: int) -> CompletionReq
     role, text = messages[-1]
     if role != "user" or not text.strip():
         raise FieldError("messages", "the last message has to be the user's, with a text")
-    documents = (one if isinstance(one, _Private) else _Private(text=one) for one in request.documents)
     return CompletionRequest(
         model=request.model,
         messages=messages,
-        documents=tuple(GivenDocument(one.text, one.id) for one in documents),
+        documents=tuple(
+            one if isinstance(one, GivenDocument) else GivenDocument(text=one) for one in request.documents
+        ),
         n=request.n,
         max_tokens=request.max_tokens or request.max_completion_tokens or max_tokens,
         temperature=request.temperature,

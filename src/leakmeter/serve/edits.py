@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,35 +75,26 @@ def blocks(edit: Edit, before_nats: float, after: InfluenceResult, answer: Decod
         f"The noise floor is {floor}\u00a0nats."
     )
     yield b.Beside(
-        (_tokens("The same answer, each token by what the context now does to it", after),),
-        (
-            b.ShadedText(
-                (
-                    b.Passage(
-                        [
-                            b.Segment(b.Untrusted(text), nats, said=scale.nats_cell(nats))
-                            for text, nats in zip(
-                                answer.response.tokens, answer.ledger.per_token.loss_nats, strict=True
-                            )
-                        ]
-                    ),
-                ),
-                heading=f"A new answer, with its own loss of {scale.nats_text(answer.ledger.whole_nats)} nats",
-                style="tokens",
-            ),
-        ),
+        [
+            _tokens(
+                "The same answer, each token by what the context now does to it",
+                zip(after.response.tokens, after.whole_per_token_nats, strict=True),
+                after.noise_floor_per_token_nats,
+            )
+        ],
+        [
+            _tokens(
+                f"A new answer, with its own loss of {scale.nats_text(answer.ledger.whole_nats)} nats",
+                zip(answer.response.tokens, answer.ledger.per_token.loss_nats, strict=True),
+            )
+        ],
     )
-
     yield b.ShadedText((b.Passage(list(_diff(edit))),), heading="Context: struck out, what is gone")
 
 
-def _tokens(heading: str, case: InfluenceResult) -> b.ShadedText:
-    segments = [
-        b.Segment(b.Untrusted(text), nats, said=scale.nats_cell(nats))
-        for text, nats in zip(case.response.tokens, case.whole_per_token_nats, strict=True)
-    ]
-    floor = case.noise_floor_per_token_nats
-    return b.ShadedText((b.Passage(segments),), heading=heading, floor_nats=floor, style="tokens")
+def _tokens(heading: str, tokens: Iterable[tuple[str, float]], floor_nats: float = 0.0) -> b.ShadedText:
+    segments = [b.Segment(b.Untrusted(text), nats, said=scale.nats_cell(nats)) for text, nats in tokens]
+    return b.ShadedText((b.Passage(segments),), heading=heading, floor_nats=floor_nats, style="tokens")
 
 
 def _diff(edit: Edit) -> Iterator[b.Segment]:

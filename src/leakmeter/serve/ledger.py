@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -35,9 +34,9 @@ from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book
 from leakmeter.report import blocks as b
 from leakmeter.report import html
 from leakmeter.serve.access import refusal
-from leakmeter.serve.faults import without_paths
+from leakmeter.serve.bodies import without_paths
 from leakmeter.serve.pages import show, whole_report
-from leakmeter.serve.serving import Serving, serving_of
+from leakmeter.serve.serving import Remembered, Serving, serving_of
 
 T = TypeVar("T")
 MOST_ROWS: Final = 100_000
@@ -67,16 +66,12 @@ class NotFoundError(UsageError):
 
 @dataclass(eq=False)
 class Reader:
-    """A ledger's directory, read again when it has changed.
-
-    Args:
-        path: the directory, which need not be there.
-    """
+    """A ledger's directory, which need not be there, read again when it has changed."""
 
     path: Path
     _state: object = None
     _book: Book | None = None
-    _pages: OrderedDict[object, Any] = field(default_factory=OrderedDict)
+    _pages: Remembered = field(default_factory=lambda: Remembered(_PAGES))
     _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     async def made(self, key: object, make: Callable[[Book], T]) -> T | None:
@@ -86,15 +81,7 @@ class Reader:
 
     def _made(self, key: object, make: Callable[[Book], T]) -> T | None:
         book = self._present()
-        if book is None:
-            return None
-        if key not in self._pages:
-            self._pages[key] = make(book)
-        self._pages.move_to_end(key)
-        while len(self._pages) > _PAGES:
-            self._pages.popitem(last=False)
-        kept_page: T = self._pages[key]
-        return kept_page
+        return None if book is None else self._pages.made(key, lambda: make(book))
 
     def _present(self) -> Book | None:
         # Of a directory without a ledger not even the key of pseudonyms is made.
@@ -105,11 +92,15 @@ class Reader:
         # What was read is let go before what is there now is read.
         self._state, self._book = None, None
         self._pages.clear()
-        book = None
         if ledger is not None:
-            _check_size(ledger)
+            if ledger.n_rows() > MOST_ROWS:  # which would take too much memory
+                raise TooLargeError(
+                    f"the ledger has more than the {MOST_ROWS:,} rows that pages are made of; ask it with `leakmeter "
+                    "ledger query`"
+                )
             book = Book(ledger)
-        self._state, self._book = state, book if book is not None and book.events else None
+            self._book = book if book.events else None
+        self._state = state
         return self._book
 
 
@@ -120,15 +111,6 @@ def _stamp(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return there.st_mtime_ns, there.st_ino, there.st_size
-
-
-def _check_size(ledger: Ledger) -> None:
-    """`TooLargeError` of more than `MOST_ROWS`, which would take too much memory."""
-    if ledger.n_rows() > MOST_ROWS:
-        raise TooLargeError(
-            f"the ledger has more than the {MOST_ROWS:,} rows that pages are made of; ask it with `leakmeter "
-            "ledger query`"
-        )
 
 
 def reader_of(serving: Serving) -> Reader:

@@ -28,7 +28,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.instruments.decoding.result import DecodeResult
 from leakmeter.instruments.influence import context as wording
-from leakmeter.instruments.influence import findings, marks
+from leakmeter.instruments.influence import disclosure_report, findings
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.piece import ContextPiece
@@ -108,11 +108,7 @@ class Typed:
 
 
 class Seen(Watch):
-    """Tells the page what comes.
-
-    Args:
-        job: whose events they are.
-    """
+    """Tells the page what comes of a job."""
 
     @override
     def on_whole(self, nats: float) -> None:
@@ -134,13 +130,7 @@ class Seen(Watch):
 
 
 class Disclosing(Seen):
-    """Tells the page what the answer gives away too, as far as is known.
-
-    Args:
-        job: whose events they are.
-        prepared: what is measured, with its response.
-        kept: the model.
-    """
+    """Tells the page what the answer gives away too, as far as is known."""
 
     def __init__(self, job: Job, prepared: Prepared, kept: KeptModel) -> None:
         super().__init__(job)
@@ -177,19 +167,14 @@ class Disclosing(Seen):
         *,
         is_complete: bool = True,
     ) -> JsonObject:
-        """Tokens of the answer, marks upon them, a list, and the words of the context that they came from.
-
-        Args:
-            disclosed: what the answer gives away.
-            tokens: of the answer, and what the whole context did to each.
-            floor_nats: where their colours begin.
-            is_complete: whether all pieces are scored; before, only a piece that says the words is shown as a source.
-        """
+        """Tokens of the answer, each with what the whole context did to it, marks upon them, a list, and the words of
+        the context that they came from. Until all pieces are scored, only one that says the words is shown as a
+        source."""
         numbers = {name: number for number, name in enumerate(self._names)}
         if not is_complete:
             disclosed = [one if one.relation == "copied" else replace(one, sources=()) for one in disclosed]
         spans = [
-            marks.disclosed_span(
+            disclosure_report.disclosed_span(
                 disclosure,
                 numbers,
                 several=self._several,
@@ -224,7 +209,7 @@ class Disclosing(Seen):
 
     def _sources(self, disclosed: Sequence[Disclosure]) -> JsonObject:
         """Of each stretch of the context with words that were given away, by its place: its parts."""
-        parts = ((place, marks.parts(stretch, disclosed)) for place, stretch in enumerate(self._stretches))
+        parts = ((place, disclosure_report.parts(stretch, disclosed)) for place, stretch in enumerate(self._stretches))
         return {
             str(place): [
                 {"text": words.text.shown, "of": words.disclosures, "sensitive": words.is_sensitive} for words in some
@@ -447,7 +432,7 @@ def _mix(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObj
 
 def _keep(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonObject:
     """A run of the case, measured as `leakmeter influence` measures it: with its id, its numbers, its modes."""
-    from leakmeter.instruments.influence.api import influence
+    from leakmeter.instruments.influence.command import influence
 
     if typed.response is None:
         raise UsageError("measure an answer first, or type one")

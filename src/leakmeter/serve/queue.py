@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.long_work import checked_by
 from leakmeter.errors import LeakmeterError
-from leakmeter.serve.faults import unforeseen, without_paths
+from leakmeter.serve.bodies import unforeseen, without_paths
 
 MOST_WAITING: Final = 32
 """Jobs that wait, of all browsers and programs."""

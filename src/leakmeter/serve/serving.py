@@ -2,39 +2,93 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 
 from leakmeter.engine.loading import KeptModel
+from leakmeter.errors import UnknownNameError
 from leakmeter.serve.access import Access
-from leakmeter.serve.models import Models
 from leakmeter.serve.queue import Job, Queue
 
+
+class Models:
+    """Models by name, the first by default; only the worker's thread asks for one."""
+
+    def __init__(self, names: Sequence[str], options: Mapping[str, Any]) -> None:
+        self.names = tuple(dict.fromkeys(names))
+        self._options = dict(options)
+        self._kept: KeptModel | None = None
+
+    @property
+    def served_options(self) -> dict[str, Any]:
+        return {name: self._options[name] for name in ("tokenizer", "allow_remote") if name in self._options}
+
+    @property
+    def loaded(self) -> str | None:
+        return None if self._kept is None else str(self._kept.given)
+
+    def checked(self, name: str | None) -> str:
+        """A model's name; the default where none is given."""
+        if not name:
+            return self.names[0]
+        if name not in self.names:
+            raise UnknownNameError("model here", name, self.names)
+        return name
+
+    def use(self, name: str | None = None) -> KeptModel:
+        """A model, loaded; another that was in memory is freed before."""
+        name = self.checked(name)
+        if self._kept is None or self._kept.given != name:
+            self.free()
+            kept = KeptModel(name, **self._options)
+            _ = kept.backend
+            self._kept = kept
+        return self._kept
+
+    def free(self) -> None:
+        if self._kept is None:
+            return
+        self._kept = None
+        gc.collect()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
 MOST_REMEMBERED: Final = 64
+T = TypeVar("T")
 
 
 class Remembered:
-    """What later requests may need of earlier ones; the oldest goes where there are too many.
+    """What later requests may need of earlier ones; the oldest goes where there are too many."""
 
-    Only the worker's thread uses it.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+        self._most = most
         self._held: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def put(self, key: Hashable, value: Any) -> None:
+    def put(self, key: Hashable, value: T) -> T:
         self._held[key] = value
         self._held.move_to_end(key)
-        while len(self._held) > MOST_REMEMBERED:
+        while len(self._held) > self._most:
             self._held.popitem(last=False)
+        return value
 
     def get(self, key: Hashable) -> Any:
         return self._held.get(key)
+
+    def made(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is held, or made and held now."""
+        return self.put(key, self._held[key] if key in self._held else make())
+
+    def clear(self) -> None:
+        self._held.clear()
 
 
 @dataclass(frozen=True)

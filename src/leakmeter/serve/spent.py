@@ -64,16 +64,7 @@ def coarse(text: str) -> str:
 
 
 class Spent:
-    """The file of what was spent.
-
-    Args:
-        folder: of the file and of the key, for its owner alone; made if need be.
-        total: ε that may be spent on a document in all, nats.
-
-    Raises:
-        UsageError: the total is none.
-        StoreError: the file cannot be used, or belongs to another key.
-    """
+    """The file of what was spent of the `total` ε, nats, of each document, and its key, for its owner alone."""
 
     def __init__(self, folder: Path, total: float) -> None:
         self.total = total

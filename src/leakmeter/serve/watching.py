@@ -7,7 +7,7 @@ digits may differ, by amounts of the size of the noise floor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
@@ -39,11 +39,7 @@ _MOST_AT_ONCE: Final = 8
 
 
 class Watch:
-    """Who looks on: this one at nothing, and ends the work when its job is cancelled.
-
-    Args:
-        job: whose work it is.
-    """
+    """Who looks on: this one at nothing, and ends the work when its job is cancelled."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -114,65 +110,61 @@ class _Watched:
         if isinstance(self._measure, Influence):
             forks = getattr(self._kept.backend, "hides_pieces", False)
             pieces = _Pieces(item, self._watch, forks, exhaustive=self._measure.search is None)
-            return _by_pieces(trial, pieces, self._watch)
+            return self._driven(trial, pieces.answered, lambda requests, answers: None)
         if isinstance(self._measure, Decode):
-            return _by_tokens(trial, item, self._measure, self._kept, self._watch)
-        return _by_rounds(trial, self._watch)
+            return self._driven(trial, _asked, self._on_tokens(item, self._measure))
+        return self._driven(trial, _asked, self._on_rounds())
 
+    def _driven(
+        self,
+        trial: Trial[list[Measurement]],
+        answered: Callable[[Sequence[Asked]], Trial[list[Scores]]],
+        on_answers: Callable[[Sequence[Asked], Sequence[Scores]], None],
+    ) -> Trial[list[Measurement]]:
+        """A trial, each of whose rounds is answered in one or in several, and told of."""
+        try:
+            requests: Sequence[Asked] = next(trial)
+            while True:
+                self._watch.job.check()
+                answers = yield from answered(requests)
+                on_answers(requests, answers)
+                requests = trial.send(answers)
+        except StopIteration as end:
+            measurements: list[Measurement] = end.value
+            return measurements
 
-def _by_rounds(trial: Trial[list[Measurement]], watch: Watch) -> Trial[list[Measurement]]:
-    n_prompts = 0
-    try:
-        requests = next(trial)
-        while True:
-            watch.job.check()
-            answers = yield requests
+    def _on_rounds(self) -> Callable[[Sequence[Asked], Sequence[Scores]], None]:
+        n_prompts = 0
+
+        def on_answers(requests: Sequence[Asked], answers: Sequence[Scores]) -> None:
+            nonlocal n_prompts
             n_prompts += sum(len(request.prompts) for request in requests if isinstance(request, Request))
-            watch.on_round(n_prompts)
-            requests = trial.send(answers)
-    except StopIteration as end:
-        measurements: list[Measurement] = end.value
-        return measurements
+            self._watch.on_round(n_prompts)
+
+        return on_answers
+
+    def _on_tokens(self, item: ContextItem, measure: Decode) -> Callable[[Sequence[Asked], Sequence[Scores]], None]:
+        """Each round draws a token: its row of the ledger is told."""
+        rows: list[Any] = []
+
+        def on_answers(requests: Sequence[Asked], answers: Sequence[Scores]) -> None:
+            if item.response is not None:
+                return
+            rows.append(answers[0].values[-1, 0])
+            readings = list(measure.readings(item.id, 0, np.stack(rows)))
+            ids = next(reading.values for reading in readings if reading.statistic == "token").astype(int).tolist()
+            text = response_texts(ids, self._kept.backend.tokenizer)["tokens"][-1]
+            # A character of several tokens is told with its last.
+            self._watch.on_token(
+                "" if text.endswith("\ufffd") else text,
+                {reading.statistic: float(reading.values[-1]) for reading in readings},
+            )
+
+        return on_answers
 
 
-def _by_tokens(
-    trial: Trial[list[Measurement]], item: ContextItem, measure: Decode, kept: KeptModel, watch: Watch
-) -> Trial[list[Measurement]]:
-    """Each round draws a token: its row of the ledger is told."""
-    rows: list[Any] = []
-    try:
-        requests = next(trial)
-        while True:
-            watch.job.check()
-            answers = yield requests
-            if item.response is None:
-                rows.append(answers[0].values[-1, 0])
-                readings = list(measure.readings(item.id, 0, np.stack(rows)))
-                ids = next(reading.values for reading in readings if reading.statistic == "token").astype(int).tolist()
-                texts = response_texts(ids, kept.backend.tokenizer)
-                text = texts["tokens"][-1]
-                # A character of several tokens is told with its last.
-                watch.on_token(
-                    "" if text.endswith("\ufffd") else text,
-                    {reading.statistic: float(reading.values[-1]) for reading in readings},
-                )
-            requests = trial.send(answers)
-    except StopIteration as end:
-        measurements: list[Measurement] = end.value
-        return measurements
-
-
-def _by_pieces(trial: Trial[list[Measurement]], pieces: _Pieces, watch: Watch) -> Trial[list[Measurement]]:
-    """Requests for many pieces go a few pieces at a time."""
-    try:
-        requests: Sequence[Asked] = next(trial)
-        while True:
-            watch.job.check()
-            answers = yield from pieces.answered(requests)
-            requests = trial.send(answers)
-    except StopIteration as end:
-        measurements: list[Measurement] = end.value
-        return measurements
+def _asked(requests: Sequence[Asked]) -> Trial[list[Scores]]:
+    return (yield requests)
 
 
 @dataclass

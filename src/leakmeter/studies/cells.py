@@ -21,19 +21,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from leakmeter.core.backend import Backend
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import LoadedCases, Plan
-from leakmeter.core.written import (
-    check_outside_runs,
-    made_for,
-    remove_unused,
-    store_errors,
-    write_whole,
-)
+from leakmeter.core.written import check_outside_runs, made_for, remove_unused, store_errors, write_whole
 from leakmeter.engine.measure import Callbacks
+from leakmeter.engine.prediction import Predictor
 from leakmeter.engine.ready import make_ready
 from leakmeter.errors import LeakmeterError, StoreError, UsageError
 from leakmeter.models import resolve
@@ -185,3 +180,59 @@ def _model_files(model: str) -> list[str | None] | None:
         # Gone from this machine, its measurements stay what they are.
         return None
     return [resolved.weights_sha256, resolved.settings_sha256]
+
+
+_FIRST_RECORDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a cell will take, at most."""
+
+    cell: Cell
+    n_records: int
+    n_tokens: float | None
+    """To put through the model; None where it cannot be predicted."""
+    seconds: float | None
+    """None there, and where operations have no meaning."""
+    problem: str | None = None
+    """Why it cannot be predicted."""
+
+
+def n_looked_at(study: Study) -> int:
+    """Records of each cell that are looked at, at most: whole parts of what is scored together."""
+    return max(_FIRST_RECORDS, *(study.kind.group_size(cell.measure) for cell in study.cells))
+
+
+def forecasts(
+    study: Study, cells: Sequence[Cell], records: Sequence[Sequence[Any]], predictor_of: Callable[[str], Predictor]
+) -> list[Forecast]:
+    """What some cells will take; `records` are of all cells of the study, by their numbers.
+
+    `predictor_of` raises a LeakmeterError where the model is not at hand.
+    """
+    results = []
+    for cell in cells:
+        of_cell = records[cell.number]
+        try:
+            results.append(_forecast(study, cell, of_cell, predictor_of(cell.model)))
+        except LeakmeterError as error:
+            results.append(Forecast(cell, len(of_cell), None, None, str(error)))
+    return results
+
+
+def _forecast(study: Study, cell: Cell, records: Sequence[Any], predictor: Predictor) -> Forecast:
+    kind = study.kind
+    cases = [kind.case(record) for record in records[: n_looked_at(study)]]
+    prepared = [cell.settings.prepare(case, predictor.backend, cell.measure) for case in cases]
+    size = kind.group_size(cell.measure)
+    parts = [predictor.predict(cell.measure, *prepared[i : i + size]) for i in range(0, len(prepared), size)]
+    share = len(records) / len(cases)
+    seconds = [predictor.seconds(part) for part in parts]
+    known_seconds = [duration for duration in seconds if duration is not None]
+    return Forecast(
+        cell,
+        len(records),
+        share * sum(part.n_tokens_run for part in parts),
+        share * sum(known_seconds) if len(known_seconds) == len(seconds) else None,
+    )

@@ -22,8 +22,7 @@ from leakmeter.studies.expected import whole_by_token
 from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, field_types
-from leakmeter.studies.quality import rouge_l_f1
-from leakmeter.studies.regurgitation import Regurgitation
+from leakmeter.studies.quality import Regurgitation, rouge_l_f1
 from leakmeter.studies.table import responses, tables
 from leakmeter.studies.tables import HEADINGS
 from leakmeter.text.build import PromptSettings

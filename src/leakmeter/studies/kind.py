@@ -173,12 +173,8 @@ def measured(name: str, value: float | None, interval: tuple[float, float] | Non
 def lines_over(
     x: str, cells: Iterable[tuple[Mapping[str, object], Sequence[str], T]]
 ) -> list[tuple[Row, list[tuple[Any, T]]]]:
-    """What differs in x alone and is of the same records: of each line what it has in common, and its levels.
-
-    Args:
-        x: a factor.
-        cells: of each its factors, the ids of its records, and its content.
-    """
+    """What differs in the factor x alone and is of the same records: of each line what it has in common, and its
+    levels; `cells` are factors, ids of records, and content."""
     lines: list[tuple[Row, Sequence[str], list[tuple[Any, T]]]] = []
     for factors, ids, content in cells:
         others: Row = {name: value for name, value in factors.items() if name != x}

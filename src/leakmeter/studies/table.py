@@ -24,7 +24,7 @@ from leakmeter.studies.expected import (
 )
 from leakmeter.studies.grid import Study
 from leakmeter.studies.kind import Row, Tables, measured
-from leakmeter.studies.regurgitation import Regurgitation, counts
+from leakmeter.studies.quality import Regurgitation, counts
 from leakmeter.text.units import parse
 
 SEEDS_TITLE: Final = "Over seeds"
@@ -194,11 +194,8 @@ def _short(sha256: str | None) -> str:
 
 
 def over_seeds(study: Study, rows: Sequence[Row]) -> list[Row]:
-    """How much of a value is the draw: for each choice of the other factors, a row for each value with an interval.
-
-    Returns:
-        Nothing where the seed is no factor.
-    """
+    """How much of a value is the draw: for each choice of the other factors, a row for each value with an interval;
+    nothing where the seed is no factor."""
     seed = study.kind.replicated
     if not any(seed in cell.factors for cell in study.cells):
         return []

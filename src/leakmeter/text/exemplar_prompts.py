@@ -5,8 +5,9 @@ line before it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate
+from typing import Any
 
 from leakmeter.core.item import Span
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Piece, Prompt
@@ -18,14 +19,7 @@ from leakmeter.text.templates import SEPARATOR, Segment, user_turn
 
 
 class Writer:
-    """Writes the prompts of a case, with any of its exemplars and any texts in the query's place.
-
-    Args:
-        task: what the prompt says.
-        exemplars: of the case.
-        tokenizer: the model's.
-        chat: whether all of it is one user message in the model's chat template.
-    """
+    """Writes the prompts of a case, with any of its exemplars and any texts in the query's place."""
 
     def __init__(
         self,
@@ -73,6 +67,45 @@ class Writer:
         return self._tokenizer.encode_data(word if end[-1].isspace() else f" {word}", first=False).ids
 
 
+def written(
+    writer: Writer, exemplars: Sequence[Example], names: Sequence[str], texts: tuple[str, ...]
+) -> tuple[dict[str, Any], str, tuple[tuple[str, int, int], ...]]:
+    """A case whose exemplars, the spans, come and go: what its `ContextItem` has of them, the exemplars as people would
+    read them, joined by blank lines, and the id and characters of each."""
+    numbers = {name: i for i, name in enumerate(names, 1)}
+
+    def without(gone: Collection[str]) -> Prompt:
+        return writer.prompt([i for name, i in numbers.items() if name not in gone], texts)
+
+    prompt, shown = without(()), [writer.text(i) for i in numbers.values()]
+    pieces = [piece for piece in prompt.pieces if piece.role == CONTEXT]
+    ends = list(accumulate(shown, lambda end, text: end + len(SEPARATOR) + len(text), initial=-len(SEPARATOR)))[1:]
+    spans = tuple(
+        Span(
+            name=name,
+            kind="unit",
+            ranges=((end - len(text), end),),
+            pieces=(piece.name,),
+            document=example.id,
+            n_tokens=len(piece.ids),
+            repeats=tuple(names[i] for i in others),
+        )
+        for name, piece, example, text, end, others in zip(
+            names, pieces, exemplars, shown, ends, _repeats(exemplars), strict=True
+        )
+    )
+    parts = {
+        "prompt": prompt,
+        "spans": spans,
+        "cuts": {name: without((name,)) for name in names},
+        "alone": {name: writer.prompt((i,), texts) for name, i in numbers.items()},
+        "blank": writer.prompt((), texts),
+        "cut_together": without,
+    }
+    documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
+    return parts, SEPARATOR.join(shown), documents
+
+
 def _after(parts: Sequence[Segment], opens: bool) -> list[tuple[Segment, str]]:
     """Segments of an exemplar or query with their texts; unless it opens the text, a blank line stands before it."""
     return [(part, part.text if i or opens else SEPARATOR + part.text) for i, part in enumerate(parts)]
@@ -95,28 +128,6 @@ def segments(task: Task, texts: Sequence[str], label: str | None = None) -> tupl
 
 def joined(segments: Iterable[Segment]) -> str:
     return "".join(segment.text for segment in segments)
-
-
-def spans_of(
-    exemplars: Sequence[Example], names: Sequence[str], prompt: Prompt, shown: Sequence[str]
-) -> tuple[Span, ...]:
-    """The exemplars as spans of a prompt that has them all, and of their texts as shown, joined by blank lines."""
-    pieces = [piece for piece in prompt.pieces if piece.role == CONTEXT]
-    ends = list(accumulate(shown, lambda end, text: end + len(SEPARATOR) + len(text), initial=-len(SEPARATOR)))[1:]
-    return tuple(
-        Span(
-            name=name,
-            kind="unit",
-            ranges=((end - len(text), end),),
-            pieces=(piece.name,),
-            document=example.id,
-            n_tokens=len(piece.ids),
-            repeats=tuple(names[i] for i in others),
-        )
-        for name, piece, example, text, end, others in zip(
-            names, pieces, exemplars, shown, ends, _repeats(exemplars), strict=True
-        )
-    )
 
 
 def _repeats(exemplars: Sequence[Example]) -> list[list[int]]:

@@ -69,13 +69,8 @@ class Layout:
     """A tokenised prompt whose context can be cut at any token.
 
     Context tokens are counted from 0 over all documents; characters count in `context`, the documents joined by
-    blank lines.
-
-    Args:
-        writing: the case's texts and how they are written.
-        tokenizer: the model's.
-        texts: other texts of the documents; an empty one is left out. As given by default.
-        gone: messages that are left out.
+    blank lines. `texts` are other texts of the documents, of which an empty one is left out; `gone` are messages that
+    are left out.
     """
 
     def __init__(

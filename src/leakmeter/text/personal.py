@@ -9,8 +9,7 @@ from leakmeter.core.item import EntityTexts
 from leakmeter.core.prompt import Prompt
 from leakmeter.text.entities.mention import Entity, Recogniser
 from leakmeter.text.layout import Layout, TokenRange
-from leakmeter.text.ranges import Holders
-from leakmeter.text.spans import Cover
+from leakmeter.text.spans import Cover, Holders
 
 
 @dataclass(frozen=True, slots=True)

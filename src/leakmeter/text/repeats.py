@@ -57,7 +57,7 @@ def find(text: str) -> list[Value]:
         new: list[tuple[int, int]] = []
         for match in pattern.finditer(text):
             checkpoint()
-            key = _digits(match.group()) if kind == "digits" else match.group().casefold()
+            key = re.sub(r"\D", "", match.group()) if kind == "digits" else match.group().casefold()
             if not is_free(taken, *match.span()) or (kind == "digits" and len(key) < 7):
                 continue
             new.append(match.span())
@@ -113,7 +113,3 @@ def _may_name(word: str) -> bool:
 def _value(text: str, spans: list[tuple[int, int]]) -> Value:
     longest = max(spans, key=lambda span: span[1] - span[0])
     return Value(text[longest[0] : longest[1]], tuple(spans))
-
-
-def _digits(text: str) -> str:
-    return re.sub(r"\D", "", text)

@@ -65,12 +65,7 @@ class Sensitive:
 
 
 def read(path: str) -> Sensitive:
-    """A '.csv' file with a line of headings, whose columns are types, or lines 'TYPE = REGEX'.
-
-    Raises:
-        DataError: it cannot be read, or holds nothing.
-        UsageError: a pattern is none.
-    """
+    """A '.csv' file with a line of headings, whose columns are types, or lines 'TYPE = REGEX'."""
     text = read_text(Path(path), _WHAT)
     return _read(text, path)
 

@@ -2,16 +2,41 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import itemgetter
+from typing import Generic, TypeVar
 
 from leakmeter.core.item import EntityTexts, Span
 from leakmeter.core.long_work import checkpoint
 from leakmeter.core.prompt import CONTEXT, Prompt
 from leakmeter.text import repeats, units
 from leakmeter.text.layout import LOOSE, CharRange, Layout, Removed, TokenRange, trimmed
-from leakmeter.text.ranges import Holders
+
+_T = TypeVar("_T")
+
+
+class Holders(Generic[_T]):
+    """What has ranges of characters [start, end), which may overlap."""
+
+    def __init__(self, ranges: Iterable[tuple[tuple[int, int], _T]]) -> None:
+        self._ranges = sorted(ranges, key=itemgetter(0))
+        self._starts = [start for (start, _), _ in self._ranges]
+        self._reach = list(accumulate((end for (_, end), _ in self._ranges), max))
+
+    def holding(self, start: int, end: int) -> Iterator[_T]:
+        """Everything with a range that holds all of this one; once for each such range."""
+        at = bisect_right(self._starts, start) - 1
+        # No range before reaches as far as this one's end.
+        while at >= 0 and self._reach[at] >= end:
+            (_, last), owner = self._ranges[at]
+            if last >= end:
+                yield owner
+            at -= 1
+
 
 _LETTER = {"ngram": "g", "word": "w", "sentence": "s", "line": "l", "paragraph": "p"}
 

@@ -124,14 +124,7 @@ class Writing(Protocol):
 
 
 class Filled:
-    """A template's text with documents and a query in its places.
-
-    Args:
-        name: of the template.
-        text: with {context} and perhaps {query}.
-        documents: none without text.
-        query: empty where the template has no place for it.
-    """
+    """A template's text, with {context} and perhaps {query}, and documents and a query in its places."""
 
     def __init__(self, name: str, text: str, documents: Sequence[Document], query: str) -> None:
         self.name = name
@@ -148,13 +141,7 @@ class Filled:
 
 
 class Asked:
-    """The model's chat template over one user message that has documents and query.
-
-    Args:
-        documents: none without text.
-        query: what is asked.
-        tokenizer: of the model.
-    """
+    """The model's chat template over one user message that has documents and query."""
 
     def __init__(self, documents: Sequence[Document], query: str, tokenizer: Tokenizer) -> None:
         self.name = "chat"
@@ -163,7 +150,9 @@ class Asked:
         self._tokenizer = tokenizer
         slots = {_SENTINEL.format("C"): CONTEXT, _SENTINEL.format("X"): QUERY}
         context, query_slot = slots
-        self._turn = _parts(_CHAT_TURN.format(context=context, query=query_slot), _any_of(slots), slots)
+        self._turn = _parts(
+            _CHAT_TURN.format(context=context, query=query_slot), re.compile("|".join(map(re.escape, slots))), slots
+        )
 
     def segments(self, texts: Sequence[str], gone: Collection[str] = ()) -> list[Segment]:
         """The template's text around the message's, which a template may strip of white space at its ends."""
@@ -178,18 +167,8 @@ class Asked:
 
 
 class Chat:
-    """The model's chat template over messages: all but the query's and those that are fixed are context, and go with
-    the turns around them.
-
-    Args:
-        messages: as given.
-        query_at: the number of the one that asks, from 0; what was retrieved into it is context too.
-        tokenizer: of the model.
-
-    Raises:
-        UsageError: the model has no chat template, or one that refuses the messages or does not write one after
-            another.
-    """
+    """The model's chat template over messages: all but the query's, number `query_at`, and those that are fixed are
+    context, and go with the turns around them; what was retrieved into the query is context too."""
 
     def __init__(self, messages: Sequence[Message], query_at: int, tokenizer: Tokenizer) -> None:
         if not tokenizer.has_chat_template:
@@ -311,6 +290,20 @@ class Chat:
         return frames
 
 
+PLAIN_OR_CHAT: Final = ("plain", "chat")
+"""Templates of prompts that are no documents: the text as it is, or all of it as one user message."""
+
+
+def check_plain_or_chat(template: str | None, what: str) -> None:
+    if template is not None and template not in PLAIN_OR_CHAT:
+        raise UnknownNameError(f"template for {what}", template, PLAIN_OR_CHAT)
+
+
+def plain_or_chat(template: str | None, tokenizer: Tokenizer) -> str:
+    """The template that is named; of None, chat where the model has it."""
+    return template or ("chat" if tokenizer.has_chat_template else "plain")
+
+
 def user_turn(tokenizer: Tokenizer) -> tuple[str, str]:
     """What the model's chat template writes before and after the text of a single user message."""
     mark = _SENTINEL.format("T")
@@ -362,10 +355,6 @@ def _checked(text: str) -> str:
     if slots.count("context") != 1 or slots.count("query") > 1:
         raise UsageError("a template holds {context} exactly once and {query} at most once")
     return text
-
-
-def _any_of(marks: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, marks)))
 
 
 def _parts(text: str, pattern: re.Pattern[str], roles: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -12,8 +12,7 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.instruments.decoding.frontier import Frontier
-from leakmeter.instruments.decoding.frontier_figure import figure_of
-from leakmeter.instruments.decoding.frontier_report import report
+from leakmeter.instruments.decoding.frontier_report import figure_of, report
 from leakmeter.report import charts
 from leakmeter.studies.tables import share_text, to_markdown
 

@@ -14,8 +14,7 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless, flat
 from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
-from leakmeter.instruments.decoding import words
-from leakmeter.instruments.decoding.report import public_report
+from leakmeter.instruments.decoding.report import PRIVATE, public_report
 from leakmeter.instruments.decoding.result import DecodeResult, Draws, PublicResult, TokenLosses
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
@@ -157,8 +156,8 @@ def test_the_headline_says_told_spent_and_promised() -> None:
 def test_what_is_private_says_so() -> None:
     for cases in ([bounded()], [unbounded(), bounded()]):
         made = report(cases)
-        assert words.PRIVATE in flat(printed(made))
-        assert html.page(made).count(words.PRIVATE.replace("'", "&#39;")) == 1
+        assert PRIVATE in flat(printed(made))
+        assert html.page(made).count(PRIVATE.replace("'", "&#39;")) == 1
     assert "Private:" not in printed(report([unbounded()]))
     assert (DecodeResult.is_public, PublicResult.is_public) == (False, True)
     assert "adds to this" in html.page(report([bounded()], command="leakmeter decode"))

@@ -13,7 +13,7 @@ import pytest
 from leakmeter.core.case import Case, Document
 from leakmeter.data.named.base import Record
 from leakmeter.errors import StoreError, UsageError
-from leakmeter.instruments.decoding.recommendation import Choice, Evidence, choose, sentence
+from leakmeter.instruments.decoding.frontier import Choice, Evidence, choose, sentence
 from leakmeter.instruments.decoding.sweep import DEFAULTS, EPSILON, LAMBDA, sweep_directory, sweep_of
 from leakmeter.stats.frontier import resampled_means
 from leakmeter.storage.nonce import kept_nonce

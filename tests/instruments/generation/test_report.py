@@ -19,7 +19,7 @@ from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless
 from helpers.report_snapshots import printed
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation import calibration, figure, words
+from leakmeter.instruments.generation import calibration, study, words
 from leakmeter.instruments.generation.calibration import CalibratedGuarantee, Calibration
 from leakmeter.instruments.generation.report import public_report
 from leakmeter.instruments.generation.result import (
@@ -333,5 +333,5 @@ def test_the_figure_of_a_study_is_drawn(tmp_path: Path) -> None:
         }
         for epsilon, measured in ((1.0, 0.01), (10.0, 0.1), (100.0, math.inf))
     ]  # fmt: skip
-    chart = figure.figure_of(rows, x="target_epsilon", lines=[], title="T", footer="f")
+    chart = study.figure_of(rows, x="target_epsilon", lines=[], title="T", footer="f")
     assert [path.suffix for path in charts.write(chart, tmp_path / "one")] == [".png", ".svg"]

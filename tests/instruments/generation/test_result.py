@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from leakmeter.core.measurement import NATS, TOKEN_ID, WEIGHT, Measurement
 from leakmeter.errors import UsageError
+from leakmeter.instruments.generation.measure import distinct, perplexity, shared_runs, stretches
 from leakmeter.instruments.generation.result import (
     CLIPPED_LOGITS,
     ClippedLogits,
@@ -25,7 +26,6 @@ from leakmeter.instruments.generation.result import (
     PublicTexts,
     Summary,
 )
-from leakmeter.instruments.generation.text_quality import distinct, perplexity, shared_runs, stretches
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.rdp import ORDERS, bound, conversion, guarantee
 

@@ -18,7 +18,7 @@ import leakmeter
 from helpers.icl_results import asked, exemplar
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import LeakmeterError
-from leakmeter.instruments.icl import advice
+from leakmeter.instruments.icl import report
 from leakmeter.report import blocks as b
 
 Call = Callable[..., Any]
@@ -199,5 +199,5 @@ def test_advice_is_the_row_that_the_results_meet(nats: tuple[float, float], met:
     one = asked(exemplars=(exemplar(1, *nats),), loss_nats=max(nats), gold=None, is_right=None)
     for results_ in ([one], [one, asked("b", exemplars=one.exemplars, loss_nats=max(nats), gold=None, is_right=None)]):
         (shown,) = (block for block in type(one).report(results_).blocks if isinstance(block, b.Advice))
-        assert list(shown.rows) == [advice.EXEMPLARS[name] for name in met]
-        assert len(shown.rows) + len(shown.others) == len(advice.EXEMPLARS)
+        assert list(shown.rows) == [report.EXEMPLARS[name] for name in met]
+        assert len(shown.rows) + len(shown.others) == len(report.EXEMPLARS)

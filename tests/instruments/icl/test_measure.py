@@ -17,9 +17,8 @@ from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
-from leakmeter.instruments.icl.item import ExemplarItem
 from leakmeter.instruments.icl.math import FARTHEST, PLAUSIBLE
-from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.icl.measure import ExemplarItem, Icl
 
 N_VOCAB = 29
 CALIBRATIONS = [(None, "own"), *product(("blank", "n/a", "average"), ("own", "shared"))]

@@ -15,7 +15,7 @@ from helpers.report_cases import HOSTILE, disclosing
 from helpers.report_checks import assert_harmless, assert_markdown_harmless, flat
 from helpers.report_snapshots import printed
 from leakmeter.core.plain import visible
-from leakmeter.instruments.influence import marks
+from leakmeter.instruments.influence import disclosure_report
 from leakmeter.instruments.influence.context import stretches
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.report import blocks as b
@@ -27,7 +27,7 @@ report = InfluenceResult.report
 def lines(case: InfluenceResult) -> list[str]:
     return [
         flat(f"{b.plain(one.kind)} {one.nats:.2f} <- {b.plain(one.origin)}")
-        for one in marks.disclosures(case).disclosed
+        for one in disclosure_report.disclosures(case).disclosed
     ]
 
 
@@ -78,7 +78,7 @@ def test_words_of_a_stretch_are_the_stretch_again() -> None:
     for hostile_case in (case, disclosing(HOSTILE)):
         disclosed = hostile_case.disclosed
         for stretch in stretches(hostile_case.context, hostile_case.documents, hostile_case.pieces):
-            words = marks.parts(stretch, disclosed)
+            words = disclosure_report.parts(stretch, disclosed)
             assert "".join(part.text.text for part in words) in ("", stretch.text)
     # Sources that overlap share words; a place outside the context is cut.
     phone, name = case.disclosures[1], case.disclosures[0]
@@ -87,7 +87,7 @@ def test_words_of_a_stretch_are_the_stretch_again() -> None:
         phone, sources=(replace(source, start=-5, end=source.start + 5), replace(source, start=10**9, end=10**9))
     )
     (first, *_) = stretches(case.context, case.documents, case.pieces)
-    parts = [(part.text.text, part.disclosures) for part in marks.parts(first, [name, wide])]
+    parts = [(part.text.text, part.disclosures) for part in disclosure_report.parts(first, [name, wide])]
     assert parts == [("Odile", [0, 1]), (" Fenwarren", [0])]
 
 
@@ -96,7 +96,7 @@ def test_hostile_disclosures_stay_texts() -> None:
     assert_harmless(html.page(shown))
     assert_markdown_harmless(markdown.text(shown))
     assert "\x1b" not in printed(shown)
-    assert visible(HOSTILE)[:16] in b.plain(marks.disclosures(disclosing(HOSTILE)).disclosed[0].origin)
+    assert visible(HOSTILE)[:16] in b.plain(disclosure_report.disclosures(disclosing(HOSTILE)).disclosed[0].origin)
 
 
 @pytest.fixture

@@ -31,10 +31,9 @@ from leakmeter.core.tokenizer import response_texts
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.disclosures import LEAST_NATS, Disclosure, disclosures
 from leakmeter.instruments.redaction.disclosing import after
-from leakmeter.instruments.redaction.kept import KeptRedaction
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED, Redaction, candidates
 from leakmeter.instruments.redaction.report import verdict
-from leakmeter.instruments.redaction.result import RedactionResult, unmet
+from leakmeter.instruments.redaction.result import KeptRedaction, RedactionResult, unmet
 from leakmeter.storage.damage import FieldError
 from leakmeter.text.build import PromptSettings, prepare
 

@@ -17,8 +17,7 @@ from leakmeter.core.forecast import planning_backend, predict
 from leakmeter.core.measurement import NATS, TOKEN_ID
 from leakmeter.core.plan import Chunk
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
-from leakmeter.instruments.susceptibility.measure import Susceptibility, _differ
+from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem, Susceptibility, _differ
 
 N_VOCAB = 29
 SETS: dict[str, Any] = {"vocabulary": (), "answers": ANSWERS}

@@ -13,7 +13,7 @@ from leakmeter.backends.toy import ByteTokenizer
 from leakmeter.core.prompt import Prompt
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.case import Answer, Context, Query, QueryCase
-from leakmeter.instruments.susceptibility.item import ContextSet
+from leakmeter.instruments.susceptibility.measure import ContextSet
 from leakmeter.instruments.susceptibility.prompts import (
     PreparedQuery,
     QuerySettings,

@@ -18,8 +18,7 @@ from helpers.susceptibility_cases import COUNTS, asked, context, hostile, severa
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import report as words
-from leakmeter.instruments.susceptibility.memorisation import Memorisation, MemorisationOfAll
-from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+from leakmeter.instruments.susceptibility.result import Memorisation, MemorisationOfAll, SusceptibilityResult
 from leakmeter.report import blocks as b
 from leakmeter.report import charts, html, markdown
 

@@ -12,7 +12,7 @@ import pytest
 
 from leakmeter.core.measurement import NATS, Measurement
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility import memorisation as _memorisation
+from leakmeter.instruments.susceptibility import result as _memorisation
 from leakmeter.instruments.susceptibility.result import SusceptibilityResult
 from leakmeter.stats.stats import bootstrap_interval_of_mean, interval_of_share
 

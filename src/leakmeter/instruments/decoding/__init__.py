@@ -7,20 +7,20 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:Decode",
     result_at="result:DecodeResult",
-    example_at="example:example",
+    example_at="..text.example:example",
     public_report_at="report:public_report",
-    functions=("api:decode", "api:frontier"),
-    study_at="study:KIND",
+    functions=("command:decode", "command:frontier"),
+    study_at="..studies.contexts:KIND",
     commands=(
         Command(
             "decode",
-            "command:decode",
+            "command:decode_command",
             "Draw a response from a mixture of the model with and without a context, and measure what "
             "each token leaks.",
         ),
         Command(
             "frontier",
-            "frontier_command:frontier",
+            "frontier_command:frontier_command",
             "Sweep λ or ε over your own cases and compare the leakage and utility of each setting.",
         ),
     ),

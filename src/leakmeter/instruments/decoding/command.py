@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
+from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import Flag, RunOptions, Source
-from leakmeter.core.loaded import Plan
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.text.build import PromptSettings
@@ -19,7 +21,11 @@ from leakmeter.text.build import PromptSettings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from leakmeter.engine.loading import KeptModel
+    from leakmeter.instruments.decoding.frontier import Frontier
+    from leakmeter.instruments.decoding.result import DecodeResult
     from leakmeter.results.result import AnyResult, Part
+    from leakmeter.results.results import Results
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class _Options(Decode):
     cid_lambda: Annotated[float, Parameter(name=("--lambda", "--cid-lambda"))] = 1.0
 
 
-def decode(
+def decode_command(
     *,
     source: Source | None = None,
     measure: Annotated[_Options | None, Parameter(name="*")] = None,
@@ -97,3 +103,155 @@ def decode(
             inputs=[source],
             public=public,
         )
+
+
+# Only the whole context is taken away.
+_PROMPTS = Some(PromptSettings, only=("template", "truncate"), given={"unit": "whole"})
+
+
+@function(
+    case=("context", "query", "messages"),
+    measure=Some(Decode, without=("nonce",)),
+    prompts=_PROMPTS,
+    names=CaseNames,
+    how=CallOptions,
+)
+def decode(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    context: str | Sequence[Any] | Mapping[str, str] = (),
+    query: str = "",
+    messages: Sequence[Mapping[str, Any]] = (),
+    delta: float = 1e-5,
+    measure: Decode,
+    prompts: PromptSettings,
+    names: CaseNames,
+    how: CallOptions,
+) -> DecodeResult | Results[DecodeResult]:
+    """Draw a response by context influence decoding and measure, in nats, what each token leaks of the context.
+
+    With `epsilon` each token is ε-DP for the context (Flemings et al., Algorithm 1 and Theorem B.1) as long as a seed
+    that was given and all of the result but its `public` part stay secret; see `instruments.decoding.measure.Decode`.
+    What is not explained here is as in `influence`.
+
+    Args:
+        data: many cases; a 'response' is not drawn but scored as if it had been, which a bound does not allow.
+        delta: δ of the compositions that have one.
+        measure: options of the measure. Without a seed the draws with epsilon come from the operating system's source.
+        prompts: template, and whether a context that does not fit is cut.
+
+    Returns:
+        The result of a single case; of data a `Results`, or with `out` a `Run`, with a result for each case.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do. With `epsilon` half precision is
+            refused.
+
+    Examples:
+        >>> import leakmeter
+        >>> drawn = leakmeter.decode("toy", context="Ana is 41.", query="How old is Ana?", max_new_tokens=3)
+        >>> len(drawn.response.tokens)
+        3
+    """
+    from leakmeter.engine.loading import tell
+    from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision, precision_for
+    from leakmeter.instruments.decoding.result import DecodeResult
+    from leakmeter.privacy.draws import SEED_WARNING
+
+    loaded, is_single = cases_given(data, context, query, None, messages, names, how)
+    seeded = measure.seeded()
+    check_guarantee(seeded, loaded.cases, delta)
+    if measure.epsilon is not None and measure.seed is not None:
+        tell(SEED_WARNING)
+    model = model.in_precision(precision_for(seeded, model.given, model.dtype))
+    check_precision(seeded, model.backend.dtype)
+
+    def results(parts: Iterable[Part]) -> Iterator[DecodeResult]:
+        return DecodeResult.from_run(parts, asdict(seeded), delta=delta)
+
+    size = seeded.together if len(loaded.cases) > 1 else 1
+    decoded = measured(model, Plan("decode", seeded, prompts, loaded, size), how, results=results)
+    return decoded[0] if is_single else decoded
+
+
+@function(prompts=_PROMPTS, drawing=Some(Decode, without=("epsilon", "cid_lambda", "nonce"), raw=True))
+def frontier(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    lambdas: Sequence[float] | None = None,
+    epsilons: Sequence[float] | None = None,
+    context_from: str | None = None,
+    bertscore: str | None = None,
+    bertscore_layer: int | None = None,
+    prompts: PromptSettings,
+    drawing: dict[str, Any],
+) -> Frontier:
+    """Sweep λ or ε and compare the leakage and utility of each setting.
+
+    Nothing is written. All settings draw with one seed, or under a bound from the operating system's source. With
+    `epsilons` the result is private, and what is guaranteed of responses of several settings adds up.
+
+    Args:
+        data: cases, each with a 'reference', what a good response says: as of `decode`, or NAME=FILE for a published
+            data set (pubmedqa, cnn_dm).
+        lambdas: values of λ; () for those of `instruments.decoding.sweep.DEFAULTS`.
+        epsilons: values of ε instead, nats a token; likewise.
+        context_from: as of `decode`.
+        bertscore: encoder for BERTScore beside ROUGE-L, a directory or a name of the hub.
+        bertscore_layer: of the encoder.
+        prompts, drawing: as of `decode`, for every setting alike.
+
+    Returns:
+        The settings, their leakage and utility, and a recommendation.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Examples:
+        >>> import leakmeter
+        >>> cases = [{"context": "Ana is 41.", "query": "Age?", "reference": "41"} for _ in range(2)]
+        >>> found = leakmeter.frontier("toy", cases, lambdas=[0, 1], max_new_tokens=2)
+        >>> [setting["cid_lambda"] for setting in found.settings]
+        [0.0, 1.0]
+    """
+    from leakmeter.data.referenced import load_referenced
+    from leakmeter.engine.loading import tell
+    from leakmeter.engine.ready import make_ready
+    from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
+    from leakmeter.instruments.decoding.guarantee import check_precision, precision_for
+    from leakmeter.instruments.decoding.sweep import study_of, sweep_of
+    from leakmeter.privacy.draws import SEED_WARNING
+    from leakmeter.storage.fingerprint import device_of
+    from leakmeter.storage.nonce import drawn_nonce
+    from leakmeter.studies.cells import FinishedCell
+    from leakmeter.studies.quality import Quality
+    from leakmeter.text import templates
+    from leakmeter.traces.case import PRESETS
+
+    sweep = sweep_of(lambdas, epsilons, drawing)
+    loaded = load_referenced(data, context_from=context_from, logs=PRESETS)
+    records = loaded.records
+    settings = replace(
+        prompts,
+        template=templates.resolved(prompts.template or loaded.template),
+        truncate=prompts.truncate or loaded.max_context_tokens is not None,
+        max_context_tokens=loaded.max_context_tokens,
+    )
+    if epsilons is not None and sweep.given_seed is not None:
+        tell(SEED_WARNING)
+    model = model.in_precision(precision_for(sweep.measures[0], model.given, model.dtype))
+    with model.lock:
+        backend = model.backend
+        check_precision(sweep.measures[0], backend.dtype)
+        sweep = sweep.seeded(drawn_nonce())
+        cases = LoadedCases(tuple(record.case for record in records))
+        quality = Quality(bertscore, bertscore_layer)
+        model_facts = {"name": backend.name, "weights_sha256": backend.weights_sha256, "dtype": backend.dtype}
+        model_facts["device"] = device_of(backend)
+        finished = []
+        for cell in study_of(sweep, backend.name, settings, len(records), quality).cells:
+            plan = Plan("decode", cell.measure, settings, cases, cell.measure.together)
+            finished.append(FinishedCell(cell, model_facts, "", records, list(make_ready(plan, backend).measure())))
+        return frontier_of(sweep, finished, utilities_of(finished, quality, None, tell))

@@ -43,7 +43,7 @@ class _Drawing(Decode):
 
 
 @Parameter(name="*", negative="")
-def frontier(
+def frontier_command(
     *,
     data: Text,
     map: list[str] | None = None,

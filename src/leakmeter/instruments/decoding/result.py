@@ -5,23 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.measurement import NATS, WEIGHT, Measurement
 from leakmeter.core.plain import SELDOM
 from leakmeter.core.quantity import Quantities, Quantity, at, most
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.decoding.kept import KeptDecoding
+from leakmeter.overriding import override
 from leakmeter.privacy import accounting
 from leakmeter.privacy.draws import draws_of
 from leakmeter.results.result import AnyResult, DocumentRange, Params, Part, Response, Result, Texts
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import KeptCase
+from leakmeter.storage.kept import Series as KeptSeries
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptDecoding(KeptCase):
+    """The texts of a case and of the responses that were decoded."""
+
+    @override
+    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+        if not self.responses:
+            raise FieldError("statistic token", "is there of no response")
+        yield self.response_ids
+        yield from self.of_tokens("weight", unit=WEIGHT)
+        yield from self.of_tokens("log_prob", "bare_log_prob", "loss", "max_loss")
+        yield from self.of_tokens("spent_epsilon", "promised_epsilon", is_needed=params["epsilon"] is not None)
+
 
 DELTA: Final = 1e-5
 _PUBLIC_DECIMALS: Final = 3  # float32 noise of about 1e-5 nats depends on what was computed beside, so on D
@@ -244,15 +262,8 @@ class DecodeResult(Result):
     ) -> Iterator[Self]:
         """The results of a run's cases; the session is all of its responses, so that all parts are read first.
 
-        Args:
-            parts: texts and measurements of each case.
-            params: of the measure.
-            delta: δ of the two compositions that have one.
-            composed_nats: most nats of basic composition up to which privacy loss distributions are composed, which
-                takes seconds of many.
-
-        Raises:
-            UsageError: δ is not between 0 and 1.
+        δ is that of the two compositions that have one. Privacy loss distributions are composed up to `composed_nats`
+        of basic composition: of many they take seconds.
         """
         kept = list(parts)
         lengths = [
@@ -322,11 +333,7 @@ class DecodeResult(Result):
         return self.samples or (alone,)
 
     def published(self) -> PublicResult:
-        """What may be published.
-
-        Raises:
-            UsageError: there was no bound, so that nothing is guaranteed.
-        """
+        """What may be published; `UsageError` where there was no bound, so that nothing is guaranteed."""
         if self.public is None:
             raise UsageError("nothing is guaranteed of this response, so none of it is public; decode with epsilon")
         return self.public

@@ -7,9 +7,9 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:PrivateGeneration",
     result_at="result:PrivateGenerationResult",
-    example_at="example:example",
+    example_at="prompts:example",
     public_report_at="report:public_report",
-    functions=("api:audit",),
+    functions=("command:audit",),
     study_at="study:KIND",
     commands=(
         Command(

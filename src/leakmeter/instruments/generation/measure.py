@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
@@ -21,7 +22,6 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, uniforms_of
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation.text_quality import shared_runs
 from leakmeter.instruments.generation.vote import COLUMNS, LeaveOneOutVote
 from leakmeter.overriding import override
 from leakmeter.privacy import calibrate
@@ -31,6 +31,45 @@ from leakmeter.privacy.mechanism import ClippedLogitAggregation, Mechanism, boun
 from leakmeter.privacy.rdp import ORDERS, composed
 from leakmeter.privacy.renyi import SPREAD
 from leakmeter.stats.exact_draw import Bits
+
+
+def shared_runs(ids: Sequence[int], others: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
+    """Length of the longest run of tokens through each token that each of the others has without a gap, (other, token).
+
+    0 for a token that the other has not. Time grows with the product of the lengths.
+    """
+    # A number that is no token's keeps runs within one of the others.
+    theirs = np.asarray([token for other in others for token in (*other, -1)], dtype=np.int64)
+    starts = np.cumsum([0, *(len(other) + 1 for other in others[:-1])])
+    longest = np.zeros((len(others), len(ids)), dtype=np.int64)
+    # Entry j: for how many tokens, from the one looked at, ours equal those of the others from j on.
+    run = np.zeros(len(theirs) + 1, dtype=np.int64)
+    for i in reversed(range(len(ids))):
+        run[:-1] = np.where(theirs == ids[i], run[1:] + 1, 0)
+        ahead = np.maximum.reduceat(run[:-1], starts)[:, None]
+        reached = np.where(np.arange(len(ids) - i) < ahead, ahead, 0)
+        longest[:, i:] = np.maximum(longest[:, i:], reached)
+    return longest
+
+
+def stretches(runs: Sequence[float], least: int) -> list[tuple[int, int]]:
+    """Tokens [start, end) that belong to runs of `least` tokens or more; runs that touch are one stretch."""
+    inside = np.concatenate([[False], np.asarray(runs) >= least, [False]])
+    edges = np.flatnonzero(inside[1:] != inside[:-1])
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def distinct(sequences: Iterable[Sequence[int]], n: int) -> float:
+    """Distinct n-grams over all n-grams of the sequences (distinct-n; Li, Galley and others 2016); NaN for none."""
+    grams = [tuple(ids[i : i + n]) for ids in sequences for i in range(len(ids) - n + 1)]
+    return len(set(grams)) / len(grams) if grams else float("nan")
+
+
+def perplexity(log_probs: npt.ArrayLike) -> float:
+    """e to the mean of −log p over the tokens, from nats; NaN for none."""
+    values = np.asarray(log_probs, dtype=np.float64)
+    return float(np.exp(-values.mean())) if values.size else float("nan")
+
 
 MAX_DIVERGENCE: Final = "max_divergence"
 RENYI: Final = "renyi_"

@@ -13,19 +13,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from leakmeter.core import instrument
 from leakmeter.core.backend import Backend
 from leakmeter.core.instrument import PlainSettings
 from leakmeter.core.item import ContextItem, Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.errors import UnknownNameError, UsageError, WindowError
+from leakmeter.errors import UsageError, WindowError
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import Example, ExemplarCase, Task
-from leakmeter.text.exemplar_prompts import Writer, spans_of
-from leakmeter.text.templates import SEPARATOR
-
-_TEMPLATES = ("plain", "chat")
+from leakmeter.text.exemplar_prompts import Writer, written
+from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,7 @@ class GenerationSettings(PlainSettings):
     which it took."""
 
     def __post_init__(self) -> None:
-        if self.template is not None and self.template not in _TEMPLATES:
-            raise UnknownNameError("template for exemplars", self.template, _TEMPLATES)
+        check_plain_or_chat(self.template, "exemplars")
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> Prepared:
         n_new = measure.max_new_tokens
@@ -73,16 +71,13 @@ def batches_of(
         )
     return [
         ExemplarCase(
-            f"batch {i + 1}{_part_text(part, parts)}", tuple(taken[i * size : (i + 1) * size]), Example("", (), label)
+            f"batch {i + 1}{f', part {part + 1}' if parts > 1 else ''}",
+            tuple(taken[i * size : (i + 1) * size]),
+            Example("", (), label),
         )
         for i in range(n_batches)
         for part in range(parts)
     ]
-
-
-def _part_text(part: int, parts: int) -> str:
-    """What tells the cases of a batch apart, at the end of their ids; nothing where there is one."""
-    return f", part {part + 1}" if parts > 1 else ""
 
 
 def prepare_generation(
@@ -98,12 +93,11 @@ def prepare_generation(
     query = () if label is None else (label,)
     fields = () if label is None else (("label", settings.label_heading),)
     task = Task("generation", settings.instruction, fields, settings.text_heading, ())
-    template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
-    written = [Example(example.id, query, "\n".join(example.texts)) for example in case.exemplars]
-    writer = Writer(task, written, tokenizer, chat=template == "chat")
-    numbers = range(1, len(written) + 1)
-    names = [f"e{i}" for i in numbers]
-    alone = {name: writer.prompt([i], query) for name, i in zip(names, numbers, strict=True)}
+    template = plain_or_chat(settings.template, tokenizer)
+    texts = [Example(example.id, query, "\n".join(example.texts)) for example in case.exemplars]
+    writer = Writer(task, texts, tokenizer, chat=template == "chat")
+    parts, context, documents = written(writer, case.exemplars, [f"e{i}" for i in range(1, len(texts) + 1)], query)
+    alone = parts["alone"]
     longest = max(alone, key=lambda name: len(alone[name].ids))
     n_tokens = len(alone[longest].ids) + n_reserved
     if window is not None and n_tokens > window:
@@ -112,25 +106,15 @@ def prepare_generation(
             f"({alone[longest].n_tokens(CONTEXT):,} of it, {n_reserved:,} of what is written) and {window:,} fit the "
             "model's window; give shorter texts"
         )
-    prompt = writer.prompt(numbers, query)
-    shown = [writer.text(i) for i in numbers]
-    spans = spans_of(case.exemplars, names, prompt, shown)
     item = ContextItem(
         id=case.id,
-        prompt=prompt,
-        spans=spans,
-        cuts={
-            name: writer.prompt([j for j in numbers if j != i], query) for name, i in zip(names, numbers, strict=True)
-        },
-        alone=alone,
-        blank=writer.prompt((), query),
+        **parts,
         placebos=(),
         response=None,
         stop_ids=tokenizer.stop_ids,
         window=window,
     )
-    documents = tuple((example.id, *span.ranges[0]) for example, span in zip(case.exemplars, spans, strict=True))
-    return Prepared(item, SEPARATOR.join(shown), documents, label or "", template, "exemplar", 0)
+    return Prepared(item, context, documents, label or "", template, "exemplar", 0)
 
 
 def _check_texts(case: ExemplarCase) -> None:
@@ -147,3 +131,10 @@ def _check_texts(case: ExemplarCase) -> None:
             raise UsageError(f"case '{case.id}': the {what} is empty; leave it out")
         for text in (*example.texts, example.label or ""):
             check_unicode(case.id, what, text)
+
+
+def example(id_: str, response: str | None) -> instrument.Example:
+    texts = ("the patient writes to the clinic.", f"the clinic writes back to {id_}.")
+    exemplars = tuple(Example(f"x{i}", (text,), None) for i, text in enumerate(texts))
+    case = ExemplarCase(id_, exemplars, Example(id_, (), None))
+    return instrument.Example(GenerationSettings(), case, {"max_new_tokens": 6, "sequences": 2})

@@ -12,22 +12,76 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 import numpy as np
 
 from leakmeter.core.cost import ResultCost
-from leakmeter.core.measurement import NATS, Measurement
+from leakmeter.core.measurement import NATS, WEIGHT, Measurement
 from leakmeter.core.quantity import Case, Quantities, Quantity, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation import text_quality
-from leakmeter.instruments.generation.kept import KeptBatch
+from leakmeter.instruments.generation import measure
 from leakmeter.instruments.generation.measure import MAX_DIVERGENCE, RENYI
 from leakmeter.overriding import override
 from leakmeter.privacy import verdict
 from leakmeter.privacy.draws import draws_of
-from leakmeter.privacy.rdp import Guarantee, composed
+from leakmeter.privacy.rdp import Guarantee, composed, to_epsilon
+from leakmeter.privacy.renyi import SPREAD
 from leakmeter.results.result import AnyResult, Part, PieceFields, Result, Texts
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import MOST, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_PROMISED_ORDER: Final = "promised_order"
+_PROMISED_RDP: Final = "promised_rdp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBatch(KeptCase):
+    """The texts of a batch; the exemplars are its spans, and the samples its responses."""
+
+    @override
+    def __post_init__(self) -> None:
+        super(KeptBatch, self).__post_init__()
+        if not self.spans or not self.responses:
+            raise FieldError("responses" if self.spans else "spans", "has none")
+
+    @override
+    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
+        names = self.span_names
+        promised, limits = (
+            next(
+                (measurement.values for measurement in measurements if measurement.statistic == statistic), np.empty(0)
+            )
+            for statistic in (_PROMISED_ORDER, _PROMISED_RDP)
+        )
+        orders = {f"{RENYI}{order:g}" for order in promised}
+        if not ((promised > 1) & np.isfinite(promised)).all() or len(orders) < len(promised):
+            raise FieldError(f"value of {_PROMISED_ORDER}", "has to be different orders above 1")
+        if not len(promised) == len(limits) > 0:
+            raise FieldError(f"statistic {_PROMISED_RDP}", "is not there of each order")
+        n_tokens = params["sequences"] * params["max_new_tokens"]
+        with np.errstate(over="ignore"):
+            _, best = to_epsilon(n_tokens * limits, promised.tolist(), params["delta"])
+        yield Series(_PROMISED_ORDER, (len(promised),), unit=WEIGHT)
+        yield Series(_PROMISED_RDP, (len(promised),))
+        yield Series(f"promised_{MAX_DIVERGENCE}", (1,))
+        yield self.response_ids
+        yield from self.of_tokens("log_prob", "bare_log_prob")
+        yield from self.of_tokens("ratio", pieces=names, unit=WEIGHT)
+        yield from self.of_tokens("order", pieces=names, unit=WEIGHT)
+        yield from self.of_tokens("verbatim", pieces=names, unit=WEIGHT, below=MOST)
+        yield from self.of_tokens(MAX_DIVERGENCE, pieces=names)
+        measured = {measurement.statistic for measurement in measurements if measurement.statistic.startswith(RENYI)}
+        for statistic in measured | {f"{RENYI}{order:g}" for order in (*SPREAD, best)}:
+            if statistic not in orders:
+                raise FieldError("statistic", "is a divergence of an order without a bound")
+            yield from self.of_tokens(statistic, pieces=names)
+        all_orders = {*promised.tolist(), float("inf")}
+        for measurement in measurements:
+            if measurement.statistic == "order" and not all_orders.issuperset(measurement.values.tolist()):
+                raise FieldError("value of order", "is an order without a bound")
+
 
 VERBATIM: Final = 5
 """Tokens from which on a run that an exemplar has too counts as copied."""
@@ -432,11 +486,7 @@ class PrivateGenerationResult(Result):
 
     @property
     def public(self) -> PublicTexts:
-        """What may be published: the texts and their guarantee.
-
-        Raises:
-            UsageError: they have none, or it is refuted.
-        """
+        """What may be published: the texts and their guarantee, unless it is refuted."""
         if self.publishable is None:
             raise UsageError("these texts have no guarantee: they were given, or drawn with a known seed")
         if not self.holds:
@@ -607,7 +657,7 @@ class _Numbers:
                 share_of_bound=_all(shares.max(axis=(1, 2))),
                 share_exemplar=tuple(self.names[i] for i in shares.max(axis=2).argmax(axis=1)),
             ),
-            perplexity=_one(text_quality.perplexity(bare)),
+            perplexity=_one(measure.perplexity(bare)),
         )
 
     def worst_token(self, exemplars: Sequence[int]) -> Comparison:
@@ -675,7 +725,7 @@ class _Numbers:
         numbers = range(len(self.lengths))
         runs = [np.stack([self.series[i, name, "verbatim"] for name in self.names]) for i in numbers]
         ids = [self.ids(i) for i in numbers]
-        distinct = {n: text_quality.distinct(ids, n) for n in (1, 2, 3)}
+        distinct = {n: measure.distinct(ids, n) for n in (1, 2, 3)}
         n_copied = sum(int((sample_runs.max(axis=0) >= VERBATIM).sum()) for sample_runs in runs)
         copies = (
             Copy(
@@ -688,11 +738,11 @@ class _Numbers:
             )
             for i, sample_runs in zip(numbers, runs, strict=True)
             for k, name in enumerate(self.names)
-            for start, end in text_quality.stretches(sample_runs[k].tolist(), VERBATIM)
+            for start, end in measure.stretches(sample_runs[k].tolist(), VERBATIM)
         )
         bare = np.concatenate([self.series[i, "", "bare_log_prob"] for i in numbers])
         return TextQuality(
-            perplexity=_one(text_quality.perplexity(bare)),
+            perplexity=_one(measure.perplexity(bare)),
             **{f"distinct_{n}": None if math.isnan(share) else share for n, share in distinct.items()},
             verbatim_from_tokens=VERBATIM,
             verbatim_share=n_copied / sum(self.lengths),

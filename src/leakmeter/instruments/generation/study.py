@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -13,7 +14,6 @@ import numpy as np
 from leakmeter.core.measure import Measure
 from leakmeter.data import tasks
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.generation import figure
 from leakmeter.instruments.generation.audits import with_label
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.instruments.generation.prompts import GenerationSettings, batches_of
@@ -21,9 +21,11 @@ from leakmeter.instruments.generation.result import PrivateGenerationResult
 from leakmeter.overriding import override
 from leakmeter.privacy.calibrate import Free, Target, Unreachable, calibrate
 from leakmeter.privacy.clipped_logits import Aggregation
+from leakmeter.report import blocks as b
 from leakmeter.report.blocks import Chart
 from leakmeter.report.scale import share_text
 from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.figure import groups_of, heading
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, of_kind, seeds_text
 from leakmeter.text.exemplar import Example, ExemplarCase
@@ -174,7 +176,7 @@ class PrivateTexts(Kind):
     def figure(self, study: Study, rows: Sequence[Row], *, footer: str) -> Chart:
         """Both against the bound, on logarithmic axes, with what a mechanism gets that tells nothing."""
         lines = [name for name in study.cells[0].factors if name != study.x]
-        return figure.figure_of(rows, x=str(study.x), lines=lines, title=study.title, footer=footer)
+        return figure_of(rows, x=str(study.x), lines=lines, title=study.title, footer=footer)
 
     @override
     def seed(self, cell: Cell) -> int:
@@ -285,3 +287,54 @@ def _percent(ratio: float | None) -> str:
 
 
 KIND = PrivateTexts()
+
+
+_NAMES: Final = {"target_epsilon": "target ε", "delta": "δ"}
+_GUARANTEED: Final = ("guaranteed", {"colour": 6})
+_MEASURED: Final = {"colour": 1}
+_RENYI: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "promised_rdp_nats": _GUARANTEED,
+    "sum_of_maxima_nats": ("measured, sum of maxima", {"colour": 3}),
+    "measured_rdp_nats": ("measured, worst exemplar", _MEASURED),
+}
+_PAPER: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "promised_epsilon": _GUARANTEED,
+    "paper_epsilon": ("measured, in the paper’s convention", _MEASURED),
+    "zero_leak_epsilon": ("the same for a mechanism that leaks nothing", {"faded": True}),
+    "printed_epsilon": ("as the paper printed it", {"draws": "scatter", "colour": 0}),
+}
+
+
+def figure_of(rows: Sequence[Row], *, x: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
+    """Both panels over `x`, axes logarithmic; rows are those of `instruments.generation.table`."""
+    is_text = not all(isinstance(row[x], int | float) for row in rows)
+    names = list(dict.fromkeys(str(row[x]) for row in rows)) if is_text else []
+    label = _NAMES.get(x, heading(x))
+    axis = b.Axis(label, names=[b.Untrusted(name) for name in names]) if is_text else b.Axis(label, scale="log")
+    panels = [
+        b.Panel(axis, b.Axis(y, scale="log"), list(_series(rows, x, lines, columns, names)), title=panel_title)
+        for columns, panel_title, y in (
+            (_RENYI, "Rényi against Rényi: order α*, same tokens, same neighbours", "Rényi divergence, nats"),
+            (_PAPER, "The paper’s convention: no verdict", "ε"),
+        )
+    ]
+    return b.Chart("figure", title, panels, footer=footer, panel_inches=(5.2, 4.2))
+
+
+def _series(
+    rows: Sequence[Row],
+    x: str,
+    lines: Sequence[str],
+    columns: Mapping[str, tuple[str, dict[str, Any]]],
+    names: Sequence[str],
+) -> Iterator[b.Series]:
+    """Lines through what a logarithmic axis can show."""
+    for group in groups_of(rows, lines).values():
+        of_line = sorted(group, key=lambda row: row[x])
+        for column, (name, look) in columns.items():
+            shown = [row for row in of_line if row[column] is not None and 0 < row[column] < math.inf]
+            places = [names.index(str(row[x])) if names else row[x] for row in shown]
+            if shown:
+                yield b.Series(
+                    **{"draws": "line", "y": [row[column] for row in shown], "x": places, "name": name} | look
+                )

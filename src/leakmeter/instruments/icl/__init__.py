@@ -7,23 +7,23 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:Icl",
     result_at="result:IclResult",
-    example_at="example:example",
-    functions=("api:icl", "api:icl_responses", "api:icl_select"),
+    example_at="prompts:example",
+    functions=("command:icl", "command:icl_responses", "command:icl_select"),
     study_at="study:KIND",
     commands=(
         Command(
             "icl",
-            "command:icl",
+            "command:icl_command",
             "Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.",
         ),
         Command(
             "icl-responses",
-            "responses_command:icl_responses",
+            "command:icl_responses_command",
             "Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.",
         ),
         Command(
             "icl-select",
-            "selection_command:icl_select",
+            "selection_command:icl_select_command",
             "Search for exemplars that leak less: reorder, drop, replace or add one at a time.",
         ),
     ),

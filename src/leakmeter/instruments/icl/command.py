@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
+from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
+from leakmeter.instruments.icl.prompts import ExemplarSettings
+from leakmeter.instruments.icl.responses import ResponseSettings
+from leakmeter.instruments.influence.measure import Influence
 
 if TYPE_CHECKING:
+    from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.icl.result import IclResult
-    from leakmeter.results.result import Part
+    from leakmeter.instruments.icl.selection import Selection
+    from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.results.results import Results
+    from leakmeter.text.exemplar import Example
 
 
-def icl(
+def icl_command(
     *,
     told: TaskOptions | None = None,
     data: InputFile | None = None,
@@ -70,8 +79,6 @@ def icl(
         draw_cases,
         fixed_cases,
     )
-    from leakmeter.instruments.icl.prompts import ExemplarSettings
-    from leakmeter.instruments.icl.result import IclResult
     from leakmeter.instruments.icl.summary import summary
 
     told, measure, run = told or TaskOptions(), measure or Icl(), run or RunOptions()
@@ -87,14 +94,7 @@ def icl(
         cases = draw_cases(examples, chosen, shots=4 if shots is None else shots, seed=seed)
     else:
         cases = fixed_cases(sources.examples(exemplars, "train", ""), chosen)
-    collected: list[IclResult] = []
-
-    def results(parts: Iterable[Part]) -> Iterator[IclResult]:
-        for result in IclResult.from_run(parts, asdict(measure)):
-            collected.append(result)
-            yield result
-
-    run_cases(
+    shown = run_cases(
         Plan(
             "icl",
             measure,
@@ -103,8 +103,360 @@ def icl(
             REDRAWN_TOGETHER if exemplars is None else FIXED_TOGETHER,
         ),
         run,
-        results=results,
         inputs=[told.task, data, pool, exemplars],
     )
-    if run.json and collected:
-        output.print_json({"summary": summary(collected)})
+    if run.json and shown:
+        output.print_json({"summary": summary(shown)})
+
+
+def icl_responses_command(
+    *,
+    data: InputFile,
+    exemplars: InputFile | None = None,
+    pool: InputFile | None = None,
+    input_column: str = "input",
+    output_column: str = "output",
+    instruction: Text | None = None,
+    rows: RowOptions | None = None,
+    max_queries: int = 100,
+    shots: int = 4,
+    template: Literal["plain", "chat"] = "plain",
+    skip_bad: Flag = False,
+    measure: Annotated[Influence | None, Parameter(name="*")] = None,
+    run: RunOptions | None = None,
+) -> None:
+    """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.
+
+    Exemplars are removed one at a time, and the response is scored again. The response of a query is its output where
+    it has one, whichever model gave it, and is drawn from the model that measures where it has none. The same command
+    continues a run that was interrupted. For exemplars with labels, see icl.
+
+    Parameters
+    ----------
+    data
+        Queries: CSV, JSON lines, JSON or Parquet, also packed (.gz, .zst), or '-' for standard input.
+    exemplars
+        Inputs with their outputs, which stand before every query, in the order of the file; or
+    pool
+        such to draw exemplars from, anew for each query.
+    input_column
+        Column of inputs; its name is their heading in the prompt.
+    output_column
+        Column of outputs; its name is their heading in the prompt.
+    instruction
+        First lines of the prompt.
+    max_queries
+        Measure so many at most, chosen at random.
+    shots
+        Exemplars drawn for each query from a pool.
+    template
+        plain, or chat for the whole prompt in one user message.
+    skip_bad
+        Leave out queries that do not fit the model's window, and say how many.
+    measure.seed
+        Of the choice of queries, of the exemplars drawn, and of the responses.
+    """
+    from leakmeter.instruments.icl.given import response_cases
+    from leakmeter.instruments.icl.responses import ResponseSettings, free_form
+
+    measure, run = measure or Influence(), run or RunOptions()
+    task = free_form(input_column, output_column, instruction)
+    cases = response_cases(
+        task,
+        queries=data,
+        exemplars=exemplars,
+        pool=pool,
+        map=(rows or RowOptions()).map,
+        max_queries=max_queries,
+        shots=shots,
+        seed=measure.seed,
+    )
+    loaded = LoadedCases(tuple(cases), skip_bad=skip_bad)
+    plan = Plan("influence", measure, ResponseSettings(task, template), loaded)
+    run_cases(plan, run, inputs=[data, exemplars, pool])
+
+
+_SETTINGS = Some(ExemplarSettings, without=("task",), raw=True)
+
+
+@function(settings=_SETTINGS, measure=Icl, names=RowNames, how=CallOptions)
+def icl(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    exemplars: Any = None,
+    pool: Any = None,
+    task: str | Row | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    instruction: str | None = None,
+    shots: int | None = None,
+    seed: int = 0,
+    max_queries: int | None = None,
+    settings: dict[str, Any],
+    measure: Icl,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[IclResult]:
+    """Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.
+
+    ICLInf = mean_j max_i max_y |log A(S_j, x_j)(y) − log A(S_j∖i, x_j)(y)| over queries x_j, exemplars i of S_j and
+    labels y (Li et al., "Evaluating Privacy Leakage From In-Context Learning", Eq. 4).
+
+    Args:
+        model: see `influence`.
+        data: queries to classify: texts, a file, records, a frame …; without a label they have no accuracy. `response`
+            is the label that was answered.
+        exemplars: labelled examples that stand before every query, in their order; or
+        pool: labelled examples to draw exemplars from, anew for each query.
+        task: 'agnews', 'dbpedia14', 'trec', a file NAME.toml, or what such a file says: {'instruction': …, 'fields':
+            {column: heading}, 'answer': heading of the label, 'labels': [word, …] or {name in the data: word},
+            'label_column': …}. Without a task the columns say all:
+        text_column: of texts, 'text' by default; its name is their heading in the prompt.
+        label_column: of labels, 'label' by default; the labels are those that occur in it.
+        instruction: first lines of the prompt; by default they list the labels.
+        shots: exemplars drawn for each query, 4 by default.
+        seed: of the draws, and of the choice of queries.
+        max_queries: measure so many at most, chosen at random; all by default.
+        settings: `template` of the prompts.
+        measure: options of the measure; see `instruments.icl.measure.Icl`.
+        names: what the fields of queries, exemplars and pool are called.
+        how: as of `influence`.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each query.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Examples:
+        >>> import leakmeter
+        >>> shots = [{"review": "A delight.", "mood": "good"}, {"review": "Two hours lost.", "mood": "bad"}]
+        >>> columns = {"text_column": "review", "label_column": "mood", "label_scoring": "whole-sequence"}
+        >>> found = leakmeter.icl("toy", ["I slept through it."], exemplars=shots, **columns)
+        >>> found[0].answer_exemplar
+        'record 1'
+    """
+    from leakmeter.instruments.icl.draw import (
+        FIXED_TOGETHER,
+        REDRAWN_TOGETHER,
+        choose_queries,
+        draw_cases,
+        fixed_cases,
+    )
+
+    _check_one(exemplars, pool)
+    if exemplars is not None and shots is not None:
+        raise UsageError("shots is for exemplars that are drawn, and exemplars gives all of them; leave one out")
+    sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
+    queries = choose_queries(_queries(sources, data), max_queries, seed)
+    if exemplars is not None:
+        cases, size = fixed_cases(sources.examples(exemplars, "train", "exemplars"), queries), FIXED_TOGETHER
+    else:
+        drawn_from = sources.examples(pool, "train", "a pool")
+        cases = draw_cases(drawn_from, queries, shots=4 if shots is None else shots, seed=seed)
+        size = REDRAWN_TOGETHER
+    prompts = ExemplarSettings(task=sources.task.task, **settings)
+    loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
+    return measured(model, Plan("icl", measure, prompts, loaded, size), how)
+
+
+@function(
+    settings=Some(ResponseSettings, without=("task",), raw=True), measure=Influence, names=RowNames, how=CallOptions
+)
+def icl_responses(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    exemplars: Any = None,
+    pool: Any = None,
+    input_column: str = "input",
+    output_column: str = "output",
+    instruction: str | None = None,
+    shots: int = 4,
+    max_queries: int | None = None,
+    seed: int = 0,
+    settings: dict[str, Any],
+    measure: Influence,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[InfluenceResult]:
+    """Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.
+
+    Of exemplar i and response y it gives Σ_t |log p(y_t | S, x, y_<t) − log p(y_t | S∖i, x, y_<t)| (Flemings et al.,
+    Definition 3.2, with exemplars as the pieces of the context) and the same sum with signs, the log-likelihood ratio.
+
+    Args:
+        model: see `influence`.
+        data: inputs: texts, a file, records, a frame …; the output of one is the response that was given. Without it,
+            one is drawn.
+        exemplars: inputs with outputs, which stand before every query, in their order; or
+        pool: such to draw exemplars from, anew for each query.
+        input_column: of inputs; its name is their heading in the prompt.
+        output_column: of outputs; its name is their heading in the prompt.
+        instruction: first lines of the prompt.
+        shots: exemplars drawn for each query.
+        max_queries: measure so many at most, chosen at random; all by default.
+        seed: of the draws, of exemplars and of responses, and of the choice of queries.
+        settings: `template` of the prompts.
+        measure: options of the measure; see `instruments.influence.measure.Influence`.
+        names: what the fields of queries, exemplars and pool are called.
+        how: as of `influence`.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each query.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Examples:
+        >>> import leakmeter
+        >>> shots = [{"input": "2 + 2", "output": "four"}, {"input": "3 + 3", "output": "six"}]
+        >>> found = leakmeter.icl_responses("toy", [{"input": "1 + 1", "output": "two"}], exemplars=shots)
+        >>> [piece.name for piece in found[0].pieces]
+        ['record 1', 'record 2']
+    """
+    from leakmeter.instruments.icl.given import response_cases
+    from leakmeter.instruments.icl.responses import free_form
+
+    _check_one(exemplars, pool)
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    task = free_form(input_column, output_column, instruction)
+    cases = response_cases(
+        task,
+        queries=data,
+        exemplars=exemplars,
+        pool=pool,
+        map=names.map,
+        max_queries=max_queries,
+        shots=shots,
+        seed=seed,
+    )
+    loaded = LoadedCases(tuple(cases), skip_bad=how.skip_bad)
+    prompts = ResponseSettings(task=task, **settings)
+    return measured(model, Plan("influence", replace(measure, seed=seed), prompts, loaded), how)
+
+
+@function(settings=_SETTINGS, measure=Icl, names=RowNames, how=Some(CallOptions, only=("out", "progress")))
+def icl_select(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    exemplars: Any,
+    pool: Any = None,
+    task: str | Row | None = None,
+    text_column: str | None = None,
+    label_column: str | None = None,
+    instruction: str | None = None,
+    moves: Sequence[str] = (),
+    max_steps: int = 5,
+    candidates: int = 8,
+    max_queries: int | None = None,
+    seed: int = 0,
+    settings: dict[str, Any],
+    measure: Icl,
+    names: RowNames,
+    how: CallOptions,
+) -> Selection:
+    """Search for exemplars that leak less: reorder, drop, replace or add one at a time.
+
+    At each step every list one move away is measured as `icl` does, and the one with the lowest ICLInf (Li et al.,
+    "Evaluating Privacy Leakage From In-Context Learning", Eq. 4) is taken. One half of the queries chooses so; the
+    other, which has no part in it, tells what that changes and what it costs in accuracy.
+
+    Args:
+        model: see `influence`.
+        data: labelled queries.
+        exemplars: labelled examples that stand before every query, in their order.
+        pool: further labelled examples, which may replace exemplars or be added.
+        task, text_column, label_column, instruction: see `icl`.
+        moves: 'reorder' (two change places), 'drop', 'replace', 'add' (at the end); all that can be made by default.
+        max_steps: moves taken at most.
+        candidates: examples of the pool that are tried, chosen at random.
+        max_queries: take so many at most, chosen at random; all by default.
+        seed: of the choice of queries, of their halves, and of the choice from the pool.
+        settings: `template` of the prompts.
+        measure: options of the measure; see `instruments.icl.measure.Icl`.
+        names: what the fields of queries, exemplars and pool are called.
+        how: `out` keeps each list's measurement, so that the same call goes on where it was interrupted.
+
+    Returns:
+        The exemplars before and after, and what the change does.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Examples:
+        >>> import leakmeter
+        >>> task = {"instruction": "Name the mood.", "fields": {"said": "Said"}, "labels": ["Glad", "Sad"]}
+        >>> rows = [{"said": f"{one}.", "label": "Glad"} for one in ("Sun", "Wind", "Hail", "Snow")]
+        >>> given = {"task": task, "exemplars": rows[:2], "label_scoring": "whole-sequence"}
+        >>> found = leakmeter.icl_select("toy", rows[2:], **given, max_steps=1)
+        >>> found.verdict in ("unchanged", "too few")
+        True
+    """
+    from contextlib import nullcontext
+    from tempfile import TemporaryDirectory
+
+    from leakmeter.commands.progress import progress
+    from leakmeter.core.plain import to_json
+    from leakmeter.engine.measure import Callbacks
+    from leakmeter.instruments.icl import selection
+    from leakmeter.instruments.icl.draw import choose_queries
+    from leakmeter.instruments.icl.search import scope_of
+    from leakmeter.instruments.icl.selection_report import report
+    from leakmeter.report import markdown
+    from leakmeter.studies.cells import write
+
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
+    scope = scope_of(
+        sources.examples(exemplars, "train", "exemplars"),
+        None if pool is None else sources.examples(pool, "train", "a pool"),
+        choose_queries(sources.examples(data, "test", "queries"), max_queries, seed),
+        moves=list(moves),
+        max_steps=max_steps,
+        n_candidates=candidates,
+        seed=seed,
+    )
+    prompts = ExemplarSettings(task=sources.task.task, **settings)
+    with model.lock, TemporaryDirectory() if how.out is None else nullcontext(how.out) as out:
+        machine = {name: model.options.get(name) for name in ("dtype", "device", "memory")}
+        directory = selection.selection_directory(scope, prompts, measure, model.name, Path(out), **machine)
+        watch = progress if how.progress else lambda backend, n_cases: nullcontext(Callbacks())
+        lists = selection.Lists(model.backend, measure, prompts, directory, watch, None)
+        chosen, exemplars_file = selection.selected(lists, scope)
+        if how.out is not None:
+            write(directory / "selection.json", to_json(chosen))
+            write(directory / "table.md", markdown.text(report(chosen)))
+            write(directory / "exemplars.jsonl", exemplars_file)
+    return chosen
+
+
+def _check_one(exemplars: Any, pool: Any) -> None:
+    if (exemplars is None) == (pool is None):
+        raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
+
+
+def _given(
+    task: str | Row | None,
+    text_column: str | None,
+    label_column: str | None,
+    instruction: str | None,
+    names: RowNames,
+    **sources: Any,
+) -> Given:
+    """What the task and the columns say of exemplars, pool and queries."""
+    from leakmeter.data.tasks import task_of
+    from leakmeter.instruments.icl.given import Given, TaskOptions
+
+    named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
+    return Given(TaskOptions(None, named, text_column, label_column, instruction), **sources, task=own, map=names.map)
+
+
+def _queries(given: Given, data: Any) -> list[Example]:
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    return given.examples(data, "test", "queries", labelled=False, answered=True)

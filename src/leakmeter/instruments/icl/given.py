@@ -41,20 +41,9 @@ class TaskOptions(RowOptions):
 
 
 class Given:
-    """A task, and the exemplars and queries that were given for it.
+    """A task, and the exemplars, pool and queries, files or tables of examples, that were given for it.
 
-    Args:
-        told: options of a task, or columns.
-        exemplars: file or table of labelled examples; None where it was not given, as the next two.
-        pool: likewise.
-        queries: of queries.
-        task: in the place of the one that `told` names.
-        map: likewise, of its mapping.
-
-    Raises:
-        UsageError: a task and columns, no examples to take columns from, or a mapping of another column.
-        UnknownNameError: neither a known task nor a file NAME.toml.
-        DataError: a file that cannot be read or describes no task, or columns that are not there.
+    `task` is in the place of the one that `told` names, `map` of its mapping.
     """
 
     def __init__(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final, Literal, get_args
 
 import numpy as np
 
+from leakmeter.core.item import ContextItem
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.core.noise import going_on, of_contrast
@@ -16,11 +17,34 @@ from leakmeter.core.prompt import Prompt
 from leakmeter.core.reductions import Labels, TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import ScoreError, UnknownNameError, UsageError
-from leakmeter.instruments.icl.item import Answers, ExemplarItem
 from leakmeter.instruments.icl.math import FARTHEST, LogRatioFromFirst, calibrated, log_mean, log_ratio
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 from leakmeter.stats.logspace import log_softmax
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The closed set of answers a query may get, and how likely each is of itself."""
+
+    labels: tuple[str, ...]
+    ids: tuple[tuple[int, ...], ...]
+    """Token ids of each label as it follows the prompt."""
+    gold: int | None
+    """Number of the right label; None where it is not known."""
+    content_free: Mapping[str, Mapping[str, Prompt]]
+    """Content-free inputs by name ('blank', 'n/a') to prompts that have one in the query's place: under '' with all
+    exemplars, under a span's name without that span."""
+    given: int | None = None
+    """Number of the label that was answered; None where that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExemplarItem(ContextItem):
+    """A query that is classified behind exemplars, which are the spans."""
+
+    answers: Answers = field(kw_only=True)
+
 
 Space = Literal["labels", "vocabulary"]
 LabelScoring = Literal["first-token", "whole-sequence"]

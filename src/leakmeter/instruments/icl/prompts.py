@@ -13,25 +13,25 @@ has no blank line before it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.instrument import Example, PlainSettings
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.icl.item import Answers, ExemplarItem
+from leakmeter.errors import UsageError, WindowError
+from leakmeter.instruments.icl.measure import Answers, ExemplarItem
 from leakmeter.overriding import override
+from leakmeter.text import exemplar
 from leakmeter.text.build import check_unicode
 from leakmeter.text.exemplar import EXEMPLAR, ExemplarCase, Task
-from leakmeter.text.exemplar_prompts import Writer, joined, segments, spans_of
-from leakmeter.text.templates import SEPARATOR
+from leakmeter.text.exemplar_prompts import Writer, joined, segments, written
+from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
-TEMPLATES = ("plain", "chat")
 _CONTENT_FREE = {"blank": "", "n/a": "N/A"}
 """Inputs that say nothing: blank as in Appendix B, and one of Zhao et al. 2021, whose calibration it is."""
 
@@ -46,8 +46,7 @@ class ExemplarSettings(PlainSettings):
     which it took."""
 
     def __post_init__(self) -> None:
-        if self.template is not None and self.template not in TEMPLATES:
-            raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
+        check_plain_or_chat(self.template, "exemplars")
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedExemplars:
         prepared = prepare_exemplars(case, backend.tokenizer, self, window=backend.window)
@@ -71,35 +70,27 @@ def prepare_exemplars(
     """Tokenise a query and its exemplars; the exemplars are the spans, named by their ids."""
     task, exemplars, query = settings.task, case.exemplars, case.query.texts
     _check_texts(case, task)
-    template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
+    template = plain_or_chat(settings.template, tokenizer)
     writer = Writer(task, exemplars, tokenizer, chat=template == "chat")
     labels = tuple(map(writer.label_ids, task.words))
     _check_labels(task, labels)
 
-    numbers = {example.id: i for i, example in enumerate(exemplars, 1)}
-
-    def without(gone: Collection[str], texts: tuple[str, ...] = query) -> Prompt:
-        return writer.prompt([i for name, i in numbers.items() if name not in gone], texts)
-
+    names = [example.id for example in exemplars]
     content_free: dict[str, Mapping[str, Prompt]] = {}
     for kind, text in _CONTENT_FREE.items():
-        texts = (text,) * len(task.fields)
-        content_free[kind] = {name: without((name,), texts) for name in ("", *numbers)}
-    prompt = without(())
-    _check_window(case.id, (prompt, *(prompts[""] for prompts in content_free.values())), labels, window)
-    shown = [writer.text(i) for i in numbers.values()]
-    spans = spans_of(exemplars, tuple(numbers), prompt, shown)
+        content_free[kind] = {
+            gone: writer.prompt([i for i, name in enumerate(names, 1) if name != gone], (text,) * len(task.fields))
+            for gone in ("", *names)
+        }
+    parts, context, documents = written(writer, exemplars, names, query)
+    whole = (parts["prompt"], *(prompts[""] for prompts in content_free.values()))
+    _check_window(case.id, whole, labels, window)
     item = ExemplarItem(
         id=case.id,
-        prompt=prompt,
-        spans=spans,
-        cuts={name: without((name,)) for name in numbers},
-        alone={name: writer.prompt((i,), query) for name, i in numbers.items()},
-        blank=writer.prompt((), query),
+        **parts,
         placebos=(),
         response=None,
         stop_ids=tokenizer.stop_ids,
-        cut_together=without,
         window=window,
         answers=Answers(
             labels=task.words,
@@ -109,9 +100,8 @@ def prepare_exemplars(
             content_free=content_free,
         ),
     )
-    documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
     query_text = query[0] if len(query) == 1 else joined(segments(task, query)[:-1])
-    return PreparedExemplars(item, SEPARATOR.join(shown), documents, query_text, template, EXEMPLAR, 0)
+    return PreparedExemplars(item, context, documents, query_text, template, EXEMPLAR, 0)
 
 
 def check_ids(case: ExemplarCase) -> None:
@@ -179,3 +169,16 @@ def _check_window(
             f"{longest.n_tokens(QUERY):,} of its query, {n_label} of a label) and {window:,} fit the model's window; "
             "give fewer shots or shorter texts"
         )
+
+
+_TASK = exemplar.Task("sender", "Say who writes.", (("text", "Note"),), "Sender", (("p", "patient"), ("c", "clinic")))
+_EXEMPLARS = (
+    exemplar.Example("first", ("the patient writes to the clinic.",), "patient"),
+    exemplar.Example("second", ("the clinic writes back.",), "clinic"),
+)
+
+
+def example(id_: str, response: str | None) -> Example:
+    query = exemplar.Example(id_, (f"the clinic writes to {id_}.",), "clinic")
+    case = exemplar.ExemplarCase(id_, _EXEMPLARS, query)
+    return Example(ExemplarSettings(_TASK), case, {"label_scoring": "whole-sequence"})

@@ -6,7 +6,7 @@ worst case to take a maximum over. So a case is one of `leakmeter influence`, wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,12 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, QUERY, Prompt
 from leakmeter.data.tasks.base import heading_of, missing_column, read_examples
 from leakmeter.data.text import checked_text
-from leakmeter.errors import DataError, UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.icl.prompts import TEMPLATES, check_ids
+from leakmeter.errors import DataError, UsageError, WindowError
+from leakmeter.instruments.icl.prompts import check_ids
 from leakmeter.text.build import PreparedContext, check_unicode, placebo_of, placebos
 from leakmeter.text.exemplar import EXEMPLAR, Example, ExemplarCase, Task
-from leakmeter.text.exemplar_prompts import Writer, spans_of
-from leakmeter.text.templates import SEPARATOR
+from leakmeter.text.exemplar_prompts import Writer, written
+from leakmeter.text.templates import check_plain_or_chat, plain_or_chat
 
 
 def free_form(input_column: str, output_column: str, instruction: str | None) -> Task:
@@ -70,8 +70,7 @@ class ResponseSettings(PlainSettings):
     """plain, or chat for all of it in one user message; None for chat where the model has it."""
 
     def __post_init__(self) -> None:
-        if self.template is not None and self.template not in TEMPLATES:
-            raise UnknownNameError("template for exemplars", self.template, TEMPLATES)
+        check_plain_or_chat(self.template, "exemplars")
 
     def prepare(self, case: ExemplarCase, backend: Backend, measure: Measure) -> PreparedContext:
         """Tokenise a query and its exemplars, which are the spans; its label is the response, None to have one
@@ -82,17 +81,13 @@ class ResponseSettings(PlainSettings):
         if case.query.label is not None and measure.samples > 1:
             raise UsageError(f"case '{case.id}' has a response, so none is drawn; leave it out, or leave samples at 1")
         tokenizer, window = backend.tokenizer, backend.window
-        template = self.template or ("chat" if tokenizer.has_chat_template else "plain")
+        template = plain_or_chat(self.template, tokenizer)
         writer = Writer(task, exemplars, tokenizer, chat=template == "chat")
         response = None if case.query.label is None else writer.label_ids(case.query.label)
         if response == ():
             raise UsageError(f"case '{case.id}': the model's tokenizer knows none of the response's characters")
-        numbers = {example.id: i for i, example in enumerate(exemplars, 1)}
-
-        def without(gone: Collection[str]) -> Prompt:
-            return writer.prompt([i for name, i in numbers.items() if name not in gone], query)
-
-        prompt = without(())
+        parts, context, documents = written(writer, exemplars, [example.id for example in exemplars], query)
+        prompt: Prompt = parts["prompt"]
         n_after = measure.max_new_tokens if response is None else len(response)
         spare = None if window is None else window - len(prompt.ids) - n_after
         if spare is not None and spare < 0:
@@ -101,25 +96,17 @@ class ResponseSettings(PlainSettings):
                 f"exemplars, {prompt.n_tokens(QUERY):,} of its query, {n_after:,} of its response) and {window:,} fit "
                 "the model's window; give fewer shots or shorter texts"
             )
-        shown = [writer.text(i) for i in numbers.values()]
-        spans = spans_of(exemplars, tuple(numbers), prompt, shown)
-        placed = placebos(prompt, spans, spare, tokenizer)
+        placed = placebos(prompt, parts["spans"], spare, tokenizer)
         item = ContextItem(
             id=case.id,
-            prompt=prompt,
-            spans=spans,
-            cuts={name: without((name,)) for name in numbers},
-            alone={name: writer.prompt((i,), query) for name, i in numbers.items()},
-            blank=writer.prompt((), query),
+            **parts,
             placebos=placed,
             placebo_alone=writer.prompt_around(placebo_of(placed[0]), query) if placed else None,
             response=response,
             stop_ids=tokenizer.stop_ids,
-            cut_together=without,
             window=window,
         )
-        documents = tuple((example.id, *span.ranges[0]) for example, span in zip(exemplars, spans, strict=True))
-        return PreparedContext(item, SEPARATOR.join(shown), documents, query[0], template, EXEMPLAR, 0)
+        return PreparedContext(item, context, documents, query[0], template, EXEMPLAR, 0)
 
 
 def _check_texts(case: ExemplarCase) -> None:

@@ -8,20 +8,66 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS
+from leakmeter.core.measurement import LABEL, NATS, TOKEN_ID, Measurement
 from leakmeter.core.quantity import NOISE, SHARE_OF_CASES, Quantities, Quantity, RunQuantity, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.icl.kept import KeptQuery
 from leakmeter.instruments.icl.math import FARTHEST, farthest_losses, log_ratio
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, Part, PieceFields, Result, Texts
 from leakmeter.stats.stats import posterior_of
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import MOST, KeptCase
+from leakmeter.storage.kept import Series as KeptSeries
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptQuery(KeptCase):
+    """The texts of a query; the exemplars are its spans, and documents of their own."""
+
+    same: ClassVar = ("labels",)
+
+    labels: tuple[str, ...]
+
+    @override
+    def __post_init__(self) -> None:
+        # Slots make this another class than the one that a bare `super` knows.
+        super(KeptQuery, self).__post_init__()
+        if not self.labels or not self.spans:
+            raise FieldError("spans" if self.labels else "labels", "has none")
+        for number, span in enumerate(self.spans):
+            if len(span.ranges) != 1 or span.document is None:
+                raise FieldError(f"spans.{number}", "is no document of its own")
+
+    @override
+    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+        n_labels, names, is_vocabulary = len(self.labels), self.span_names, params["space"] == "vocabulary"
+        yield KeptSeries("label_loss", (n_labels,), names)
+        yield KeptSeries("label_log_prob", (n_labels,))
+        yield KeptSeries("label_mass", (1,))
+        yield KeptSeries("noise", (1,))
+        yield KeptSeries("prediction", (1,), unit=LABEL, below=n_labels)
+        yield KeptSeries("gold", (1,), unit=LABEL, is_needed=False, below=n_labels)
+        yield KeptSeries("answer", (1,), unit=LABEL, is_needed=False, below=n_labels)
+        for kind in ("farthest", "plausible"):
+            yield KeptSeries(f"{kind}_noise", (1,), is_needed=is_vocabulary)
+        for statistic in FARTHEST:
+            is_token = statistic.endswith("token")
+            yield KeptSeries(
+                statistic, (1,), names, TOKEN_ID if is_token else NATS, is_vocabulary, MOST if is_token else None
+            )
+        for measurement in measurements:
+            if (
+                measurement.unit == TOKEN_ID
+                and not {f"{value:.0f}" for value in measurement.values} <= self.words.keys()
+            ):
+                raise FieldError(f"value of {measurement.statistic}", "is of a token that has no words")
+
 
 _LITTLE_MASS: Final = 0.1  # probability of all labels together below which what they share says little of the answer
 Series = Mapping[tuple[str, str], FloatArray]

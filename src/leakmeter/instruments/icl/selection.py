@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -31,7 +31,7 @@ from leakmeter.instruments.icl.draw import FIXED_TOGETHER, fixed_cases
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings, prepare_exemplars
 from leakmeter.instruments.icl.result import IclResult
-from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search
+from leakmeter.instruments.icl.search import Exemplars, MeasuredList, Round, Scope, Search, search
 from leakmeter.instruments.icl.summary import Summary, summary
 from leakmeter.stats import stats
 from leakmeter.stats.ranks import signed_rank_p
@@ -237,6 +237,24 @@ def selection_of(
         accuracy_difference_interval=difference_of_shares(gained, lost, len(pairs)),
         warnings=min(after, key=lambda one: one.label_mass).warnings,
     )
+
+
+def selected(
+    lists: Lists,
+    scope: Scope,
+    on_round: Callable[[MeasuredList, MeasuredList | None, Round], None] = lambda before, taken, one: None,
+) -> tuple[Selection, str]:
+    """What a search finds, and the exemplars at its end as a file of them."""
+    longest = lists.longest(scope.exemplars, scope.queries)
+    outcome = search(
+        scope,
+        lambda list_: lists.measured(list_, scope.choosing),
+        fits=lambda list_: lists.fits(list_, longest),
+        on_round=on_round,
+    )
+    before, after = (lists.measured(outcome.lists[i], scope.reporting) for i in (0, -1))
+    chosen = selection_of(lists, scope, outcome, before, after)
+    return chosen, exemplars_jsonl(outcome.lists[-1], lists.settings.task)
 
 
 def exemplars_jsonl(exemplars: Exemplars, task: Task) -> str:

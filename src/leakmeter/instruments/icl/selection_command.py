@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @Parameter(name="*", negative="")
-def icl_select(
+def icl_select_command(
     *,
     told: TaskOptions | None = None,
     exemplars: InputFile,
@@ -72,7 +72,7 @@ def icl_select(
     from leakmeter.instruments.icl import selection
     from leakmeter.instruments.icl.draw import choose_queries
     from leakmeter.instruments.icl.prompts import ExemplarSettings
-    from leakmeter.instruments.icl.search import scope_of, search
+    from leakmeter.instruments.icl.search import scope_of
     from leakmeter.instruments.icl.selection_report import report
     from leakmeter.report import console, markdown
     from leakmeter.studies.cells import write
@@ -99,19 +99,11 @@ def icl_select(
     directory = selection.selection_directory(scope, settings, measure, run.model, run.out, **machine)
     command = command_line(sys.argv[1:])
     lists = selection.Lists(backend, measure, settings, directory, progress, command)
-    longest = lists.longest(scope.exemplars, scope.queries)
-    outcome = search(
-        scope,
-        lambda list_: lists.measured(list_, scope.choosing),
-        fits=lambda list_: lists.fits(list_, longest),
-        on_round=_Rounds().tell,
-    )
-    before, after = (lists.measured(outcome.lists[i], scope.reporting) for i in (0, -1))
-    chosen = selection.selection_of(lists, scope, outcome, before, after)
+    chosen, exemplars_file = selection.selected(lists, scope, _Rounds().tell)
     document = report(chosen, command=command)
     write(directory / "selection.json", to_json(chosen))
     write(directory / "table.md", markdown.text(document))
-    write(directory / "exemplars.jsonl", selection.exemplars_jsonl(outcome.lists[-1], settings.task))
+    write(directory / "exemplars.jsonl", exemplars_file)
     if run.json:
         output.print_json(chosen)
     else:

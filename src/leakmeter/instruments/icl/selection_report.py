@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from leakmeter.core.plain import visible
-from leakmeter.instruments.icl import advice
+from leakmeter.instruments.icl.report import of_selection
 from leakmeter.instruments.icl.search import MeasuredList
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.instruments.icl.summary import FixedExemplar, Summary
@@ -35,7 +35,7 @@ def report(found: Selection, *, command: str | None = None) -> b.Report:
         blocks=[
             b.Headline(first),
             *(b.Text(sentence) for sentence in others),
-            advice.of_selection(found),
+            of_selection(found),
             *(b.Warning(("At worst: ", b.Untrusted(warning))) for warning in found.warnings),
             _reporting(found),
             _exemplars(found),

@@ -7,13 +7,13 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:Influence",
     result_at="result:InfluenceResult",
-    example_at="example:example",
-    functions=("api:influence",),
-    study_at="study:KIND",
+    example_at="..text.example:example",
+    functions=("command:influence",),
+    study_at="..studies.contexts:KIND",
     commands=(
         Command(
             "influence",
-            "command:influence",
+            "command:influence_command",
             "Measure, in nats, the influence of each piece of a context on a response.",
         ),
     ),

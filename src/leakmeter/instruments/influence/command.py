@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from leakmeter.commands.call import CallOptions, CaseNames, cases_given, function, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.given import read_cases
 from leakmeter.commands.options import RunOptions, Source, Text
@@ -13,8 +15,13 @@ from leakmeter.core.loaded import Plan
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.text.build import PromptSettings
 
+if TYPE_CHECKING:
+    from leakmeter.engine.loading import KeptModel
+    from leakmeter.instruments.influence.result import InfluenceResult
+    from leakmeter.results.results import Results
 
-def influence(
+
+def influence_command(
     *,
     source: Source | None = None,
     response: Text | None = None,
@@ -35,3 +42,65 @@ def influence(
     loaded = read_cases(source or Source(), response)
     prompts, run = prompts or PromptSettings(), run or RunOptions()
     run_cases(Plan("influence", measure or Influence(), prompts, loaded), run, inputs=[source])
+
+
+@function(
+    case=("context", "query", "response", "messages"),
+    measure=Influence,
+    prompts=PromptSettings,
+    names=CaseNames,
+    how=CallOptions,
+)
+def influence(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    context: str | Sequence[Any] | Mapping[str, str] = (),
+    query: str = "",
+    response: str | None = None,
+    messages: Sequence[Mapping[str, Any]] = (),
+    measure: Influence,
+    prompts: PromptSettings,
+    names: CaseNames,
+    how: CallOptions,
+) -> InfluenceResult | Results[InfluenceResult]:
+    """Measure, in nats, the influence of each piece of a context on a response.
+
+    τ_i(t) = |log p̄(y_t | D, x, y_<t) − log p̄(y_t | D∖D_i, x, y_<t)| (Flemings et al., Definitions 3.1 and 3.2), under
+    p̄_{λ,T} of their Eq. 6: a lower-bound estimate of the ex-post privacy loss of this context for this output.
+
+    Args:
+        model: a known name, 'hf:ORG/NAME', a directory, a .gguf file, a loaded (model, tokenizer) pair, or a back end
+            from `load_backend`. What a name or path loads is kept for the next call; `forget` frees it.
+        data: many cases: a file, records, a pandas or polars frame, a data set, or objects of other libraries; each
+            with 'context' and 'query', or 'messages', and optionally 'response' and 'id'.
+        context: of a single case: one text, several documents, or documents by name.
+        query: what the model is asked.
+        response: what it answered; None to have answers sampled.
+        messages: a chat instead of context and query: {'role', 'content', 'name'} each. The last user message is the
+            query, a last message of the assistant's the response, the others are the context.
+        measure: options of the measure; see `instruments.influence.measure.Influence`.
+        prompts: how prompts are made and cut; `unit` is the ablation unit: 'auto' (the default: documents, then
+            sentences of those that matter), 'sentence' (the default with `search`), 'ngram:N', 'word', 'line',
+            'paragraph', 'entity' (personal data), 'document', 'whole', or for chats 'message' (their default).
+        names: what the fields of the data are called.
+        how: `out` keeps the results in a run directory, `progress` draws a bar.
+
+    Returns:
+        The result of a single case; of data a `Results`, or with `out` a `Run`, with a result for each case.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Examples:
+        >>> import leakmeter
+        >>> one = leakmeter.influence("toy", context="Ana is 41. She sings.", query="How old is Ana?", response="41")
+        >>> [piece.text for piece in one.pieces]
+        ['Ana is 41.', 'She sings.']
+        >>> many = leakmeter.influence("toy", [{"id": "a", "context": "Ana is 41.", "query": "Age?", "response": "41"}])
+        >>> many["a"].whole_nats == many[0].whole_nats
+        True
+    """
+    loaded, is_single = cases_given(data, context, query, response, messages, names, how)
+    results = measured(model, Plan("influence", measure, prompts, loaded), how)
+    return results[0] if is_single else results

@@ -145,12 +145,7 @@ class _Numbers:
 
 
 def disclosures(texts: Texts, series: Series) -> tuple[Disclosure, ...]:
-    """What the first response of a case gives away, in its order, and values below the floor beside it.
-
-    Args:
-        texts: of the case.
-        series: its measurements.
-    """
+    """What the first response of a case gives away, in its order, and values below the floor beside it."""
     response = texts["responses"][0]
     tokens: Sequence[str] = response["tokens"]
     if not tokens:

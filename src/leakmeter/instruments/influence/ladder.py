@@ -88,7 +88,13 @@ class Scored:
     def add(self, names: Sequence[str], scores: Scores, *, alone: bool) -> None:
         """Rows of further pieces, left out or alone; where some rows are intervals, all are."""
         if scores.half_width is not None and self.half_widths is None:
-            self.half_widths = _widths(self.values)
+            self.half_widths = Rows(
+                np.zeros_like(self.values.bare),
+                np.zeros_like(self.values.whole),
+                {name: np.zeros_like(row) for name, row in self.values.without.items()},
+                {name: np.zeros_like(row) for name, row in self.values.alone.items()},
+                [np.zeros_like(row) for row in self.values.others],
+            )
         widths = scores.half_width
         for rows, added in ((self.values, scores.values), (self.half_widths, widths)):
             if rows is not None:
@@ -118,17 +124,6 @@ class Scored:
     def most_alone(self, name: str) -> FloatArray:
         widths = self.half_widths
         return self.alone(name) + (0.0 if widths is None else widths.bare + widths.alone[name])
-
-
-def _widths(values: Rows) -> Rows:
-    """Of rows that are what they are."""
-    return Rows(
-        np.zeros_like(values.bare),
-        np.zeros_like(values.whole),
-        {name: np.zeros_like(row) for name, row in values.without.items()},
-        {name: np.zeros_like(row) for name, row in values.alone.items()},
-        [np.zeros_like(row) for row in values.others],
-    )
 
 
 def _difference(of: FloatArray, less: FloatArray) -> FloatArray:

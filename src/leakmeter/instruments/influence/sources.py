@@ -62,13 +62,7 @@ def finite(values: FloatArray) -> FloatArray:
 
 
 class Pieces:
-    """The pieces of a context, and what each does to every token of a response.
-
-    Args:
-        texts: of the case.
-        series: its measurements.
-        n_tokens: of the response.
-    """
+    """The pieces of a context, and what each does to every token of a response."""
 
     def __init__(self, texts: Texts, series: Series, n_tokens: int) -> None:
         self._context: str = texts["context"]
@@ -89,14 +83,9 @@ class Pieces:
         return None if np.isnan(lost).all() else int(np.nanargmax(lost))
 
     def sources(self, words: str, *, is_value: bool, first: int, last: int, nats: float) -> list[tuple[Source, bool]]:
-        """The pieces that a span came from, most nats first, each with whether it has the span's words.
-
-        Args:
-            words: of the span.
-            is_value: whether they are one value, to be found however it is written.
-            first: token of the span.
-            last: behind its last token.
-            nats: what the whole context does to it.
+        """The pieces that a span, [first, last) of the response, came from, most nats first, each with whether it has
+        the span's words; a value's are found however they are written. `nats` is what the whole context does to the
+        span.
         """
         without, alone = (sums[:, last] - sums[:, first] for sums in (self._without, self._alone))
         where = self._saying_value(words) if is_value else self._saying(words)

@@ -7,9 +7,9 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:Redaction",
     result_at="result:RedactionResult",
-    example_at="example:example",
-    functions=("api:redaction",),
-    study_at="study:KIND",
+    example_at="..text.example:example",
+    functions=("command:redaction",),
+    study_at="..studies.contexts:KIND",
     commands=(
         Command(
             "redact-plan",

@@ -2,31 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import Measurement
+from leakmeter.core.measurement import HALF_WIDTH, Measurement
 from leakmeter.core.plain import SELDOM, excerpt
 from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, at, of_response
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Evidence
 from leakmeter.instruments.influence.piece import ContextPiece, Series
-from leakmeter.instruments.influence.result import ContextResult, half_width_of
+from leakmeter.instruments.influence.result import ContextResult, KeptContext, half_width_of
 from leakmeter.instruments.influence.search_options import Search
-from leakmeter.instruments.redaction.disclosing import after, before, outside, tokens_of
-from leakmeter.instruments.redaction.kept import KeptRedaction
+from leakmeter.instruments.redaction.disclosing import (
+    LEFT_WITHOUT_THIS,
+    ONLY_THIS,
+    WITHOUT_THIS,
+    after,
+    before,
+    outside,
+    tokens_of,
+)
 from leakmeter.instruments.redaction.measure import PUT_BACK, REMOVED
+from leakmeter.overriding import override
 from leakmeter.results.result import Params, Part, Texts
 from leakmeter.stats.stats import Posterior, posterior_of
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import Series as KeptSeries
 from leakmeter.text.entity_results import entity_warnings
 from leakmeter.text.layout import without_characters
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRedaction(KeptContext):
+    """The texts of a case: the response, and where pieces are cut the one drawn from what is left."""
+
+    @override
+    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[KeptSeries]:
+        if not 1 <= len(self.responses) <= 2:
+            raise FieldError("statistic token", "is not there of one response or two")
+        first, names = self.token_counts[:1], self.span_names
+        yield self.response_ids
+        yield from self.of_tokens("whole")
+        discloses = bool(params.get("disclosures"))
+        yield KeptSeries("log_prob", first, is_needed=discloses)
+        yield KeptSeries("left", first)
+        yield KeptSeries("noise", first)
+        yield KeptSeries("placebo", first, None if discloses else ("",), is_needed=False)
+        yield KeptSeries("all_removed", first, is_needed=False)
+        yield KeptSeries(HALF_WIDTH, first, is_needed=False)
+        for statistic in (REMOVED, PUT_BACK):
+            yield KeptSeries(statistic, first, names, is_needed=False)
+        if discloses:
+            units = [span.name for span in self.spans if span.kind == "unit"]
+            yield KeptSeries(ONLY_THIS, first, units)
+            yield KeptSeries(WITHOUT_THIS, first, units)
+            yield KeptSeries(LEFT_WITHOUT_THIS, first, units, is_needed=False)
+
 
 MARK: Final = "[…]"
 """Stands, where a redacted text is shown, for what was cut; what is measured has nothing in its place."""

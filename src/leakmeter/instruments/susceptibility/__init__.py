@@ -7,13 +7,13 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:Susceptibility",
     result_at="result:SusceptibilityResult",
-    example_at="example:example",
-    functions=("api:susceptibility", "api:fisher_susceptibility"),
+    example_at="prompts:example",
+    functions=("command:susceptibility", "command:fisher_susceptibility"),
     study_at="study:KIND",
     commands=(
         Command(
             "susceptibility",
-            "command:susceptibility",
+            "command:susceptibility_command",
             "Measure, in nats, how far contexts move the answers to queries.",
         ),
     ),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
 from leakmeter.commands import output
+from leakmeter.commands.call import CallOptions, RowNames, Some, function, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.core import registry
@@ -18,16 +19,23 @@ from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
+from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.results.result import AnyResult, Part
+    from leakmeter.core.gradient import Sigma
+    from leakmeter.engine.loading import KeptModel
+    from leakmeter.instruments.susceptibility.case import Context, QueryCase
+    from leakmeter.instruments.susceptibility.fisher.result import FisherResult
+    from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+    from leakmeter.results.results import Results
+
 
 _SAMPLES: Final = ("queries.jsonl", "contexts.jsonl")
 Estimator = Literal["monte-carlo", "fisher"]
 
 
-def susceptibility(
+def susceptibility_command(
     *,
     queries: DataPath | None = None,
     contexts: DataPath | None = None,
@@ -68,7 +76,6 @@ def susceptibility(
     run.json
         Print one JSON object a query, and a last one with their summary.
     """
-    from leakmeter.instruments.susceptibility.api import check_gradients, check_place
     from leakmeter.instruments.susceptibility.case import (
         CONTEXT_FIELDS,
         QUERY_FIELDS,
@@ -77,7 +84,6 @@ def susceptibility(
         load_queries,
         split_mapping,
     )
-    from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 
     run = run or RunOptions()
     is_fisher = estimator == "fisher"
@@ -98,23 +104,15 @@ def susceptibility(
         if isinstance(chosen, Fisher):
             check_place(backend, chosen.place)
 
-    collected: list[AnyResult] = []
-
-    def results(parts: Iterable[Part]) -> Iterator[AnyResult]:
-        for result in instrument.result.from_run(parts, asdict(chosen)):
-            collected.append(result)
-            yield result
-
     cases = LoadedCases(tuple(QueryCase(query.id, query, before) for query in loaded_queries), skip_bad=skip_bad)
-    run_cases(
+    shown = run_cases(
         Plan(instrument.name, chosen, QuerySettings(template, separator), cases, TOGETHER),
         run,
-        results=results,
         accept=accept,
         inputs=[queries, contexts],
     )
-    if run.json and collected:
-        output.print_json({"summary": instrument.result.summary(collected)})
+    if run.json and shown:
+        output.print_json({"summary": instrument.result.summary(shown)})
 
 
 def _refuse_options(given: Susceptibility | Fisher | None, estimator: str) -> None:
@@ -133,3 +131,130 @@ def _refuse_options(given: Susceptibility | Fisher | None, estimator: str) -> No
 
 def _sample(name: str) -> Path:
     return Path(str(resources.files("leakmeter.samples").joinpath(name)))
+
+
+@function(measure=Susceptibility, settings=QuerySettings, names=RowNames, how=CallOptions)
+def susceptibility(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    contexts: Any,
+    measure: Susceptibility,
+    settings: QuerySettings,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[SusceptibilityResult]:
+    """Measure, in nats, how far contexts move the answers to queries.
+
+    χ(q) = I(C; A | q) = E_c KL(p(A | c, q) ‖ p̂(A | q)), with the mixture p̂ over the contexts c (Liu et al.,
+    "Efficiently Computing Susceptibility to Context in Language Models", Eq. 2): what an answer tells, on average, of
+    which context it was given behind.
+
+    Args:
+        model: see `influence`.
+        data: queries: texts, or records with `query`, and optionally `id`, `answers` that are told apart, the right
+            `answer`, and factors under any other name; see `instruments.susceptibility.case.queries_of`.
+        contexts: texts, or records with `context`, and optionally `id`, `weight`, `answer`; each stands before every
+            query in turn. Two or more.
+        measure: options of the measure; see `instruments.susceptibility.measure.Susceptibility`.
+        settings: template, and what stands between a context and the query.
+        names: what the fields of queries and contexts are called, as `--map` has them.
+        how: as of `influence`.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each query.
+
+    Raises:
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Examples:
+        >>> import leakmeter
+        >>> contexts = ["Emma was written by Poe.", "It rains."]
+        >>> found = leakmeter.susceptibility("toy", ["Who wrote Emma?"], contexts=contexts)
+        >>> found[0].susceptibility_nats >= 0
+        True
+    """
+    loaded = _cases(data, contexts, names, how)
+    return measured(model, Plan("susceptibility", measure, settings, loaded, TOGETHER), how)
+
+
+@function(measure=Some(Fisher, without=("sigma",)), settings=QuerySettings, names=RowNames, how=CallOptions)
+def fisher_susceptibility(
+    model: KeptModel,
+    data: Any = None,
+    *,
+    contexts: Any = None,
+    sigma: Sigma | Sequence[Sigma] = "identity",
+    measure: Fisher,
+    settings: QuerySettings,
+    names: RowNames,
+    how: CallOptions,
+) -> Results[FisherResult]:
+    """Measure, from gradients, how far changes of queries' vectors would move the answers to them.
+
+    ½ (tr(I Σ) + μᵀ I μ), with the Fisher information I of the next token about the vectors of a place (Liu et al.,
+    "Efficiently Computing Susceptibility to Context in Language Models", Eq. 9).
+
+    Args:
+        model: see `influence`; one that gives gradients, as those of the transformers library do.
+        data: queries, as of `susceptibility`; an answer is any next token here.
+        contexts: as there, but there may be none: only Σ 'empirical' asks for them, and a slot is as long as the
+            longest.
+        sigma: one, or several that are found from the same passes; see
+            `instruments.susceptibility.fisher.measure.Fisher`.
+        measure: options of the measure; see the same.
+        settings, names, how: as of `susceptibility`.
+
+    Returns:
+        A `Results`, or with `out` a `Run`, with a result for each query.
+
+    Raises:
+        CapabilityError: the model gives no gradients, or has no such layer.
+        LeakmeterError: something cannot be used as given; the message says what to do.
+
+    Examples:
+        >>> import leakmeter
+        >>> leakmeter.fisher_susceptibility("toy", ["Who wrote Emma?"])
+        Traceback (most recent call last):
+        leakmeter.errors.CapabilityError: ...
+    """
+    measure = replace(measure, sigma=(sigma,) if isinstance(sigma, str) else tuple(sigma))
+    check_gradients(model.given)
+    loaded = _cases(data, contexts, names, how)
+    check_place(model.backend, measure.place)
+    return measured(model, Plan("fisher", measure, settings, loaded, TOGETHER), how)
+
+
+def check_gradients(model: Any) -> None:
+    """Refuse, before it is loaded, a model that gives no gradients."""
+    from leakmeter.core.backend import Backend, check_differentiates
+
+    if isinstance(model, Backend):
+        check_differentiates(model, model.name)
+    elif model == "toy":
+        check_differentiates(registry.backend("toy"), "toy")
+
+
+def check_place(backend: Backend, place: str) -> None:
+    """Refuse a layer that the model does not have."""
+    from leakmeter.core.gradient import Place
+
+    where, model = Place.of(place), getattr(backend, "model", None)
+    if where.kind == "layer" and model is not None:
+        from leakmeter.backends.hf.places import layer_of
+
+        layer_of(model, where.layer, backend.name)
+
+
+def _cases(data: Any, contexts: Any, names: RowNames, how: CallOptions) -> LoadedCases[QueryCase]:
+    from leakmeter.data.mapping import mapping_of
+    from leakmeter.instruments.susceptibility import case
+
+    if data is None:
+        raise UsageError("there are no queries; give some as data, the parameter behind the model")
+    ours, theirs = case.split_mapping(mapping_of(names.map, (*case.QUERY_FIELDS, *case.CONTEXT_FIELDS)))
+    queries = case.load_queries(data, ours)
+    before: tuple[Context, ...] = ()
+    if contexts is not None and (not isinstance(contexts, Sequence) or len(contexts)):
+        before = case.load_contexts(contexts, theirs)
+    return LoadedCases(tuple(case.QueryCase(query.id, query, before) for query in queries), skip_bad=how.skip_bad)

@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, product, zip_longest
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from leakmeter.errors import UnknownNameError, UsageError
-from leakmeter.instruments.susceptibility.case import Answer, Context, Query, QueryCase
+from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase
 from leakmeter.instruments.susceptibility.relations import Relation, fill, form_of
 
-YES_NO: Final = (Answer("Yes", ("Yes", "yes", "YES")), Answer("No", ("No", "no", "NO")))
-"""What closed queries are answered with, in the forms that are told apart from all else."""
 _T = TypeVar("_T")
 
 
@@ -44,7 +42,6 @@ def draw_queries(
     contexts: int,
     mentioning: int,
     seed: int = 0,
-    closed_answers: tuple[Answer, Answer] | None = None,
 ) -> list[QueryCase]:
     """Every form of query about drawn entities, each behind drawn contexts.
 
@@ -56,8 +53,7 @@ def draw_queries(
     be told apart. No two contexts of a query are alike.
 
     A closed query names the right answer for half of the entities whose right answer is known, and else another one,
-    real or invented, which both wordings share; it is the query's factor 'named'. `closed_answers`, such as `YES_NO`,
-    has closed queries answered with the affirmative or the negative alone; None leaves them every token.
+    real or invented, which both wordings share; it is the query's factor 'named'. Its answer is 'Yes' or 'No'.
     """
     _check(entities >= 1, "entities", entities, "1 or more")
     _check(contexts >= 1, "contexts", contexts, "1 or more")
@@ -68,7 +64,7 @@ def draw_queries(
         shared = _shared(relation, seed)
         for entity in _entities(relation, entities, seed):
             drawn_contexts = _contexts(relation, entity, shared, contexts - mentioning, mentioning, seed)
-            queries = _queries(relation, entity, closed_answers, seed)
+            queries = _queries(relation, entity, seed)
             cases += [QueryCase(query.id, query, drawn_contexts) for query in queries]
     return cases
 
@@ -128,7 +124,7 @@ def _contexts(
     return (*others, *mentioning)
 
 
-def _queries(relation: Relation, entity: str, closed_answers: tuple[Answer, Answer] | None, seed: int) -> list[Query]:
+def _queries(relation: Relation, entity: str, seed: int) -> list[Query]:
     right = dict(relation.pairs).get(entity)
     familiarity = "real" if entity in relation.entities.real else "invented"
 
@@ -136,7 +132,6 @@ def _queries(relation: Relation, entity: str, closed_answers: tuple[Answer, Answ
         return Query(
             id=f"{relation.name}/{entity}/{openness}-{i}",
             text=fill(template, entity, named or ""),
-            answers=() if named is None else closed_answers or (),
             answer=answer,
             factors=(
                 ("relation", relation.name),
@@ -151,8 +146,7 @@ def _queries(relation: Relation, entity: str, closed_answers: tuple[Answer, Answ
     out = [query("open", i, template, right, None) for i, template in enumerate(relation.open, 1)]
     if relation.closed:
         named = _named(relation, entity, right, seed)
-        yes, no = closed_answers or YES_NO
-        answer = None if right is None else yes.name if named == right else no.name
+        answer = None if right is None else "Yes" if named == right else "No"
         out += [query("closed", i, template, answer, named) for i, template in enumerate(relation.closed, 1)]
     return out
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
+from leakmeter.core.item import Item
 from leakmeter.core.limits import MOST_NEW_TOKENS, bounded
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import NATS, RESPONSE, TOKEN_ID, Measurement
@@ -18,10 +19,36 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import math as kernel
-from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSet:
+    """The contexts that a query is asked behind, one at a time, and the answers that are told apart."""
+
+    ids: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
+    """The query behind each context."""
+    weights: tuple[float, ...]
+    """Of each context, adding up to 1."""
+    answers: tuple[tuple[tuple[int, ...], ...], ...] = ()
+    """Token ids of each form of each answer as it follows the query; empty for the whole vocabulary."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryItem(Item):
+    """A query that is asked behind many contexts, one at a time; `prompt` is the query alone."""
+
+    contexts: ContextSet = field(kw_only=True)
+
+    @property
+    @override
+    def typical_prompts(self) -> tuple[Prompt, ...]:
+        """The query behind the first context and behind the last, and alone."""
+        return (*dict.fromkeys((self.contexts.prompts[0], self.contexts.prompts[-1])), self.prompt)
+
 
 _RUN_AGAIN: Final = 4
 """Contexts whose prompts are run a second time, beside the bare query's."""

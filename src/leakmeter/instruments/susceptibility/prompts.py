@@ -14,20 +14,19 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from leakmeter.core.backend import Backend
-from leakmeter.core.instrument import PlainSettings
+from leakmeter.core.instrument import Example, PlainSettings
 from leakmeter.core.item import Prepared
 from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import CONTEXT, FRAME, QUERY, Prompt
 from leakmeter.core.tokenizer import Tokenizer
-from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.susceptibility.case import Context, QueryCase, Stored
-from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
+from leakmeter.errors import UsageError, WindowError
+from leakmeter.instruments.susceptibility.case import Context, Query, QueryCase, Stored
+from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem
 from leakmeter.overriding import override
-from leakmeter.text import templates
 from leakmeter.text.build import check_unicode
 from leakmeter.text.joined import Stretch, prompt_of
+from leakmeter.text.templates import check_plain_or_chat, plain_or_chat, user_turn
 
-_TEMPLATES: Final = ("plain", "chat")
 TOGETHER: Final = 8
 """Queries that are scored together: each context that stands before all of them is run once for the eight."""
 _TEXT_KEPT: Final = 300
@@ -47,8 +46,7 @@ class QuerySettings(PlainSettings):
     """What stands between a context and the query."""
 
     def __post_init__(self) -> None:
-        if self.template is not None and self.template not in _TEMPLATES:
-            raise UnknownNameError("template for queries", self.template, _TEMPLATES)
+        check_plain_or_chat(self.template, "queries")
 
     def prepare(self, case: QueryCase, backend: Backend, measure: Measure) -> PreparedQuery:
         n_new = measure.max_new_tokens
@@ -90,9 +88,9 @@ def prepare_query(
     an answer that is still to be written.
     """
     _check_texts(case, settings)
-    template = settings.template or ("chat" if tokenizer.has_chat_template else "plain")
+    template = plain_or_chat(settings.template, tokenizer)
     is_chat = template == "chat"
-    _, after = templates.user_turn(tokenizer) if is_chat else ("", "")
+    _, after = user_turn(tokenizer) if is_chat else ("", "")
     query = Stretch("query", QUERY, case.query.text)
     separator = Stretch("separator", FRAME, settings.separator, True)
 
@@ -194,3 +192,11 @@ def _check_window(case: QueryCase, bare: Prompt, prompts: Sequence[Prompt], n_af
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _TEXT_KEPT else f"{text[:_TEXT_KEPT].rstrip()}…"
+
+
+_CONTEXTS = ("the patient writes to the clinic.", "the clinic writes back.", "the patient writes on the same day.")
+
+
+def example(id_: str, response: str | None) -> Example:
+    contexts = tuple(Context(f"c{i}", text) for i, text in enumerate(_CONTEXTS))
+    return Example(QuerySettings(), QueryCase(id_, Query(id_, f"who writes to {id_}?"), contexts))

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from leakmeter.instruments.susceptibility.memorisation import Memorisation, MemorisationOfAll
 from leakmeter.instruments.susceptibility.result import (
     Context,
     Level,
     Mean,
+    Memorisation,
+    MemorisationOfAll,
     RankedContext,
     Summary,
     SusceptibilityResult,

@@ -4,25 +4,162 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import numpy as np
 
-from leakmeter.core.measurement import NATS
+from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement
 from leakmeter.core.quantity import NOISE, Quantities, Quantity, at, most
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
-from leakmeter.instruments.susceptibility.kept import KeptMixture
-from leakmeter.instruments.susceptibility.math import Spread, spread
+from leakmeter.instruments.susceptibility.math import OF_CONTEXT, OF_QUERY, Spread, spread
 from leakmeter.instruments.susceptibility.measure import Susceptibility
-from leakmeter.instruments.susceptibility.memorisation import Kind, Memorisation, MemorisationOfAll, begins, kinds_of
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, PieceFields, Result, Texts
 from leakmeter.stats import stats
+from leakmeter.storage.damage import FieldError
+from leakmeter.storage.kept import MOST, Amount, KeptCase, Series
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+Kind = Literal["original", "context", "neither"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Counts(Record):
+    n_original: int
+    """Contexts behind which the answer is the one that the model gives without them."""
+    n_context: int
+    """Contexts behind which it is the context's."""
+    n_neither: int
+    ratio: float | None
+    """original / (original + context); None where neither occurs."""
+    ratio_interval: tuple[float, float] | None
+    """Wilson's, 95 %."""
+
+    @classmethod
+    def counted(cls, kinds: Sequence[Kind | None], **more: Any) -> Self:
+        n_original, n_context = kinds.count("original"), kinds.count("context")
+        n = n_original + n_context
+        return cls(
+            n_original=n_original,
+            n_context=n_context,
+            n_neither=kinds.count("neither"),
+            ratio=n_original / n if n else None,
+            ratio_interval=stats.interval_of_share(n_original, n) if n else None,
+            **more,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memorisation(_Counts):
+    """Whose answers to one query are given behind contexts that state another."""
+
+    knows: bool
+    """Whether the right answer is given without a context."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorisationOfAll(_Counts):
+    """The same of many queries."""
+
+    n: int
+    """Queries whose right answer is known."""
+    n_knows: int
+    """Of these, those to which it is given without a context."""
+
+
+def kinds_of(right: str | None, stated: Sequence[str | None], answered: Sequence[str]) -> tuple[Kind | None, ...]:
+    """Whose answer a model gives to a query behind each context; None where that is no question.
+
+    The model knows the answer where the one it gives without a context begins with the right one, whatever its case and
+    white space, and no letter or digit follows. Behind each context that states another answer it then gives the
+    `original` one, that of the `context`, or `neither`, by the same rule, the longer of two that both fit. Greedy
+    answers are that to the query alone first; empty where none were written.
+    """
+    if right is None or not answered or not begins(answered[0], right):
+        return (None,) * len(stated)
+    return tuple(
+        None if answer is None or _plain(answer) == _plain(right) else _kind(reply, right, answer)
+        for reply, answer in zip(answered[1:], stated, strict=True)
+    )
+
+
+def begins(said: str, answer: str) -> bool:
+    """Whether a text gives an answer; see `kinds_of`."""
+    text, start = _plain(said), _plain(answer)
+    return bool(start) and text.startswith(start) and not text[len(start) : len(start) + 1].isalnum()
+
+
+def _kind(said: str, right: str, stated: str) -> Kind:
+    fits = [len(_plain(answer)) if begins(said, answer) else 0 for answer in (right, stated)]
+    if not any(fits):
+        return "neither"
+    return "original" if fits[0] > fits[1] else "context"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptContext(Record):
+    """A context; see `instruments.susceptibility.case.Context`."""
+
+    id: str
+    text: str
+    weight: Amount
+    answer: str | None
+
+    def __post_init__(self) -> None:
+        if not self.weight:
+            raise FieldError("weight", "has to be above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptContexts(KeptCase):
+    """The texts of a query and of its contexts."""
+
+    separator: str
+    answers: tuple[str, ...]
+    answer: str | None
+    factors: Mapping[str, str]
+    contexts: tuple[KeptContext, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptMixture(KeptContexts):
+    """With the greedy answers as responses, that to the query alone first."""
+
+    @override
+    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
+        n_contexts = len(self.contexts)
+        if n_contexts < 2 or len(self.responses) not in (0, 1 + n_contexts):
+            raise FieldError("statistic persuasion", "is of other contexts than the texts")
+        for statistic in OF_CONTEXT:
+            yield Series(statistic, (n_contexts,))
+        for statistic in ("susceptibility", "from_bare", *OF_QUERY, "ceiling", "noise"):
+            yield Series(statistic, (1,))
+        yield self.response_ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptGradients(KeptContexts):
+    """With no responses: a number for each Σ."""
+
+    @override
+    def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
+        for statistic in ("fisher", "spread", "drift", "standard_error"):
+            yield Series(statistic, (1,), params["sigma"])
+        yield Series("trace", (1,), ("identity",), NATS_PER_SQUARE, "identity" in params["sigma"])
+        yield Series("entropy", (1,))
+        yield Series("n_probes", (1,), unit=COUNT, below=MOST)
+        yield Series("n_query_tokens", (1,), unit=COUNT, below=MOST)
+        yield Series("top_mass", (1,), is_needed=params["method"] == "top-k")
+
 
 _SMALL_BIAS: Final = 0.05  # of χ
 _NEAR_CEILING: Final = 0.9  # share of it above which more contexts would tell more
@@ -213,15 +350,7 @@ class SusceptibilityResult(QueryResult):
     @classmethod
     @override
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> Summary:
-        """Queries, contexts and factors over all queries.
-
-        Args:
-            results: one or more.
-            seed: of the bootstrap over queries.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Queries, contexts and factors over all queries; the seed is the bootstrap's over queries."""
         check_any(results)
         values = [result.susceptibility_nats for result in results]
         return Summary.of_queries(

@@ -14,10 +14,9 @@ from leakmeter.errors import UnknownNameError
 from leakmeter.instruments.susceptibility.case import QueryCase, Stored
 from leakmeter.instruments.susceptibility.draw import choose_relations, draw_queries
 from leakmeter.instruments.susceptibility.measure import Susceptibility
-from leakmeter.instruments.susceptibility.memorisation import Memorisation
 from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
 from leakmeter.instruments.susceptibility.relations import Relation, load_relations
-from leakmeter.instruments.susceptibility.result import SusceptibilityResult
+from leakmeter.instruments.susceptibility.result import Memorisation, SusceptibilityResult
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats

@@ -144,9 +144,7 @@ _NO_SIGNS: Final = str.maketrans("", "", " .,'’\u00a0\u202f")
 def find(text: str, around: str = "") -> Iterator[Mention]:
     """Values of a text by their shape; a normal form is in lower case, of numbers the digits alone.
 
-    Args:
-        text: what is searched.
-        around: other texts of the same language, which say how words are written in it.
+    `around` are other texts of the same language, which say how words are written in it.
     """
     for match in _ACCOUNT.finditer(text):
         if sum(map(str.isdigit, match.group())) >= _LEAST_KEY:

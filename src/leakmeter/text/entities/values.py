@@ -45,12 +45,8 @@ def find(
 ) -> list[Value]:
     """Values of an answer, in order, none overlapping; what the query says already is none.
 
-    Args:
-        text: the answer.
-        context: what it was given; names and words of it tell what a word of the answer is.
-        query: what was asked.
-        region: of telephone numbers and dates.
-        listed: (start, end, type) of what a list of the user's has in the context.
+    Names and words of the context tell what a word of the answer is; `listed` are (start, end, type) of what a list of
+    the user's has in the context.
     """
     shaped = list(shapes.find(text, f"{context}\n{query}"))
     ranks = [

@@ -21,7 +21,7 @@ from leakmeter.core.reductions import FullDistribution
 from leakmeter.core.request import Gradients, Request
 from leakmeter.errors import CapabilityError, UnknownNameError, UsageError, WindowError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.item import ContextSet, QueryItem
+from leakmeter.instruments.susceptibility.measure import ContextSet, QueryItem
 
 N_VOCAB = 40
 OPEN, SEPARATOR = Piece("start", "frame", (1, 2)), Piece("separator", "frame", (3,))

@@ -7,6 +7,6 @@ INSTRUMENT = Instrument(
     __name__,
     measure_at="measure:Fisher",
     result_at="result:FisherResult",
-    example_at="example:example",
+    example_at=".prompts:example",
     study_at="study:KIND",
 )

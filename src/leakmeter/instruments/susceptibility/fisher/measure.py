@@ -15,7 +15,7 @@ from leakmeter.core.measurement import COUNT, NATS, NATS_PER_SQUARE, Measurement
 from leakmeter.core.prompt import CONTEXT, QUERY, Piece, Prompt
 from leakmeter.core.request import Gradients, Trial
 from leakmeter.errors import UnknownNameError, UsageError, WindowError
-from leakmeter.instruments.susceptibility.item import QueryItem
+from leakmeter.instruments.susceptibility.measure import QueryItem
 from leakmeter.overriding import override
 from leakmeter.stats.fisher import Estimate, estimated, probes_needed
 

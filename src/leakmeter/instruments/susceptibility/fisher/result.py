@@ -11,8 +11,7 @@ from leakmeter.core.measurement import NATS
 from leakmeter.core.quantity import Quantities, Quantity
 from leakmeter.core.record import Record, frame_of
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
-from leakmeter.instruments.susceptibility.kept import KeptGradients
-from leakmeter.instruments.susceptibility.result import QueryResult, Values, check_any, usual_cost
+from leakmeter.instruments.susceptibility.result import KeptGradients, QueryResult, Values, check_any, usual_cost
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, PieceFields, Texts
 
@@ -125,15 +124,7 @@ class FisherResult(QueryResult):
     @classmethod
     @override
     def summary(cls, results: Sequence[Self], *, seed: int = 0) -> FisherSummary:
-        """Values of each Σ over the queries.
-
-        Args:
-            results: one or more.
-            seed: of the bootstrap over queries.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Values of each Σ over the queries; the seed is the bootstrap's over queries."""
         check_any(results)
         values = tuple(_of_sigma(results, number, seed) for number in range(len(results[0].values)))
         return FisherSummary(n=len(results), values=values, **usual_cost(results))

@@ -18,7 +18,6 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility import study as monte_carlo
-from leakmeter.instruments.susceptibility.fisher import figure
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.study import (
@@ -37,14 +36,134 @@ from leakmeter.instruments.susceptibility.study import (
     value_of,
 )
 from leakmeter.overriding import override
+from leakmeter.report import blocks as b
 from leakmeter.report import charts
 from leakmeter.report.blocks import Chart
 from leakmeter.stats.agreement import held_out, partial_spearman, pearson, spearman
 from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.figure import beside, groups_of, intervals
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Row, Tables, of_kind
 from leakmeter.studies.tables import items_to_csv
+
+_VALUE: Final = "spearman"
+_NEAR: Final = 0.7
+"""Share of the ceiling from which on it is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """A panel of points."""
+
+    name: str
+    x_label: str
+    xs: Sequence[float]
+    """Of each item; on the logarithmic axis, those above 0."""
+    row: Row
+    """Correlations of the items: `pearson` and `spearman`, each with its '_low' and '_high'."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """A panel of means of levels."""
+
+    title: str
+    y_label: str
+    rows: Sequence[Row]
+
+
+def queries(
+    panels: Sequence[Scatter],
+    ys: Sequence[float],
+    groups: Sequence[str],
+    *,
+    y_label: str,
+    ceiling: float,
+    title: str,
+    footer: str,
+) -> b.Chart:
+    """Each predictor against the same values, with its correlations.
+
+    `ys` and `groups`, told apart by colour and mark, are of each item. `ceiling` is what no y exceeds, drawn where one
+    comes near.
+    """
+    near = max(ys, default=0.0) > _NEAR * ceiling
+    guides = (b.Guide(ceiling, f"ceiling, {ceiling:.2f} nats"),) if near else ()
+    drawn = []
+    for panel in panels:
+        series = []
+        for group in dict.fromkeys(groups):
+            points = [
+                (x, y) for x, y, item_group in zip(panel.xs, ys, groups, strict=True) if item_group == group and x > 0
+            ]
+            xs, heights = [x for x, _ in points], [y for _, y in points]
+            series.append(b.Series("scatter", heights, xs, name=b.Untrusted(group)))
+        n_left_out = sum(not x > 0 for x in panel.xs)
+        label = panel.x_label + (f" ({n_left_out} at 0 or below not shown)" if n_left_out else "")
+        scale: Any = "log" if n_left_out < len(panel.xs) else "linear"
+        correlations = [f"{what.capitalize()} {_correlation(panel.row, what)}" for what in ("pearson", "spearman")]
+        axes = b.Axis(label, scale=scale), b.Axis(y_label)
+        drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), said=correlations, guides=guides))
+    return b.Chart("queries", title, drawn, footer=footer, columns=3, panel_inches=(3.2, 2.8))
+
+
+def agreement(rows: Sequence[Row], *, y: str, panels: str, lines: Sequence[str], title: str, footer: str) -> b.Chart:
+    """Spearman's correlation of each predictor, from rows of `instruments.susceptibility.fisher.study`.
+
+    `y` is a column of the predictors, from top to bottom, `panels` one with a panel for each of its values; `lines`
+    tell marks of one colour from another.
+    """
+    names = list(dict.fromkeys(row[y] for row in rows))
+    groups = list(groups_of(rows, lines))
+    drawn = []
+    for (which,), of_panel in groups_of(rows, (panels,)).items():
+        shown = [row for row in of_panel if row[_VALUE] is not None]
+        series = _beside("rows", shown, _VALUE, y, names, lines, groups)
+        axis = b.Axis(("Spearman, ", b.Untrusted(str(which))), ends=(-1.05, 1.05))
+        zero = (b.Guide(0.0, "", across="x", line="dotted"),)
+        drawn.append(b.Panel(axis, b.Axis("", names=[b.Untrusted(name) for name in names]), series, guides=zero))
+    return b.Chart("agreement", title, drawn, footer=footer, panel_inches=(4.6, 4.0))
+
+
+def levels(panels: Sequence[Levels], *, x: str, lines: Sequence[str], y: str, title: str, footer: str) -> b.Chart:
+    """Means of levels, `y`, with '_low' and '_high', a panel for each group of rows; `lines` stand side by side."""
+    rows = [row for panel in panels for row in panel.rows]
+    places = list(dict.fromkeys(row[x] for row in rows))
+    groups = list(groups_of(rows, lines))
+    axis = b.Axis(x.replace("_", " "), names=[b.Untrusted(str(level)) for level in places])
+    drawn = []
+    for panel in panels:
+        series = _beside("scatter", panel.rows, y, x, places, lines, groups)
+        drawn.append(b.Panel(axis, b.Axis(panel.y_label), series, title=b.Untrusted(panel.title)))
+    return b.Chart("levels", title, drawn, footer=footer, columns=3, panel_inches=(3.1, 2.7))
+
+
+def _beside(
+    draws: b.Draws,
+    rows: Sequence[Mapping[str, Any]],
+    value: str,
+    column: str,
+    places: Sequence[object],
+    lines: Sequence[str],
+    groups: Sequence[tuple[Any, ...]],
+) -> list[b.Series]:
+    """A series for each group of rows, side by side at the place of what the rows have in a column."""
+    of_group = groups_of(rows, lines)
+    series = []
+    for number, group in enumerate(groups):
+        shown = of_group.get(group, [])
+        at = [beside(places.index(row[column]), number, len(groups)) for row in shown]
+        series.append(intervals(draws, shown, value, at, ", ".join(map(str, group)), number))
+    return series
+
+
+def _correlation(row: Row, what: str) -> str:
+    if row[what] is None:
+        return "–"
+    low, high = row[f"{what}_low"], row[f"{what}_high"]
+    return f"{row[what]:z.2f}" + ("" if math.isnan(low) else f" [{low:z.2f}, {high:z.2f}]")
+
 
 _AGREEMENT: Final = "agreement"
 _TRUTH: Final = "susceptibility"
@@ -293,8 +412,8 @@ class FisherSusceptibilities(Queries):
             x = self.axes(study, rows).x
             lines = [name for name in (*shared, OPENNESS) if name != x]
             panels = _panels(study, [row for row in rows if row.get(x) is not None], x)
-            return figure.levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer)
-        return figure.agreement(rows, y=_PREDICTOR, panels=_QUERIES, lines=shared, title=study.title, footer=footer)
+            return levels(panels, x=x, lines=lines, y=VALUE, title=study.title, footer=footer)
+        return agreement(rows, y=_PREDICTOR, panels=_QUERIES, lines=shared, title=study.title, footer=footer)
 
     @override
     def draw(self, study: Study, rows: Sequence[Row], *, footer: str, stem: Path) -> None:
@@ -331,7 +450,7 @@ class FisherSusceptibilities(Queries):
         return files
 
 
-def _panels(study: Study, rows: Sequence[Row], x: str) -> list[figure.Levels]:
+def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Levels]:
     """Rows of each variant; their units differ."""
     names = [_ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in _OF_FISHER), "sigma"]
     names = [name for name in dict.fromkeys(names) if name != x]
@@ -339,7 +458,7 @@ def _panels(study: Study, rows: Sequence[Row], x: str) -> list[figure.Levels]:
     for row in rows:
         of_variant.setdefault(tuple(row.get(name) for name in names), []).append(row)
     return [
-        figure.Levels(
+        Levels(
             title=", ".join(str(value) for value in variant if value is not None),
             y_label="χ, nats" if variant[0] == _MONTE_CARLO else _unit(variant[-1]),
             rows=some,
@@ -349,7 +468,7 @@ def _panels(study: Study, rows: Sequence[Row], x: str) -> list[figure.Levels]:
 
 
 def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: str, file: Path) -> Chart:
-    queries = list(csv.DictReader(io.StringIO(read_text(file, "file of queries"), newline="")))
+    asked = list(csv.DictReader(io.StringIO(read_text(file, "file of queries"), newline="")))
 
     def is_of(told: Mapping[str, object]) -> bool:
         return all(told[name] == value for name, value in yardstick.factors.items())
@@ -357,16 +476,16 @@ def _queries_chart(study: Study, yardstick: Cell, rows: Sequence[Row], footer: s
     correlations = {row[_PREDICTOR]: row for row in rows if row[_QUERIES] == ALL and is_of(row)}
     factors = [f"{name} {value}" for name, value in yardstick.factors.items() if name != "model"]
     panels = [
-        figure.Scatter(name, _unit(sigma), [float(query[name]) for query in queries], correlations[name])
+        Scatter(name, _unit(sigma), [float(query[name]) for query in asked], correlations[name])
         for cell in study.cells
         if not cell.measure_name
         for sigma in of_kind(cell.measure, Fisher).sigma
         if (name := _variant_of(cell, sigma)) in correlations and is_of(cell.factors)
     ]
-    return figure.queries(
+    return queries(
         panels,
-        [float(query[_TRUTH]) for query in queries],
-        [query[OPENNESS] for query in queries],
+        [float(query[_TRUTH]) for query in asked],
+        [query[OPENNESS] for query in asked],
         y_label="Monte Carlo χ, nats",
         ceiling=math.log(of_kind(yardstick.choice, Drawn).contexts),
         title=f"{study.title}: {', '.join((yardstick.model, *factors))}",
