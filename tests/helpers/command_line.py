@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,43 @@ def run_command(words: Sequence[object]) -> Ended:
         except SystemExit as ended:
             code = int(ended.code or 0)
     return Ended(code, out.getvalue(), err.getvalue())
+
+
+def as_options(named: Mapping[str, object]) -> list[object]:
+    """Names and values as words of a command; None drops one."""
+    given = {f"--{name.replace('_', '-')}": value for name, value in named.items() if value is not None}
+    return [part for pair in given.items() for part in pair]
+
+
+def object_of(ended: Ended) -> dict[str, Any]:
+    """The only case that `--json` prints."""
+    assert ended.code == 0, ended.err
+    (line,) = ended.out.splitlines()
+    return dict(json.loads(line))
+
+
+def lines_of(ended: Ended) -> list[str]:
+    """Lines of JSON; what the toy writes may hold separators that `splitlines` would cut at."""
+    return ended.out.strip("\n").split("\n")
+
+
+def objects_of(ended: Ended) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The cases and the summary that `--json` prints."""
+    assert ended.code == 0, ended.err
+    *cases, last = map(json.loads, lines_of(ended))
+    assert set(last) == {"summary"}
+    return cases, last["summary"]
+
+
+def without_seconds(case: dict[str, Any]) -> dict[str, Any]:
+    return {**case, "cost": {name: value for name, value in case["cost"].items() if name != "seconds"}}
+
+
+def assert_refused(ended: Ended, said: str) -> None:
+    """Exit code 2, and one line that says why."""
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1), ended.err
+    assert ended.err.startswith("leakmeter: ")
+    assert said in ended.err
 
 
 @pytest.fixture
@@ -117,8 +155,7 @@ def of_note(cli: Callable[..., Ended], note: Path) -> Callable[..., Callable[...
     def make(command: str, **usual: object) -> Callable[..., Ended]:
         def call(*more: object, **options: object) -> Ended:
             given: dict[str, object] = {"context_file": note, "query": "Who?", "model": "toy", **usual, **options}
-            named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
-            return cli(command, *(part for pair in named.items() for part in pair), *more)
+            return cli(command, *as_options(given), *more)
 
         return call
 

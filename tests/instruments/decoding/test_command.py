@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import leakmeter
+from helpers.command_line import assert_refused, object_of
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.stats.exact_draw import StreamBits
@@ -35,12 +36,6 @@ def umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def object_of(ended: Any) -> dict[str, Any]:
-    assert ended.code == 0, ended.err
-    (line,) = ended.out.splitlines()
-    return dict(json.loads(line))
 
 
 def keys(value: Any) -> Iterator[str]:
@@ -228,8 +223,7 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
     assert cli("influence", "--context-file", note, "--query", "Who?", "--response", "Anna", "--model", "toy").code == 0
     (run,) = Path("runs").iterdir()
     ended = cli("report", run, "--public")
-    assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert "--public is for `leakmeter decode --epsilon` and `leakmeter audit run`" in ended.err
+    assert_refused(ended, "--public is for `leakmeter decode --epsilon` and `leakmeter audit run`")
 
 
 @pytest.mark.parametrize(
@@ -253,9 +247,7 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
 )
 def test_what_has_no_meaning_is_refused_in_one_line(decode: Call, options: dict[str, str], said: str) -> None:
     ended = decode(**options)
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert ended.err.startswith("leakmeter: ")
-    assert said in ended.err
+    assert_refused(ended, said)
     assert not Path("runs").exists()
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import leakmeter
+from helpers.command_line import as_options, assert_refused, lines_of, objects_of, without_seconds
 from leakmeter.backends.toy import Toy
 from leakmeter.core.prompt import IntArray
 from leakmeter.instruments.generation import command as audit_command
@@ -34,10 +35,6 @@ FREE = ("temperature", "clip", "subset-size")
 TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." for i in range(7)]
 
 
-def options(**named: object) -> list[object]:
-    return [part for name, value in named.items() for part in (f"--{name.replace('_', '-')}", value)]
-
-
 @pytest.fixture
 def calibrate(cli: Call) -> Call:
     """`leakmeter audit calibrate` with the paper's settings; more options win, None drops one."""
@@ -45,8 +42,7 @@ def calibrate(cli: Call) -> Call:
     def call(free: str, target: object, *more: object, **named: object) -> Any:
         usual: dict[str, object] = {"clip": 10, "subset_size": 50, "temperature": 4.8 if free == "none" else 2}
         usual.pop(free.replace("-", "_"), None)
-        given = {name: value for name, value in (usual | named).items() if value is not None}
-        return cli("audit", "calibrate", *options(epsilon=target, free=free, **given), *more)
+        return cli("audit", "calibrate", *as_options({"epsilon": target, "free": free} | usual | named), *more)
 
     return call
 
@@ -121,13 +117,15 @@ def test_what_cannot_be_calibrated_is_one_line(
     calibrate: Call, free: str, target: float, more: dict[str, object], said: str
 ) -> None:
     ended = calibrate(free, target, **more)
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-    assert len(ended.err.splitlines()) == 1
+    assert_refused(ended, said)
 
 
 def test_calibrating_loads_no_model() -> None:
-    words = ["audit", "calibrate", *map(str, options(epsilon=10, free="clip", subset_size=50, temperature=2))]
+    words = [
+        "audit",
+        "calibrate",
+        *map(str, as_options({"epsilon": 10, "free": "clip", "subset_size": 50, "temperature": 2})),
+    ]
     code = (
         "import sys\nfrom leakmeter.cli import main\n"
         f"try: main({words!r})\nexcept SystemExit: pass\n"
@@ -158,26 +156,9 @@ def audit(cli: Call, mine: Path) -> Call:
     """`leakmeter audit run --config …` with further options."""
 
     def call(*more: object, **named: object) -> Any:
-        return cli("audit", "run", "--config", mine / "audit.toml", *options(**named), *more)
+        return cli("audit", "run", "--config", mine / "audit.toml", *as_options(named), *more)
 
     return call
-
-
-def lines_of(ended: Any) -> list[str]:
-    """Lines of JSON; what the toy writes may hold separators that `splitlines` would cut at."""
-    return str(ended.out).strip("\n").split("\n")
-
-
-def objects_of(ended: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The batches and the summary that `--json` prints."""
-    assert ended.code == 0, ended.err
-    *cases, last = map(json.loads, lines_of(ended))
-    assert set(last) == {"summary"}
-    return cases, last["summary"]
-
-
-def without_seconds(case: dict[str, Any]) -> dict[str, Any]:
-    return {**case, "cost": {name: value for name, value in case["cost"].items() if name != "seconds"}}
 
 
 def test_the_sample_works_end_to_end(cli: Call) -> None:
@@ -351,9 +332,7 @@ def test_a_broken_guarantee_is_exit_code_1_and_names_exemplar_and_token(
 )
 def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object], said: str) -> None:
     ended = audit(**named)
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-    assert len(ended.err.splitlines()) == 1
+    assert_refused(ended, said)
     assert not Path("runs").exists()
 
 
@@ -378,9 +357,7 @@ def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object
 def test_a_configuration_that_cannot_be_used_is_one_line(cli: Call, text: str, said: str) -> None:
     Path("audit.toml").write_text(text, encoding="utf-8")
     ended = cli("audit", "run", "--model", "toy", "--config", "audit.toml")
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-    assert len(ended.err.splitlines()) == 1
+    assert_refused(ended, said)
 
 
 def test_every_key_is_an_option_and_the_sample_has_only_keys(cli: Call) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from rich.cells import cell_len
 import leakmeter
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless
-from helpers.report_snapshots import printed
+from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.errors import UsageError
 from leakmeter.instruments.generation import calibration, study, words
 from leakmeter.instruments.generation.calibration import CalibratedGuarantee, Calibration
@@ -105,7 +104,6 @@ CALIBRATED = Calibration(
 
 @pytest.mark.parametrize("name", ["one", "several", "broken", "public", "calibrated"])
 def test_what_a_report_says_is_as_reviewed(audited: list[Case], name: str) -> None:
-    """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
     made = {
         "one": lambda: report(audited[:1], command="leakmeter audit run"),
         "several": lambda: report(audited),
@@ -113,11 +111,7 @@ def test_what_a_report_says_is_as_reviewed(audited: list[Case], name: str) -> No
         "public": lambda: public_report([case.public for case in audited]),
         "calibrated": lambda: calibration.report(CALIBRATED),
     }[name]()
-    text = f"{printed(made)}\n{'=' * 80}\n{markdown.text(made)}"
-    file = SNAPSHOTS / f"{name}.txt"
-    if os.environ.get("LEAKMETER_SNAPSHOTS"):
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    assert_as_reviewed(SNAPSHOTS / f"{name}.txt", made, with_page=False)
 
 
 def test_a_broken_guarantee_names_exemplar_and_token(case: Case) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 import pytest
 
 import leakmeter
-from helpers.places import DOCS
+from helpers.command_line import as_options, assert_refused, objects_of
+from helpers.docs_blocks import documented_fields
 from leakmeter.backends.toy import Toy
 from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.icl.result import IclResult
@@ -58,8 +58,7 @@ def icl(cli: Call, mine: Path) -> Call:
         if "exemplars" in options:
             given |= {"pool": None, "shots": None}
         given |= options
-        named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
-        return cli("icl", *(part for pair in named.items() for part in pair), *more)
+        return cli("icl", *as_options(given), *more)
 
     return call
 
@@ -69,14 +68,6 @@ def write_csv(path: Path, rows: list[dict[str, str]]) -> None:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-
-
-def objects_of(ended: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The queries and the summary that `--json` prints."""
-    assert ended.code == 0, ended.err
-    *cases, last = map(json.loads, ended.out.splitlines())
-    assert set(last) == {"summary"}
-    return cases, last["summary"]
 
 
 def test_exemplars_are_drawn_for_each_query_and_summed_up(icl: Call) -> None:
@@ -172,18 +163,12 @@ def test_what_cannot_be_done_is_one_line(icl: Call, mine: Path, options: dict[st
     places = {name.upper(): mine / f"{name}.csv" for name in ("empty", "other", "unlabelled", "unknown", "few")}
     places["ONE"] = mine / "one.toml"
     ended = icl(**{name: places.get(str(value), value) for name, value in options.items()})
-    assert ended.code == 2
-    assert ended.out == ""
-    assert ended.err.startswith("leakmeter: ")
-    assert ended.err.count("\n") == 1
-    assert said in ended.err
+    assert_refused(ended, said)
     assert list(Path.cwd().iterdir()) == []
 
 
 def test_the_page_of_documentation_lists_every_field(icl: Call, mine: Path) -> None:
-    page = DOCS / "icl.md"
-    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
+    said = documented_fields("icl")
     (case, *_), told = objects_of(icl("--json", exemplars=mine / "few.csv", space="vocabulary"))
     exemplar = case["exemplars"][0]
     rows_of_summary = [told[name][0] for name in ("positions", "labels", "exemplars")]

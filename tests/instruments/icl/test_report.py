@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from helpers.icl_results import asked, behind, exemplar, over_vocabulary
 from helpers.report_cases import HOSTILE
 from helpers.report_checks import assert_report_harmless, flat
-from helpers.report_snapshots import printed
+from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import visible
 from leakmeter.errors import UsageError
 from leakmeter.instruments.icl import words
@@ -106,13 +105,8 @@ def table(of: b.Report, caption: str) -> b.Table:
     ],
 )
 def test_what_a_report_says_is_as_reviewed(name: str, cases: list[IclResult]) -> None:
-    """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
     shown = made(*cases, command="leakmeter icl")
-    text = f"{printed(shown)}\n{'=' * 80}\n{markdown.text(shown)}"
-    file = SNAPSHOTS / f"{name}.txt"
-    if os.environ.get("LEAKMETER_SNAPSHOTS"):
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    assert_as_reviewed(SNAPSHOTS / f"{name}.txt", shown, with_page=False)
 
 
 def test_the_words_say_what_was_measured() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from helpers.report_checks import assert_markdown_harmless
-from helpers.report_snapshots import printed
+from helpers.report_snapshots import assert_as_reviewed, printed
 from leakmeter.core.plain import to_json
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.search import MOVES, MeasuredList, Move, Round
@@ -107,13 +106,8 @@ def test_tables_hold_the_numbers() -> None:
 
 
 def test_what_a_report_says_is_as_reviewed() -> None:
-    """The snapshot is the terminal's text and the Markdown; write it anew with LEAKMETER_SNAPSHOTS=1."""
     made = report(told(n_too_long=3), command="leakmeter icl-select")
-    text = f"{printed(made)}\n{'=' * 80}\n{markdown.text(made)}"
-    file = SNAPSHOTS / "selection.txt"
-    if os.environ.get("LEAKMETER_SNAPSHOTS"):
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")
+    assert_as_reviewed(SNAPSHOTS / "selection.txt", made, with_page=False)
 
 
 def test_words_follow_the_verdict() -> None:

@@ -12,21 +12,15 @@ from typing import Any
 
 import pytest
 
+from helpers.command_line import assert_refused, object_of
 from helpers.places import any_name
 
 Call = Callable[..., Any]
 
 
-def case_of(ended: Any) -> dict[str, Any]:
-    """The only case of a command's output."""
-    assert ended.code == 0, ended.err
-    (line,) = ended.out.splitlines()
-    return dict(json.loads(line))
-
-
 def test_json_is_one_object_and_nothing_else(measure: Call) -> None:
     ended = measure("--json")
-    case = case_of(ended)
+    case = object_of(ended)
     assert (case["id"], case["model"], case["unit"]) == ("note", "toy", "auto")
     texts = ["Anna Ek lives in Graz.", "Her phone is 555-010-7788.", "Bo asked twice.", "Call 555-010-7788 after four."]
     assert [piece["text"] for piece in case["pieces"]] == texts
@@ -49,7 +43,7 @@ def test_several_context_files_are_documents(measure: Call, tmp_path: Path) -> N
         folder.mkdir()
         (folder / "paper.txt").write_text(text)
     more = [word for folder in folders for word in ("--context-file", folder / "paper.txt")]
-    case = case_of(measure(*more, "--json", unit="document"))
+    case = object_of(measure(*more, "--json", unit="document"))
     assert [piece["name"] for piece in case["pieces"]] == ["note.txt", "paper.txt", "paper.txt (2)"]
     assert [piece["text"] for piece in case["pieces"]][1:] == ["Bo ate. Cid left.", "Ida sang."]
     assert [d["name"] for d in case["documents"]] == ["note.txt", "paper.txt", "paper.txt (2)"]
@@ -63,7 +57,7 @@ def test_several_context_files_are_documents(measure: Call, tmp_path: Path) -> N
     ],
 )  # fmt: skip
 def test_every_removal_and_unit(measure: Call, removal: str, unit: str) -> None:
-    case = case_of(measure("--json", removal=removal, unit=unit))
+    case = object_of(measure("--json", removal=removal, unit=unit))
     assert (case["removal"], case["unit"]) == (removal, unit)
     if unit in ("whole", "document", "paragraph"):
         assert case["pieces"][0]["nats"] == pytest.approx(case["whole_nats"])
@@ -75,7 +69,7 @@ def test_every_removal_and_unit(measure: Call, removal: str, unit: str) -> None:
 def test_odd_texts_are_texts(measure: Call, tmp_path: Path, text: str) -> None:
     path = tmp_path / "odd.txt"
     path.write_text(text, encoding="utf-8")
-    case = case_of(measure("--json", context_file=path, query=text, response=text))
+    case = object_of(measure("--json", context_file=path, query=text, response=text))
     assert case["context"] == text
     assert case["query"] == text
     assert case["response"]["text"].strip() == text.strip()
@@ -166,7 +160,7 @@ def test_the_library_and_the_command_agree(measure: Call, note: Path) -> None:
     import leakmeter
 
     how = {"unit": "word", "removal": "mask", "temperature": 0.7}
-    case = case_of(measure("--json", "--group", **how))
+    case = object_of(measure("--json", "--group", **how))
     given = {"context": note.read_text(), "query": "Who?", "response": "Anna"}
     result = leakmeter.influence("toy", **given, **how, group=True)
     assert [piece["nats"] for piece in case["pieces"]] == [piece.nats for piece in result.pieces]
@@ -201,16 +195,15 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
 
     for refused in ("logged", "asked"):
         ended = run("influence", refused, "--json")
-        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-        assert "the system prompt is the only context" in ended.err
+        assert_refused(ended, "the system prompt is the only context")
     meant = ("--context-from", "system")
-    apart = case_of(run("influence", "asked", "--json", *meant, "--response", "Anna."))
+    apart = object_of(run("influence", "asked", "--json", *meant, "--response", "Anna."))
     unmarked = "nly context is the system prompt; the rest of the chat, 11 tokens, counts as the query"
     for command, chat, more in (
         ("influence", "logged", ()), ("redact-plan", "logged", ("--max-loss", "1")), ("decode", "asked", ()),
     ):  # fmt: skip
         told = run(command, chat, "--json", *meant, *more)
-        case = case_of(told)
+        case = object_of(told)
         assert (unmarked in case["warnings"][0], unmarked in told.err) == (True, True)
         assert case["unmarked_query_tokens"] == 11
         shown = run(command, chat, *meant, *more).out
@@ -221,26 +214,26 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
             assert (case["response"]["text"], case["response"]["sampled"]) == ("Anna.", False)
             assert [piece["name"] for piece in case["pieces"]] == ["system 1"]
     untold = run("influence", "named", "--json")
-    assert "system prompt" not in untold.err + str(case_of(untold)["warnings"])
-    assert "unmarked_query_tokens" not in case_of(untold)
+    assert "system prompt" not in untold.err + str(object_of(untold)["warnings"])
+    assert "unmarked_query_tokens" not in object_of(untold)
     # What was retrieved may stand in the last turn of a longer chat, too.
     shown = run("influence", "turns").out
     assert "Only what was said before the last user message was measured." in " ".join(shown.split())
     assert "→" not in shown
-    assert "unmarked_query_tokens" not in case_of(run("influence", "tool", "--json"))
+    assert "unmarked_query_tokens" not in object_of(run("influence", "tool", "--json"))
     bare = run("influence", "bare", "--json")
     assert (bare.code, "there is nothing that could be removed" in bare.err) == (2, True)
 
 
 def test_entities_and_their_surrogates(measure: Call) -> None:
-    case = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
+    case = object_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
     (phone,) = case["pieces"]
     assert (phone["name"], phone["n_mentions"], phone["repeated"], phone["rank"]) == ("phone1", 2, "verbatim", 1)
     assert phone["swapped_nats"] > 0
     assert phone["surrogate"] != "555-010-7788"
-    again = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
+    again = object_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788"))
     assert again == case
-    other = case_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788", swap_seed=4))
+    other = object_of(measure("--json", "--swap", unit="entity", response="Call 555-010-7788", swap_seed=4))
     assert other["pieces"][0]["surrogate"] != phone["surrogate"]
 
 
@@ -274,7 +267,7 @@ def test_what_is_found_is_escaped(measure: Call, tmp_path: Path) -> None:
 def test_a_run_is_known_by_its_patterns(measure: Call, tmp_path: Path) -> None:
     patterns = tmp_path / "patterns.txt"
     patterns.write_text("# comment\nplace = Graz\n", encoding="utf-8")
-    case = case_of(measure("--json", unit="entity", entity_patterns=patterns))
+    case = object_of(measure("--json", unit="entity", entity_patterns=patterns))
     assert [piece["name"] for piece in case["pieces"]] == ["place1", "phone1"]
     (spec,) = (json.loads(path.read_text()) for path in Path("runs").glob("*/spec.json"))
     assert spec["prompts"]["entity_patterns"] == "place = Graz"
@@ -301,7 +294,5 @@ def test_many_cases_of_which_some_hold_nothing(cli: Call, tmp_path: Path) -> Non
 )
 def test_personal_data_that_cannot_be_used_is_one_line(measure: Call, options: dict[str, Any], message: str) -> None:
     ended = measure(**options)
-    assert ended.code == 2
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
+    assert_refused(ended, message)
     assert not Path("runs").exists()

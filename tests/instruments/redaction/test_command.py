@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import pytest
 
 import leakmeter
-from helpers.places import DOCS
+from helpers.command_line import assert_refused, object_of
+from helpers.docs_blocks import documented_fields
 from helpers.resumed_runs import resumed
 from leakmeter.errors import UsageError
 
@@ -24,12 +24,6 @@ NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 
 def plan(of_note: Call) -> Call:
     """`leakmeter redact-plan` of the note; more options win."""
     return of_note("redact-plan", response="Anna", max_loss=0.5, max_new_tokens=5, out="runs")
-
-
-def object_of(ended: Any) -> dict[str, Any]:
-    assert ended.code == 0, ended.err
-    (line,) = ended.out.splitlines()
-    return dict(json.loads(line))
 
 
 def cases_file(folder: Path, n: int = 5) -> Path:
@@ -127,9 +121,7 @@ def test_what_cannot_be_done_is_one_line(
     link.symlink_to(note)
     places = {"NOTE": note, "LINK": link}
     ended = plan(**{name: places.get(value, value) for name, value in options.items()})
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert ended.err.startswith("leakmeter: ")
-    assert said in ended.err
+    assert_refused(ended, said)
     assert list(Path.cwd().iterdir()) == []
     assert note.read_text(encoding="utf-8") == NOTE
 
@@ -163,9 +155,7 @@ def test_from_python_it_is_the_same(plan: Call) -> None:
 
 
 def test_the_page_of_documentation_lists_every_field(plan: Call) -> None:
-    page = DOCS / "redaction.md"
-    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
+    said = documented_fields("redaction")
     case = object_of(plan("--json"))
     for fields in (case, case["redacted"][0], case["steps"][0], case["after"]):
         assert set(fields) <= said

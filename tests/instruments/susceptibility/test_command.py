@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import leakmeter
-from helpers.places import DOCS
+from helpers.command_line import as_options, assert_refused, objects_of, without_seconds
+from helpers.docs_blocks import documented_fields
 from leakmeter.backends.toy import Toy
 from leakmeter.core.plan import Chunk
 from leakmeter.errors import DataError, UsageError
@@ -52,22 +53,9 @@ def susceptibility(cli: Call, mine: Path) -> Call:
             "model": "toy",
             **options,
         }
-        named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
-        return cli("susceptibility", *(part for pair in named.items() for part in pair), *more)
+        return cli("susceptibility", *as_options(given), *more)
 
     return call
-
-
-def objects_of(ended: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The queries and the summary that `--json` prints."""
-    assert ended.code == 0, ended.err
-    *cases, last = map(json.loads, ended.out.splitlines())
-    assert set(last) == {"summary"}
-    return cases, last["summary"]
-
-
-def without_seconds(case: dict[str, Any]) -> dict[str, Any]:
-    return {**case, "cost": {name: value for name, value in case["cost"].items() if name != "seconds"}}
 
 
 def test_every_query_is_asked_behind_every_context_and_summed_up(susceptibility: Call) -> None:
@@ -236,18 +224,12 @@ def test_what_cannot_be_used_is_one_line(susceptibility: Call, mine: Path, optio
     (mine / "alike.jsonl").write_text(json.dumps(alike), encoding="utf-8")
     places = {name.upper(): mine / f"{name}.jsonl" for name in ("empty", "other", "weight", "one", "alike")}
     ended = susceptibility(**{name: places.get(str(value), value) for name, value in options.items()})
-    assert ended.code == 2
-    assert ended.out == ""
-    assert ended.err.startswith("leakmeter: ")
-    assert ended.err.count("\n") == 1
-    assert said in ended.err
+    assert_refused(ended, said)
     assert list(Path.cwd().iterdir()) == []
 
 
 def test_the_page_of_documentation_lists_every_field(susceptibility: Call, mine: Path) -> None:
-    page = DOCS / "susceptibility.md"
-    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
+    said = documented_fields("susceptibility")
     known = [row | {"answer": "Poe"} for row in QUERIES]
     (mine / "known.jsonl").write_text("\n".join(map(json.dumps, known)), encoding="utf-8")
     (case, *_), told = objects_of(susceptibility("--json", queries=mine / "known.jsonl", answer_tokens=2))

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import leakmeter
-from helpers.places import DOCS
+from helpers.command_line import as_options, assert_refused, objects_of
+from helpers.docs_blocks import documented_fields
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
 from leakmeter.instruments.susceptibility.fisher.result import FisherResult
 
@@ -45,18 +46,9 @@ def fisher(cli: Call, model: Path, tmp_path: Path) -> Call:
     def call(*more: object, **options: object) -> Any:
         given: dict[str, object] = {"estimator": "fisher", "queries": queries, "model": model, "device": "cpu"}
         given |= {name: contexts if value == "CONTEXTS" else value for name, value in options.items()}
-        named = {f"--{name.replace('_', '-')}": value for name, value in given.items() if value is not None}
-        return cli("susceptibility", *(part for pair in named.items() for part in pair), *more)
+        return cli("susceptibility", *as_options(given), *more)
 
     return call
-
-
-def objects_of(ended: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The queries and the summary that `--json` prints."""
-    assert ended.code == 0, ended.err
-    *cases, last = map(json.loads, ended.out.splitlines())
-    assert set(last) == {"summary"}
-    return cases, last["summary"]
 
 
 def without_cost(case: dict[str, Any]) -> dict[str, Any]:
@@ -176,18 +168,12 @@ def test_from_python_it_is_the_same(fisher: Call, model: Path) -> None:
 )
 def test_what_cannot_be_used_is_one_line(fisher: Call, options: dict[str, Any], said: str) -> None:
     ended = fisher(**options)
-    assert ended.code == 2
-    assert ended.out == ""
-    assert ended.err.startswith("leakmeter: ")
-    assert ended.err.count("\n") == 1
-    assert said in ended.err
+    assert_refused(ended, said)
     assert list(Path.cwd().iterdir()) == []
 
 
 def test_the_page_of_documentation_lists_every_field(fisher: Call) -> None:
-    page = DOCS / "susceptibility.md"
-    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    said = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", " ".join(rows)))))
+    said = documented_fields("susceptibility")
     (case, *_), told = objects_of(fisher("--json", probes=2))
     row = told["values"][0]
     for fields in (case, case["cost"], case["values"][0], told, row, row["queries"][0], row["factors"]["form"][0]):
