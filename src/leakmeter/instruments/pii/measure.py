@@ -56,6 +56,12 @@ class Pii(Measure):
 
     @property
     @override
+    def together(self) -> int:
+        """A step of beam search reads all weights once, for however many beams."""
+        return TOGETHER
+
+    @property
+    @override
     def max_new_tokens(self) -> int:
         """What is generated depends on the type of the value; cases reserve the room themselves."""
         return 0

@@ -53,6 +53,11 @@ class ProbeCase:
         again = "" if self.number == 1 else f" {self.number}"
         return f"{self.subject.id}: {target}{again}" + (f" by {' and '.join(self.given)}" if self.given else "")
 
+    @property
+    def outline(self) -> tuple[str, int]:
+        """What decides how long a probe takes: values of other types have other decoys, which are as long as it."""
+        return self.type, len(self.value)
+
     def record(self) -> dict[str, Any]:
         """Keyed hashes stand for the person and the value, so that both can be told again."""
         key = subject_key(config_dir())
