@@ -72,7 +72,7 @@ def drive(
         gradients = iter(
             _differentiate(backend, [entry for entry in all_requests if isinstance(entry, GradientRequest)], cost)
         )
-        cost.n_prompts += sum(len(request.prompts) for request in scored)
+        cost.n_prompts += sum(len(request.prompts) for request in scored if not request.is_others)
         cost.n_tokens_run += backend.n_tokens_run - n_before
         cost.n_full_pass_tokens += n_full_pass_tokens(scored)
         waiting.clear()

@@ -111,6 +111,7 @@ class Chunk:
         return sum(
             len(prompt.ids) + row
             for request in self.requests
+            if not request.is_others
             for row in request.reduction.rows(len(request.response))
             for prompt in request.prompts
         )
@@ -121,6 +122,7 @@ def n_full_pass_tokens(requests: Sequence[Request]) -> int:
     return sum(
         len(prompt.ids) + max(request.reduction.rows(len(request.response)).stop - 1, 0)
         for request in requests
+        if not request.is_others
         for prompt in request.prompts
     )
 

@@ -25,7 +25,7 @@ from leakmeter.engine.sampling import Sampling, outline_of
 from leakmeter.errors import LeakmeterError, ModelError, UsageError
 from leakmeter.storage.fingerprint import device_of
 
-EXACT_CASES: Final = 24
+EXACT_CASES: Final = 32
 """Each of so many cases is predicted; of more, some stand for the others."""
 _SEED: Final = 0
 _LEAST_PARTS: Final = 8

@@ -9,6 +9,10 @@ from leakmeter.core.item import Item
 from leakmeter.core.prompt import Prompt
 
 
+AskedAs = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
+"""Of each way of asking with a name what stands before the values, and the tokens of each of these."""
+
+
 @dataclass(frozen=True, slots=True)
 class Values:
     """A value that a model may know, and others like it, behind each way of asking for it."""
@@ -25,6 +29,11 @@ class Values:
     """What an answer's tokens give away of the true value, by statistic."""
     units: Mapping[str, str]
     """Of each of these statistics."""
+    order: tuple[int, ...] = ()
+    """Numbers of the decoys, from 1, in the order in which a sequential test scores them: the same in all ways of
+    asking for the value."""
+    beside: tuple[tuple[AskedAs, ...], ...] = ()
+    """The value and its decoys in the other cases of the value, behind each name, the subject's first."""
     keeps_answers: bool = False
     """Whether answers are kept, and not only what they give away."""
 

@@ -21,7 +21,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.pii.item import ProbeItem, Values
+from leakmeter.instruments.pii.item import AskedAs, ProbeItem, Values
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
 from leakmeter.instruments.pii.settings import Unasked
 from leakmeter.instruments.pii.subject import ValueType
@@ -133,8 +133,10 @@ def prepare_probe(
     """
     from leakmeter.instruments.pii.decoys import control_names_of, decoys_of
     from leakmeter.instruments.pii.matching import STATISTICS
+    from leakmeter.text.surrogates.draw import source
 
-    prompts = tuple(filled(template, case) for template in settings.templates_for(case))
+    templates = settings.templates_for(case)
+    prompts = tuple(filled(template, case) for template in templates)
     start = (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens))
     encode = _Encoder(tokenizer, start)
     # The same in whatever way the value is asked for: then values can be compared over all ways.
@@ -150,13 +152,23 @@ def prepare_probe(
     )
     values = (case.value, *decoys)
     scored = encode.each(prompts, values)
+    controls = control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
+    said = [[control.said(value, case.type) for value in values] for control in controls]
     control_names = tuple(
-        encode.each(
-            [filled(template, replace(case, subject=control.other)) for template in settings.templates_for(case)],
-            [control.said(value, case.type) for value in values],
-        )
-        for control in control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
+        encode.each([filled(template, replace(case, subject=control.other)) for template in templates], own)
+        for control, own in zip(controls, said, strict=True)
     )
+    others = [replace(case, kind=kind, given=given) for kind, given in case.ways if (kind, given) != (case.kind, case.given)]
+    beside = [
+        tuple(
+            encode.as_asked([filled(template, replace(other, subject=who)) for template in settings.templates_for(other)], own)
+            for who, own in ((case.subject, list(values)), *zip((c.other for c in controls), said, strict=True))
+        )
+        for other in others
+    ]
+    # The test is of the value, so that no way of asking for it has an order of its own.
+    order = list(range(1, len(values)))
+    source("order", settings.decoy_seed, case.subject.id, case.type, case.relation or "", case.number).shuffle(order)
     asked_prompts = tuple(map(encode.prompt, prompts))
     # Where each digit is a token, a telephone number takes more than the paper's twelve.
     n_new = max(NEW_TOKENS[case.type], n_tokens + _AHEAD)
@@ -179,6 +191,9 @@ def prepare_probe(
             n_new,
             _judge(case, tokenizer),
             STATISTICS[case.type],
+            tuple(order),
+            # A case that does not fit is refused, or left out, and is not ranked by.
+            tuple(way for way in beside if window is None or _longest(way) <= window),
             settings.keep_values,
         ),
     )
@@ -207,6 +222,12 @@ class _Encoder:
         """Of each prompt and each value the prompt, and the value's ids behind it."""
         return tuple(tuple((self.prompt(prompt), self.value(prompt, value)) for value in values) for prompt in prompts)
 
+    def as_asked(self, prompts: Sequence[str], values: Sequence[str]) -> AskedAs:
+        """The same with the values of a prompt side by side."""
+        lists: dict[tuple[Ids, ...], tuple[Ids, ...]] = {}
+        by_prompt = [(self.prompt(prompt), tuple(self.value(prompt, value) for value in values)) for prompt in prompts]
+        return tuple((prompt, lists.setdefault(ids, ids)) for prompt, ids in by_prompt)
+
     def prompt(self, text: str) -> Prompt:
         if text not in self.prompts:
             ids = self.tokenizer.encode_data(_unspaced(text), first=True).ids
@@ -229,6 +250,10 @@ class _Encoder:
 
 def _prompt(start: Ids, ids: Ids) -> Prompt:
     return Prompt((Piece("start", FRAME, start), Piece("question", QUERY, ids)))
+
+
+def _longest(way: Sequence[AskedAs]) -> int:
+    return max(len(prompt.ids) + max(map(len, values)) for asked in way for prompt, values in asked)
 
 
 def _unspaced(prompt: str) -> str:
