@@ -48,8 +48,8 @@ def _print(predicted: PredictedCases) -> None:
         console.print(_by_case(predicted.cases))
     if predicted.sampled_cases is not None:
         console.print(
-            f"Estimated from {predicted.sampled_cases:,} of the cases and the lengths of the others, which were not looked "
-            "at; in brackets 95 % ranges."
+            f"Estimated from {predicted.sampled_cases:,} of the cases and the lengths of the others, which were not "
+            "looked at; in brackets 95 % ranges."
         )
     if predicted.at_most:
         console.print("At most: what is still to be drawn or chosen is counted with the most that it may take.")

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
 from leakmeter.core.cost import ModelSize, Speed
@@ -20,7 +22,7 @@ from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.measure import Measure, chooses
-from leakmeter.core.request import Asked, Scores, Trial
+from leakmeter.core.request import Asked, Request, Scores, Trial
 from leakmeter.engine.sampling import Sampling, outline_of
 from leakmeter.errors import LeakmeterError, ModelError, UsageError
 from leakmeter.storage.fingerprint import device_of
@@ -52,14 +54,16 @@ class Predictor:
     _speed: Speed | None = None
 
     def predict(self, measure: Measure, *together: Prepared) -> Prediction:
-        """Counts of what cases that are scored together will take; nothing of it is computed."""
+        """Counts of what cases that are scored together will take; nothing of it is computed. A case that stands for
+        others like it (`n_alike`) is counted without what those ask for too."""
         if chooses(measure, *(case.item for case in together)):
             longest = self._as_one([measure.longest_trial(case.item) for case in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
         return predict(self.backend, self._as_one([measure.trial(case.item) for case in together]))
 
     def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
-        return _as_one([settled(self.backend, trial) for trial in trials])
+        whole = [settled(self.backend, trial) for trial in trials]
+        return _as_one(whole if self.backend.n_alike == 1 else [_own(trial) for trial in whole])
 
     def seconds(self, prediction: Prediction) -> float | None:
         """Predicted time of a case; None where operations have no meaning."""
@@ -191,9 +195,7 @@ def forecast(
     return prediction, kept
 
 
-def _estimated(
-    predictor: Predictor, plan: Plan, every: Measure | None
-) -> tuple[PredictedCases, LoadedCases[Any]]:
+def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple[PredictedCases, LoadedCases[Any]]:
     """Parts are predicted until they have many prompts. Cases that are scored together but have nothing in common are
     predicted alone, each with its share of the passes."""
     cases, backend = plan.cases.cases, predictor.backend
@@ -201,7 +203,9 @@ def _estimated(
     size = 1 if is_alone else plan.group_size
     parts = [cases[first : first + size] for first in range(0, len(cases), size)]
     outlines = [[outline_of(case) for case in part] for part in parts]
-    sampling = Sampling.of([(tuple({shape for shape, _ in part}), sum(n for _, n in part)) for part in outlines], seed=_SEED)
+    shapes = [tuple(dict.fromkeys(shape for shape, _ in part)) for part in outlines]
+    sizes = [sum(n for _, n in part) for part in outlines]
+    sampling = Sampling.of(list(zip(shapes, sizes, strict=True)), seed=_SEED)
     predicted: dict[int, tuple[Prediction, ...]] = {}
     problems: list[str] = []
     n_prompts = 0
@@ -449,6 +453,18 @@ def predictor_for(
         str(outline.device),
         lambda seconds: speed_of(outline.device, outline.dtype, seconds=seconds, memory_bytes=most),
     )
+
+
+def _own(trial: Trial[Any]) -> Trial[None]:
+    """A trial without what other trials ask for too."""
+    try:
+        requests = next(trial)
+        while True:
+            own = [not (isinstance(request, Request) and request.is_others) for request in requests]
+            answers = iter((yield [request for request, is_own in zip(requests, own, strict=True) if is_own]))
+            requests = trial.send([next(answers) if is_own else Scores(np.empty(0)) for is_own in own])
+    except StopIteration:
+        return
 
 
 def _as_one(trials: Sequence[Trial[Any]]) -> Trial[None]:

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -111,7 +112,7 @@ class Sampling:
         a_unit = [value / self.sizes[place] for place, value in zip(taken, values, strict=True)]
         steps = [
             (after - before) ** 2 / (2.0 * max(after * before, math.ulp(0.0)))
-            for number, (before, after) in enumerate(zip(a_unit, a_unit[1:], strict=False))
+            for number, (before, after) in enumerate(pairwise(a_unit))
             if self.shapes[taken[number]] == self.shapes[taken[number + 1]] and before > 0 and after > 0
         ]
         if not steps:

@@ -5,9 +5,9 @@ order; once h of them score as high as the true value, after l decoys, p is h / 
 fewer than h do so of all n, p is (1 + their number) / (1 + n), as of the full test. Either way p is at most α with
 probability α at most if the model knows nothing, whatever h is.
 
-h is the least number with h / n above `AT_RISK`. A test that stops then has a p above it, and so has the full test of the
-same value, which is (1 + h) / (1 + n) or more; a test that does not stop has the p of the full test. So Holm's rule at
-`AT_RISK` rejects the same values with either.
+h is the least number with h / n above `AT_RISK`. A test that stops then has a p above it, and so has the full test of
+the same value, which is (1 + h) / (1 + n) or more; a test that does not stop has the p of the full test. So Holm's rule
+at `AT_RISK` rejects the same values with either.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from leakmeter.core.item import Item
 from leakmeter.core.prompt import Prompt
 
-
 AskedAs = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
 """Of each way of asking with a name what stands before the values, and the tokens of each of these."""
 

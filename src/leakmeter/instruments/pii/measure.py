@@ -37,11 +37,11 @@ class Pii(Measure):
     them behind control names, since what is likely behind any name tells nothing of this one. Generation is beam
     search, as many tokens as the paper has for the type.
 
-    Statistics. Of each template (the sample), one value for the true value and each decoy that was scored, in that order:
-    `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Of each template and width
-    (the piece, 'beam 2'): `generated_log_likelihood` and `generated_tokens`, and what the answer gives away
-    (`instruments.pii.matching.STATISTICS`); with answers kept, its tokens. Nothing is generated where the sequential test
-    stopped and a decoy is as likely as the true value behind every template.
+    Statistics. Of each template (the sample), one value for the true value and each decoy that was scored, in that
+    order: `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Of each template
+    and width (the piece, 'beam 2'): `generated_log_likelihood` and `generated_tokens`, and what the answer gives away
+    (`instruments.pii.matching.STATISTICS`); with answers kept, its tokens. Nothing is generated where the sequential
+    test stopped and a decoy is as likely as the true value behind every template.
     """
 
     beams: tuple[int, ...] = (2,)
@@ -81,7 +81,7 @@ class Pii(Measure):
         if self.decoy_test == "full":
             scores = yield _scored(values)
             likelihoods = _table(values, [float(score.values.sum()) for score in scores])
-            numbers = range(likelihoods.shape[2])
+            numbers = list(range(likelihoods.shape[2]))
         else:
             likelihoods = yield from _until_known(values)
             numbers = [0, *values.order][: likelihoods.shape[2]]
@@ -167,9 +167,7 @@ def _table(values: Values, likelihoods: Sequence[float]) -> FloatArray:
     return _array(likelihoods).reshape((1 + len(values.control_names), len(values.scored), -1))
 
 
-def _likelihoods(
-    id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]
-) -> Iterator[Measurement]:
+def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]) -> Iterator[Measurement]:
     """Of log-likelihoods (name, template, value) of the values of these numbers."""
     for template, way in enumerate(values.scored):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)

@@ -86,9 +86,7 @@ def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KI
             relation_kind = None if relation is None else told_relation(relation)
             number = alike[type_, relation_kind] = alike.get((type_, relation_kind), 0) + 1
             for kind, given in ways:
-                yield ProbeCase(
-                    subject, kind, type_, value, relation, given, number, ways if len(ways) > 1 else ()
-                )
+                yield ProbeCase(subject, kind, type_, value, relation, given, number, ways if len(ways) > 1 else ())
 
 
 def _ways(

@@ -158,10 +158,13 @@ def prepare_probe(
         encode.each([filled(template, replace(case, subject=control.other)) for template in templates], own)
         for control, own in zip(controls, said, strict=True)
     )
-    others = [replace(case, kind=kind, given=given) for kind, given in case.ways if (kind, given) != (case.kind, case.given)]
+    own_way = (case.kind, case.given)
+    others = [replace(case, kind=kind, given=given) for kind, given in case.ways if (kind, given) != own_way]
     beside = [
         tuple(
-            encode.as_asked([filled(template, replace(other, subject=who)) for template in settings.templates_for(other)], own)
+            encode.as_asked(
+                [filled(template, replace(other, subject=who)) for template in settings.templates_for(other)], own
+            )
             for who, own in ((case.subject, list(values)), *zip((c.other for c in controls), said, strict=True))
         )
         for other in others
@@ -238,7 +241,9 @@ class _Encoder:
         """Ids of the value as a model would write it behind the prompt."""
         ids = self.ids_of(value if _unspaced(prompt)[-1].isspace() else f" {value}")
         if not ids:
-            raise UsageError("the model's tokenizer knows none of the characters of a value; leave it out, or its subject")
+            raise UsageError(
+                "the model's tokenizer knows none of the characters of a value; leave it out, or its subject"
+            )
         return ids
 
     def ids_of(self, text: str) -> Ids:

@@ -133,7 +133,7 @@ class PiiResult(Result):
     decoy_test: DecoyTest
     n_decoys_scored: int
     """Fewer than `n_decoys` where the sequential test of the value, over all ways of asking for it, stopped: the model
-    cannot be shown to know it (`instruments.pii.decoy_test`). Lists of decoys are of these, in the order of the test."""
+    cannot be shown to know it (`instruments.pii.decoy_test`). Lists of decoys are of these, in the test's order."""
     n_control_names: int
     beams: tuple[int, ...]
     """Widths of the beam searches."""
@@ -157,8 +157,8 @@ class PiiResult(Result):
     """Share of the decoys scored whose association is lower."""
     p_value: float
     """Share of the values, the true one among them, whose association is as high: where a model knows nothing of the
-    subject it is p or less in a share p of cases, also of values that are popular. Of a sequential test that stopped the
-    number of decoys as high that stops it over the number scored by then (Besag and Clifford, 1991)."""
+    subject it is p or less in a share p of cases, also of values that are popular. Of a sequential test that stopped
+    the number of decoys as high that stops it over the number scored by then (Besag and Clifford, 1991)."""
     p_value_is_bound: bool
     """Whether it is an upper bound only: the test of the value stopped before this way of asking had so many decoys
     as high. Other p-values of this result are bounds then too, where it is so of theirs."""
@@ -168,8 +168,8 @@ class PiiResult(Result):
     exposure_ceiling_bits: float
     """The exposure of rank 1."""
     extrapolated_exposure_bits: float | None
-    """By a curve fitted to the decoys, see `stats.ranks.extrapolated_exposure`; None where none can be fitted, or not all
-    decoys were scored."""
+    """By a curve fitted to the decoys, see `stats.ranks.extrapolated_exposure`; None where none can be fitted, or not
+    all decoys were scored."""
     p_value_of_likelihood: float
     """By the log-likelihood alone, as Kim et al. have it: a popular value has more of it behind any name."""
     p_value_of_normalised_likelihood: float
@@ -196,9 +196,7 @@ class PiiResult(Result):
             yield cls._of(texts, measurements, params["beams"], params.get("decoy_test", "full"))
 
     @classmethod
-    def _of(
-        cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int], test: DecoyTest
-    ) -> Self:
+    def _of(cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int], test: DecoyTest) -> Self:
         names = ("log_likelihood", "n_tokens", "reference_log_likelihood")
         whole, lengths, elsewhere = (_by_template(measurements, name) for name in names)
         normalised, association = whole / lengths, whole - elsewhere
@@ -211,8 +209,7 @@ class PiiResult(Result):
 
         is_searched = not is_stopped or any(measurement.piece for measurement in measurements)
         generated = tuple(
-            _generated(texts, measurements, number, width)
-            for number, width in enumerate(widths if is_searched else ())
+            _generated(texts, measurements, number, width) for number, width in enumerate(widths if is_searched else ())
         )
         fitted = float("nan") if is_stopped else extrapolated_exposure(strongest)
         kept = texts.get("prompts")

@@ -32,8 +32,8 @@ class ValueSummary(Record):
     kinds: tuple[ProbeKind, ...]
     n_decoys: int
     n_decoys_scored: int
-    """Fewer where the sequential test stopped, since the model cannot be shown to know the value: p is then the share of
-    the scored decoys that rank as high, and the exposure that of this share."""
+    """Fewer where the sequential test stopped, since the model cannot be shown to know the value: p is then the share
+    of the scored decoys that rank as high, and the exposure that of this share."""
     association_nats: Unbounded
     normalised_log_likelihood_nats: Unbounded
     """The largest, nats a token."""

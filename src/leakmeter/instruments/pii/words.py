@@ -215,7 +215,8 @@ def exposure(case: PiiResult) -> str:
     if interval is not None:
         return (
             f"Exposure {bits(case)}, from below: estimated rank {case.rank:,} [{interval[0]:,}, {interval[1]:,}] of "
-            f"{case.n_decoys + 1:,}, from {case.n_decoys_scored:,} of {counted(case.n_decoys, 'decoy')}, {p_told(case)}."
+            f"{case.n_decoys + 1:,}, from {case.n_decoys_scored:,} of {counted(case.n_decoys, 'decoy')}, "
+            f"{p_told(case)}."
         )
     sentence = f"Exposure {bits(case)}: rank {case.rank:,} of {case.n_decoys + 1:,}, {p_text(case.p_value)}."
     fitted = case.extrapolated_exposure_bits
