@@ -16,6 +16,7 @@ from leakmeter.instruments.icl.result import IclResult
 from leakmeter.instruments.icl.selection import Selection
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.instruments.pii.check import Checked
+from leakmeter.instruments.pii.decoy_test import DecoyTest
 from leakmeter.instruments.pii.probe import ProbeKind
 from leakmeter.instruments.pii.probe import ProbeTemplates
 from leakmeter.instruments.pii.result import PiiResult
@@ -328,6 +329,7 @@ class MeterMethods:
         soft_prompt: str | Path | None = None,
         region: str = "US",
         beams: tuple[int, ...] = ...,
+        decoy_test: DecoyTest = "sequential",
         prompts: int = 5,
         decoys: int = 99,
         control_names: int = 2,
@@ -919,6 +921,7 @@ def pii(
     soft_prompt: str | Path | None = None,
     region: str = "US",
     beams: tuple[int, ...] = ...,
+    decoy_test: DecoyTest = "sequential",
     prompts: int = 5,
     decoys: int = 99,
     control_names: int = 2,

@@ -24,7 +24,7 @@ ANSWER: Final = "--response 'It sails at nine.'"
 ICL: Final = "icl --task task.toml --data queries.jsonl --pool pool.jsonl --shots 3"
 OWN: Final = "--task task.toml --data queries.jsonl --exemplars exemplars.jsonl --label-scoring whole-sequence"
 ASKED: Final = "susceptibility --queries asked.jsonl --contexts contexts.jsonl"
-PEOPLE: Final = "pii probe --subjects people.jsonl --decoys 50 --prompts 2 --control-names 1"
+PEOPLE: Final = "pii probe --subjects people.jsonl --decoys 50 --prompts 2 --control-names 1 --decoy-test full"
 AUDIT: Final = (
     "audit run --exemplars exemplars.jsonl --column said --seed 3 --batches 1 --subset-size 4 --samples 2 "
     "--max-new-tokens 4 --temperature 2"
@@ -65,7 +65,7 @@ TOY: Final = {
     "susceptibility-T": f"{ASKED} --temperature 2 --separator '\n'",
     "pii": PEOPLE,
     "pii-twin-beams": f"{PEOPLE} --kinds twin --beams 1 2 3",
-    "pii-sample": "pii probe --decoys 50",
+    "pii-sample": "pii probe --decoys 50 --decoy-test full",
     "frontier-lambda": "frontier --data cases.jsonl --lambda 0.5 1.5 --max-new-tokens 5",
     "frontier-epsilon": "frontier --data cases.jsonl --epsilon 0.5 2 --max-new-tokens 5 --seed 2",
     "regurgitation": "regurgitation --csv answers.csv",

@@ -21,21 +21,11 @@ _CASES_AT_MOST = 20
 
 def predict_cases(plan: Plan, run: RunOptions) -> None:
     """Print what measuring a plan would take; nothing is measured and nothing is written."""
-    from leakmeter.engine.prediction import predicted_cases
+    from leakmeter.engine.prediction import forecast
 
-    predictor, measure = run.load_predictor(), plan.measure
-    prepared, kept = plan.cases.prepared(predictor.backend, plan.settings, measure)
+    prediction, kept = forecast(run.load_predictor(), plan, price_per_million=run.price_per_million)
     for note in kept.notes:
         output.tell(note)
-    every = getattr(measure, "exhaustive", None)
-    prediction = predicted_cases(
-        predictor,
-        measure,
-        prepared,
-        group_size=plan.group_size,
-        price_per_million=run.price_per_million,
-        exhaustive=None if every is None else (every, plan.cases.prepared(predictor.backend, plan.settings, every)[0]),
-    )
     if prediction.served is None and run.price_per_million is not None:
         raise UsageError(f"'{run.model}' runs here, and has no price; leave --price-per-million out")
     if run.json:
@@ -56,6 +46,11 @@ def _print(predicted: PredictedCases) -> None:
     if 1 < len(predicted.cases) <= _CASES_AT_MOST:
         console.print()
         console.print(_by_case(predicted.cases))
+    if predicted.sampled_cases is not None:
+        console.print(
+            f"Estimated from {predicted.sampled_cases:,} of the cases and the lengths of the others, which were not "
+            "looked at; in brackets 95 % ranges."
+        )
     if predicted.at_most:
         console.print("At most: what is still to be drawn or chosen is counted with the most that it may take.")
     if predicted.without_search is not None:
@@ -69,10 +64,12 @@ def _totals(predicted: PredictedCases) -> Table:
 
     run = predicted.tree_tokens
     most = "at most " if predicted.at_most else ""
+    about = most if predicted.sampled_cases is None else f"{most}about "
+    tokens = predicted.tree_tokens_range
     rows = [
-        ("cases", f"{len(predicted.cases):,}", ""),
-        ("prompts scored", f"{most}{predicted.requests:,}", ""),
-        ("tokens to run", f"{most}{run:,}", ""),
+        ("cases", f"{predicted.n_cases:,}", ""),
+        ("prompts scored", f"{about}{predicted.requests:,}", ""),
+        ("tokens to run", f"{about}{run:,}", "" if tokens is None else f"[{tokens[0]:,}, {tokens[1]:,}]"),
     ]
     if predicted.served is not None:
         return _table([rows[0], rows[1], *_served(predicted.served, most), *_without_search(predicted)])
@@ -82,7 +79,9 @@ def _totals(predicted: PredictedCases) -> Table:
     ):
         rows.append((f"a pass for each {words}", f"{n:,}", f"{saved(run, n)} saved"))
     time = "not predicted" if predicted.seconds is None else f"{most}{about_seconds(predicted.seconds)}"
-    rows.append(("time, once loaded", time, ""))
+    between = predicted.seconds_range
+    range_ = "" if between is None else f"[{', '.join(about_seconds(one).removeprefix('about ') for one in between)}]"
+    rows.append(("time, once loaded", time, range_))
     return _table([*rows, *_without_search(predicted)])
 
 

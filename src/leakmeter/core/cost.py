@@ -62,8 +62,8 @@ class Work:
     """Tokens that each of them attends to, itself included, added up."""
     n_rows: int = 0
     """Rows put through the head."""
-    n_passes: int = 0
-    """Times that all layers are gone through."""
+    n_passes: float = 0
+    """Times that all layers are gone through; a share where others go through them too."""
     n_slices: int = 0
     """Times that the head is applied."""
 

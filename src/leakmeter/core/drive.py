@@ -72,7 +72,7 @@ def drive(
         gradients = iter(
             _differentiate(backend, [entry for entry in all_requests if isinstance(entry, GradientRequest)], cost)
         )
-        cost.n_prompts += sum(len(request.prompts) for request in scored)
+        cost.n_prompts += sum(len(request.prompts) for request in scored if not request.is_others)
         cost.n_tokens_run += backend.n_tokens_run - n_before
         cost.n_full_pass_tokens += n_full_pass_tokens(scored)
         waiting.clear()
@@ -163,17 +163,19 @@ def in_parts(requests: Sequence[Request], most_rows: int | None) -> list[Part]:
     whole = [list(enumerate(requests))]
     if most_rows is None or any(request.reduction.continues for request in requests):
         return whole
-    if sum(map(_n_rows, requests)) <= most_rows:
+    sizes = list(map(_n_rows, requests))
+    if sum(sizes) <= most_rows:
         return whole
     parts: list[Part] = [[]]
     used = 0
-    for number, request in enumerate(requests):
-        for piece in _pieces(request, most_rows):
-            if parts[-1] and used + _n_rows(piece) > most_rows:
+    for number, (request, size) in enumerate(zip(requests, sizes, strict=True)):
+        for piece in [request] if size <= most_rows else _pieces(request, most_rows):
+            n_rows = size if piece is request else _n_rows(piece)
+            if parts[-1] and used + n_rows > most_rows:
                 parts.append([])
                 used = 0
             parts[-1].append((number, piece))
-            used += _n_rows(piece)
+            used += n_rows
     return parts
 
 
@@ -200,7 +202,7 @@ def _one(scores: Sequence[Scores], request: Request) -> Scores:
 
 def _pieces(request: Request, most_rows: int) -> Iterator[Request]:
     n_each = len(request.rows)
-    if _n_rows(request) <= most_rows or (request.reduction.rows_together and not goes_by_pairs(request.reduction)):
+    if request.reduction.rows_together and not goes_by_pairs(request.reduction):
         yield request
         return
     prompts, lead = request.prompts, (request.prompts[:1] if request.reduction.rows_together else ())

@@ -110,6 +110,8 @@ class PlanningBackend:
         self.sent = Sent()
         self.to_be_sent = to_be_sent
         self.sharing = sharing
+        self.n_alike = 1
+        """Trials like the one that is driven, itself included, which share its passes: it is counted with its share."""
         self._kept: dict[bytes, Run] = {}
         self._shapes_drawn: dict[tuple[type, object], Shape] = {}
         self._free = self._free_tokens()
@@ -194,7 +196,8 @@ class PlanningBackend:
             work.n_seen += sum(cost.n_seen(start, len(run.ids)) for run, start in zip(level, starts, strict=True))
             # Long sequences have a pass each, short ones share passes.
             n_apart = sum(run.apart for run in level)
-            full = -(-n_new // self.size.n_pass_tokens) if self.size is not None else len(level)
+            n_alike = self.n_alike
+            full = -(-n_alike * n_new // self.size.n_pass_tokens) / n_alike if self.size is not None else len(level)
             work.n_passes += min(full + n_apart, len(level)) if self.sharing == "prefixes" else len(level)
         self._kept = {_key(run): run for run, is_kept in zip(chunk.runs, kept, strict=True) if is_kept}
 

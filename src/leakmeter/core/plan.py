@@ -106,13 +106,22 @@ class Chunk:
     def n_token_pass_tokens(self) -> int:
         """Tokens that one full pass for each prompt and wanted row would run."""
         return sum(
-            len(prompt.ids) + row for request in self.requests for row in request.rows for prompt in request.prompts
+            len(prompt.ids) + row
+            for request in self.requests
+            if not request.is_others
+            for row in request.rows
+            for prompt in request.prompts
         )
 
 
 def n_full_pass_tokens(requests: Sequence[Request]) -> int:
     """Tokens that one full pass for each prompt of the requests would run."""
-    return sum(len(prompt.ids) + max(request.rows.stop - 1, 0) for request in requests for prompt in request.prompts)
+    return sum(
+        len(prompt.ids) + max(request.rows.stop - 1, 0)
+        for request in requests
+        if not request.is_others
+        for prompt in request.prompts
+    )
 
 
 @dataclass(slots=True)

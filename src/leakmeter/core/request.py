@@ -81,6 +81,8 @@ class Request:
     interval_noise_nats: float | None = None
     """Where the values cannot be had, middles of intervals will do, with half their widths beside them
     (`Scores.half_width`): of log-probabilities that may be off by this much, nats. None where only the values will."""
+    is_others: bool = False
+    """Whether another trial asks for the same, of whose prompts it is: no cost of this one's."""
 
     @property
     def rows(self) -> range:

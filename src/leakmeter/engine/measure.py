@@ -15,7 +15,7 @@ from leakmeter.core.loaded import Preparations
 from leakmeter.core.measure import Measure
 from leakmeter.core.measurement import RESPONSE, TOKEN_ID, Measurement
 from leakmeter.core.tokenizer import response_texts
-from leakmeter.engine.prediction import Predictor, predictor_of, shares, with_noise
+from leakmeter.engine.prediction import EXACT_CASES, Predictor, predictor_of, shares, with_noise
 from leakmeter.errors import LeakmeterError
 from leakmeter.execute.pool import Failure, rebuilt
 from leakmeter.storage.parts import Part, cases_of_part
@@ -117,7 +117,9 @@ def measure_cases(
         group = with_noise(prepared[first : first + group_size], noise_nats)
         callbacks.on_case(first, group[0].item.id)
         parts = measured_together(
-            backend, predictor, measure, group, in_groups=group_size > 1, on_prediction=callbacks.on_prediction
+            *(backend, predictor if len(prepared) <= EXACT_CASES else None, measure, group),
+            in_groups=group_size > 1,
+            on_prediction=callbacks.on_prediction,
         )
         if n_halvings := parts[0][0]["cost"]["out_of_memory_retries"]:
             callbacks.on_halving(_named([case.item.id for case in group]), n_halvings)
@@ -210,17 +212,22 @@ def _failed(failed: Mapping[int, Failure], ids: Sequence[str], group_size: int, 
 
 def measured_together(
     backend: Backend,
-    predictor: Predictor,
+    predictor: Predictor | None,
     measure: Measure,
     group: Sequence[Prepared],
     *,
     in_groups: bool,
     on_prediction: Callable[[int], None] = lambda n_tokens: None,
 ) -> list[Part]:
-    """Cases of one part, measured. With `in_groups` each says of how many cases the part is, also where that is one;
-    `on_prediction` gets how many tokens are to be run, or at most."""
-    predicted = predictor.cost_record(predictor.predict(measure, *group))
-    on_prediction(predicted["tree_tokens"])
+    """Cases of one part, measured. With `in_groups` each says of how many cases the part is, also where that is one.
+
+    `on_prediction` gets how many tokens are to be run, or at most. Without a predictor nothing is predicted, as of the
+    cases of a large run: to count what each takes would be to go through it twice.
+    """
+    predicted: dict[str, Any] = {"tree_tokens": None, "seconds": None}
+    if predictor is not None:
+        predicted = predictor.cost_record(predictor.predict(measure, *group))
+        on_prediction(predicted["tree_tokens"])
     n_before = backend.n_halvings
     started = time.perf_counter()
     measured, cost = drive(backend, [measure.trial(case.item) for case in group])
@@ -264,7 +271,10 @@ def _noise_nats(backend: RemoteBackend, prepared: Sequence[Prepared], directory:
 def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: int, n: int) -> list[dict[str, Any]]:
     """What each of `n` cases took: its share of what they took together."""
     expected = predicted["seconds"]
-    counts = (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens, predicted["tree_tokens"])
+    n_predicted_tokens = predicted["tree_tokens"]
+    counts = (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens)
+    shared = [shares(count, n) for count in counts]
+    of_each = [None] * n if n_predicted_tokens is None else shares(n_predicted_tokens, n)
     return [
         {
             "requests": n_prompts,
@@ -274,9 +284,7 @@ def _costs(cost: Cost, seconds: float, predicted: dict[str, Any], n_halvings: in
             "predicted": {"tree_tokens": n_predicted, "seconds": None if expected is None else round(expected / n, 3)},
             "out_of_memory_retries": n_halvings,
         }
-        for n_prompts, n_tokens_run, n_full_pass_tokens, n_predicted in zip(
-            *(shares(count, n) for count in counts), strict=True
-        )
+        for n_prompts, n_tokens_run, n_full_pass_tokens, n_predicted in zip(*shared, of_each, strict=True)
     ]
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from leakmeter.core import cost
 from leakmeter.core.backend import Backend
@@ -17,11 +20,20 @@ from leakmeter.core.drive import settled
 from leakmeter.core.forecast import PlanningBackend, Prediction, Sent, planning_backend, predict
 from leakmeter.core.item import Prepared
 from leakmeter.core.limits import parse_memory
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.measure import Measure, chooses
-from leakmeter.core.request import Asked, Scores, Trial
-from leakmeter.errors import ModelError
+from leakmeter.core.request import Asked, Request, Scores, Trial
+from leakmeter.engine.sampling import Sampling, outline_of
+from leakmeter.errors import LeakmeterError, ModelError, UsageError
 from leakmeter.storage.fingerprint import device_of
 
+EXACT_CASES: Final = 32
+"""Each of so many cases is predicted; of more, some stand for the others."""
+_SEED: Final = 0
+_LEAST_PARTS: Final = 8
+_MOST_PARTS: Final = 48
+_ENOUGH_PROMPTS: Final = 16_000
+"""Prompts of the parts that are predicted, from which on no further part is: it takes a second to count them."""
 _MOST_SECONDS = 0.25  # for measuring how fast the machine is
 _SHARE_OF_RUN = 0.01
 _SPEEDS: WeakKeyDictionary[Any, tuple[float, Speed]] = WeakKeyDictionary()
@@ -42,14 +54,16 @@ class Predictor:
     _speed: Speed | None = None
 
     def predict(self, measure: Measure, *together: Prepared) -> Prediction:
-        """Counts of what cases that are scored together will take; nothing of it is computed."""
+        """Counts of what cases that are scored together will take; nothing of it is computed. A case that stands for
+        others like it (`n_alike`) is counted without what those ask for too."""
         if chooses(measure, *(case.item for case in together)):
             longest = self._as_one([measure.longest_trial(case.item) for case in together])
             return replace(predict(self.backend, longest), is_upper_bound=True)
         return predict(self.backend, self._as_one([measure.trial(case.item) for case in together]))
 
     def _as_one(self, trials: Sequence[Trial[Any]]) -> Trial[None]:
-        return _as_one([settled(self.backend, trial) for trial in trials])
+        whole = [settled(self.backend, trial) for trial in trials]
+        return _as_one(whole if self.backend.n_alike == 1 else [_own(trial) for trial in whole])
 
     def seconds(self, prediction: Prediction) -> float | None:
         """Predicted time of a case; None where operations have no meaning."""
@@ -147,6 +161,130 @@ class PredictedCases:
     """Multiply-adds count twice; None where operations have no meaning."""
     without_search: PredictedWithoutSearch | None = None
     """None where nothing is searched."""
+    n_cases: int = 0
+    sampled_cases: int | None = None
+    """Cases that were predicted one by one, of many; the numbers are estimates then, and `cases` are none. None where
+    each case was."""
+    tree_tokens_range: tuple[int, int] | None = None
+    """95 % range of the estimate, as is the next one; None of what is no estimate."""
+    seconds_range: tuple[float, float] | None = None
+
+
+def forecast(
+    predictor: Predictor, plan: Plan, *, price_per_million: float | None = None
+) -> tuple[PredictedCases, LoadedCases[Any]]:
+    """What measuring a plan will take, and its cases with the problems of those that cannot be used.
+
+    Each of a few cases is predicted, and of what a server is asked, for which it may take money. Of many cases some are
+    predicted and stand for the others (`engine.sampling`), which are not tokenised.
+    """
+    cases, measure = plan.cases.cases, plan.measure
+    every = getattr(measure, "exhaustive", None)
+    if len(cases) > EXACT_CASES and predictor.sent_beside is None:
+        return _estimated(predictor, plan, every)
+    prepared, kept = plan.cases.prepared(predictor.backend, plan.settings, measure)
+    exhaustive = None if every is None else (every, plan.cases.prepared(predictor.backend, plan.settings, every)[0])
+    prediction = predicted_cases(
+        predictor,
+        measure,
+        prepared,
+        group_size=plan.group_size,
+        price_per_million=price_per_million,
+        exhaustive=exhaustive,
+    )
+    return prediction, kept
+
+
+def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple[PredictedCases, LoadedCases[Any]]:
+    """Parts are predicted until they have many prompts. Cases that are scored together but have nothing in common are
+    predicted alone, each with its share of the passes."""
+    cases, backend = plan.cases.cases, predictor.backend
+    is_alone = plan.group_size == plan.measure.together
+    size = 1 if is_alone else plan.group_size
+    parts = [cases[first : first + size] for first in range(0, len(cases), size)]
+    outlines = [[outline_of(case) for case in part] for part in parts]
+    shapes = [tuple(dict.fromkeys(shape for shape, _ in part)) for part in outlines]
+    sizes = [sum(n for _, n in part) for part in outlines]
+    sampling = Sampling.of(list(zip(shapes, sizes, strict=True)), seed=_SEED)
+    predicted: dict[int, tuple[Prediction, ...]] = {}
+    problems: list[str] = []
+    n_prompts = 0
+    backend.n_alike = plan.group_size if is_alone else 1
+    try:
+        for place in sampling.places(_SEED):
+            if len(predicted) >= _MOST_PARTS or (len(predicted) >= _LEAST_PARTS and n_prompts >= _ENOUGH_PROMPTS):
+                break
+            some = replace(plan.cases, cases=tuple(parts[sampling.order[place]]), problems=())
+            try:
+                predicted[place] = tuple(
+                    predictor.predict(measure, *some.prepared(backend, plan.settings, measure)[0])
+                    for measure in (plan.measure, every)
+                    if measure is not None
+                )
+            except LeakmeterError as error:
+                if not plan.cases.skip_bad:
+                    raise
+                problems.append(str(error))
+                continue
+            n_prompts += predicted[place][0].n_prompts
+    finally:
+        backend.n_alike = 1
+    if not predicted:
+        raise UsageError(f"none of {len(problems)} cases that were tried can be used; the first: {problems[0]}")
+    taken = sorted(predicted)
+    weights = sampling.weights(taken)
+    own = [predicted[place][0] for place in taken]
+    seconds = [predictor.seconds(prediction) for prediction in own]
+    known_seconds = [duration for duration in seconds if duration is not None]
+
+    def total(values: Sequence[float]) -> float:
+        return math.fsum(weight * value for weight, value in zip(weights, values, strict=True))
+
+    def range_of(values: Sequence[float]) -> tuple[float, float] | None:
+        error = sampling.relative_error(taken, values)
+        return None if error is None else (max(0.0, total(values) * (1.0 - error)), total(values) * (1.0 + error))
+
+    def operations(some: Sequence[Prediction]) -> float | None:
+        return None if backend.size is None else total([_operations(backend.size, [one]) or 0.0 for one in some])
+
+    run = [float(prediction.n_tokens_run) for prediction in own]
+    tokens_range = range_of(run)
+    is_upper_bound = any(prediction.is_upper_bound for prediction in own)
+    without = None
+    if every is not None:
+        others = [predicted[place][1] for place in taken]
+        other_seconds = [duration for other in others if (duration := predictor.seconds(other)) is not None]
+        n_others, of_others, of_own = (
+            total([float(other.n_tokens_run) for other in others]), operations(others), operations(own),
+        )  # fmt: skip
+        without = PredictedWithoutSearch(
+            round(total([float(other.n_prompts) for other in others])),
+            round(n_others),
+            of_others,
+            total(other_seconds) if other_seconds else None,
+            n_others / total(run),
+            None if of_others is None or not of_own else of_others / of_own,
+            any(other.is_upper_bound for other in others),
+        )
+    return PredictedCases(
+        backend.name,
+        backend.dtype,
+        predictor.device,
+        round(total([float(prediction.n_prompts) for prediction in own])),
+        round(total(run)),
+        round(total([float(prediction.n_full_pass_tokens) for prediction in own])),
+        round(total([float(prediction.n_token_pass_tokens) for prediction in own])),
+        total(known_seconds) if known_seconds else None,
+        is_upper_bound,
+        (),
+        None,
+        operations(own),
+        without,
+        n_cases=len(cases),
+        sampled_cases=sum(len(parts[sampling.order[place]]) for place in taken),
+        tree_tokens_range=None if tokens_range is None else (round(tokens_range[0]), round(tokens_range[1])),
+        seconds_range=range_of(known_seconds) if known_seconds else None,
+    ), replace(plan.cases, problems=(*plan.cases.problems, *problems))
 
 
 def predicted_cases(
@@ -194,6 +332,7 @@ def predicted_cases(
         _served(predictor, predictions, [case.item for case in prepared], price_per_million),
         _operations(predictor.backend.size, predictions),
         None if exhaustive is None else _without_search(predictor, predictions, *exhaustive, group_size),
+        n_cases=len(cases),
     )
 
 
@@ -314,6 +453,18 @@ def predictor_for(
         str(outline.device),
         lambda seconds: speed_of(outline.device, outline.dtype, seconds=seconds, memory_bytes=most),
     )
+
+
+def _own(trial: Trial[Any]) -> Trial[None]:
+    """A trial without what other trials ask for too."""
+    try:
+        requests = next(trial)
+        while True:
+            own = [not (isinstance(request, Request) and request.is_others) for request in requests]
+            answers = iter((yield [request for request, is_own in zip(requests, own, strict=True) if is_own]))
+            requests = trial.send([next(answers) if is_own else Scores(np.empty(0)) for is_own in own])
+    except StopIteration:
+        return
 
 
 def _as_one(trials: Sequence[Trial[Any]]) -> Trial[None]:

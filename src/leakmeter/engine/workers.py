@@ -19,7 +19,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.plan import Chunk
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.engine.measure import measured_together
-from leakmeter.engine.prediction import predictor_of
+from leakmeter.engine.prediction import EXACT_CASES, predictor_of
 from leakmeter.errors import CapabilityError, ModelError, UsageError
 from leakmeter.execute.pool import Engine, Failure, Pool
 from leakmeter.execute.ray import RayEngine, address_of
@@ -137,6 +137,8 @@ class PartToDo:
     in_groups: bool
     keeps_scores: bool
     """Whether the score cache may be used."""
+    predicts: bool
+    """Whether it is said beforehand what the part takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,8 @@ class PartWorker:
             backend.reuse = None
         try:
             group = [origin.prepare(backend) for origin in todo.origins]
-            parts = measured_together(backend, self._predictor, todo.measure, group, in_groups=todo.in_groups)
+            predictor = self._predictor if todo.predicts else None
+            parts = measured_together(backend, predictor, todo.measure, group, in_groups=todo.in_groups)
         finally:
             if reuse is not None:
                 backend.reuse = reuse
@@ -278,7 +281,9 @@ class Fleet:
             origins = tuple(origin for origin in group if origin is not None)
             if len(origins) < len(group):
                 raise UsageError("these cases can be measured in this process only; leave the choice of workers out")
-            return PartToDo(measure, origins, group_size > 1, self.reuse is not None)
+            return PartToDo(
+                measure, origins, group_size > 1, self.reuse is not None, predicts=len(cases) <= EXACT_CASES
+            )
 
         keys: list[Hashable] = [cases.contexts[number * group_size] for number in parts]
         for number, outcome in self._pool.run(parts, keys, todo):

@@ -172,7 +172,7 @@ def test_people_in_documents_can_be_asked_for(cli: Call, probe: Call, tmp_path: 
 
 
 def test_values_are_kept_and_shown_where_that_is_asked_for(probe: Call, tmp_path: Path) -> None:
-    ended = probe("--kinds", "university", "--keep-values", "--json", beams=1)
+    ended = probe("--kinds", "university", "--keep-values", "--decoy-test", "full", "--json", beams=1)
     assert ended.code == 0, ended.err
     case = json.loads(ended.out.splitlines()[0])
     assert case["value"] == PEOPLE[0].university

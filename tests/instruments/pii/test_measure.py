@@ -45,7 +45,7 @@ def prepared(backend: Backend, case: ProbeCase, **settings: Any) -> PreparedProb
 
 
 def measured(backend: Backend, item: ProbeItem, measure: Pii | None = None) -> list[Measurement]:
-    (measurements,), _ = drive(backend, [(measure or Pii(())).trial(item)])
+    (measurements,), _ = drive(backend, [(measure or Pii((), "full")).trial(item)])
     return measurements
 
 
@@ -57,7 +57,7 @@ def of(measurements: Sequence[Measurement], statistic: str, template: int = 0, p
 def test_what_is_generated_is_judged_and_kept_where_that_is_asked_for() -> None:
     toy = Toy()
     probe = prepared(toy, CASES["7: phone"])
-    measurements = measured(toy, probe.item, Pii((1, 2)))
+    measurements = measured(toy, probe.item, Pii((1, 2), "full"))
     assert probe.item.values is not None
     for piece in ("beam 1", "beam 2"):
         for template in (0, 1):
@@ -66,7 +66,7 @@ def test_what_is_generated_is_judged_and_kept_where_that_is_asked_for() -> None:
             for statistic in STATISTICS["phone"]:
                 assert of(measurements, statistic, template, piece).shape == (1,)
     assert not [measurement for measurement in measurements if measurement.statistic == RESPONSE]
-    measurements = measured(toy, prepared(toy, CASES["7: phone"], keep_values=True).item, Pii((2,)))
+    measurements = measured(toy, prepared(toy, CASES["7: phone"], keep_values=True).item, Pii((2,), "full"))
     assert len(of(measurements, RESPONSE, 1, "beam 2")) == of(measurements, "generated_tokens", 1, "beam 2")[0]
 
 
@@ -108,8 +108,9 @@ def test_what_it_takes_is_known_before() -> None:
     predicted = predict(planning_backend(toy, None), Pii((2,)).longest_trial(probe.item))
     _, taken = drive(toy, [Pii((2,)).trial(probe.item)])
     assert taken.n_tokens_run <= predicted.n_tokens_run
-    without = predict(planning_backend(toy, None), Pii(()).longest_trial(probe.item))
-    _, taken = drive(toy, [Pii(()).trial(probe.item)])
+    full = Pii((), "full")
+    without = predict(planning_backend(toy, None), full.longest_trial(probe.item))
+    _, taken = drive(toy, [full.trial(probe.item)])
     assert taken.n_tokens_run == without.n_tokens_run
 
 

@@ -49,7 +49,8 @@ def asked(
     told = {
         "id": f"{id_}: {type_}", "subject": id_, "kind": KINDS.get(type_, "twin"), "type": type_, "relation": None,
         "given": [], "model": "toy", "weights_sha256": None, "dtype": "float32", "n_templates": n_templates,
-        "n_decoys": n, "n_control_names": 2, "association_nats": true, "decoy_associations_nats": decoys,
+        "n_decoys": n, "decoy_test": "full", "n_decoys_scored": n, "rank_interval": None, "p_value_is_bound": False,
+        "n_control_names": 2, "association_nats": true, "decoy_associations_nats": decoys,
         "p_value_of_normalised_likelihood": 0.08, "beams": [2], "log_likelihood_nats": 12 * true,
         "normalised_log_likelihood_nats": true,
         "decoy_log_likelihoods_nats": [12 * nats for nats in decoys], "decoy_normalised_log_likelihoods_nats": decoys,

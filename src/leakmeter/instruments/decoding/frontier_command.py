@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.options import Flag, RunOptions, Text
+from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.decoding.measure import Decode
 from leakmeter.overriding import override
@@ -249,13 +250,13 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     """Print what the sweep would take: every setting draws from the same prompts, at the same cost."""
     from rich.text import Text
 
-    from leakmeter.engine.prediction import predicted_cases
+    from leakmeter.engine.prediction import forecast
     from leakmeter.report.words import about_seconds
 
     predictor = run.load_predictor()
     measure = sweep.seeded().measures[0]
-    prepared = [settings.prepare(record.case, predictor.backend, measure) for record in records]
-    prediction = predicted_cases(predictor, measure, prepared, group_size=measure.together)
+    cases = LoadedCases(tuple(record.case for record in records))
+    prediction, _ = forecast(predictor, Plan("decode", measure, settings, cases, measure.together))
     n_settings = len(sweep.values)
     n_tokens = n_settings * prediction.tree_tokens
     seconds = None if prediction.seconds is None else n_settings * prediction.seconds
@@ -264,7 +265,7 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
             {
                 **{name: getattr(prediction, name) for name in ("model", "dtype", "device", "at_most")},
                 "n_settings": n_settings,
-                "n_cases": len(prepared),
+                "n_cases": prediction.n_cases,
                 "tree_tokens": n_tokens,
                 "seconds": seconds,
                 "setting": {name: getattr(prediction, name) for name in ("tree_tokens", "seconds")},
@@ -274,5 +275,5 @@ def _predict(sweep: Sweep, records: Sequence[Record], settings: PromptSettings, 
     console = output.console()
     console.print(Text(f"{prediction.model} ({prediction.dtype}, {prediction.device}); nothing was run", style="bold"))
     time_told = "time not predicted" if seconds is None else f"{about_seconds(seconds)} once loaded"
-    console.print(f"{n_settings} settings, {len(prepared):,} cases: at most {n_tokens:,} tokens, {time_told}")
+    console.print(f"{n_settings} settings, {prediction.n_cases:,} cases: at most {n_tokens:,} tokens, {time_told}")
     console.print("A setting that was measured before costs nothing.")

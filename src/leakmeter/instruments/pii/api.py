@@ -62,7 +62,8 @@ def pii(
         templates: texts in the place of the published ones, of the kinds that are named.
         soft_prompt: file of `leakmeter pii tune`, made from other people's values.
         region: ISO 3166 code of the country that telephone numbers without a country code are of.
-        measure: `beams`, widths of the beam searches that try to extract a value; none generates nothing.
+        measure: `beams`, widths of the beam searches that try to extract a value; none generates nothing; and
+            `decoy_test`, 'full' to score all decoys of every value.
         settings: how values are asked for, and with what they are compared.
         names: what the fields of the data are called.
         how: as of `influence`. A run that is kept holds scores and keyed hashes alone, unless `keep_values` is set.
@@ -83,7 +84,7 @@ def pii(
     if data is None:
         raise UsageError("there are no subjects; give some as data, the parameter behind the model")
     settings = replace(settings, templates=templates)
-    chosen = Pii(**{name: tuple(value) for name, value in measure.items()})
+    chosen = Pii(tuple(measure.get("beams", Pii().beams)), measure.get("decoy_test", Pii().decoy_test))
     subjects, problems = _subjects(data, region, names, how)
     cases = tuple(probes_of(subjects, tuple(kinds)))
     if not cases:

@@ -22,6 +22,7 @@ from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.canaries import FOLDER, Check, Insertion
+from leakmeter.instruments.pii.decoy_test import DecoyTest
 from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeKind, load_templates, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
@@ -85,6 +86,7 @@ def probe(
     kinds: Annotated[list[ProbeKind] | None, Parameter(consume_multiple=True)] = None,
     asked: Annotated[ProbeSettings | None, Parameter(name="*", negative="")] = None,
     beams: Annotated[list[int] | None, Parameter(consume_multiple=True)] = None,
+    decoy_test: DecoyTest = "sequential",
     templates: Path | None = None,
     soft_prompt: Path | None = None,
     region: str = "US",
@@ -111,6 +113,9 @@ def probe(
         other values), relationship, university; all by default.
     beams
         Widths of the beam searches that try to extract a value; 0 for none. 2 by default, as in the paper.
+    decoy_test
+        Score decoys until enough rank as high as the value to see that it will not count as known (sequential), or
+        always score all of them (full).
     templates
         TOML with texts for some kinds, such as twin = ["Call {name} at"], which replace the published ones.
     soft_prompt
@@ -127,7 +132,8 @@ def probe(
     from leakmeter.instruments.pii.result import PiiResult
 
     run = replace(run or RunOptions(), no_cache=True)
-    measure = Pii() if beams is None else Pii(tuple(width for width in beams if width or len(beams) > 1))
+    widths = Pii().beams if beams is None else tuple(width for width in beams if width or len(beams) > 1)
+    measure = Pii(widths, decoy_test)
     settings = asked or ProbeSettings()
     if templates is not None:
         settings = replace(settings, templates=load_templates(templates))

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from leakmeter.core.item import Item
 from leakmeter.core.prompt import Prompt
 
+AskedAs = tuple[tuple[Prompt, tuple[tuple[int, ...], ...]], ...]
+"""Of each way of asking with a name what stands before the values, and the tokens of each of these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Values:
@@ -25,6 +28,11 @@ class Values:
     """What an answer's tokens give away of the true value, by statistic."""
     units: Mapping[str, str]
     """Of each of these statistics."""
+    order: tuple[int, ...] = ()
+    """Numbers of the decoys, from 1, in the order in which a sequential test scores them: the same in all ways of
+    asking for the value."""
+    beside: tuple[tuple[AskedAs, ...], ...] = ()
+    """The value and its decoys in the other cases of the value, behind each name, the subject's first."""
     keeps_answers: bool = False
     """Whether answers are kept, and not only what they give away."""
 

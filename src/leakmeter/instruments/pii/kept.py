@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leakmeter.core.measurement import COUNT, RESPONSE, TOKEN_ID, Measurement
+from leakmeter.instruments.pii.decoy_test import stops_at
 from leakmeter.instruments.pii.matching import STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
 from leakmeter.instruments.pii.probe import ProbeKind
@@ -43,8 +44,14 @@ class KeptProbe(KeptCase):
 
     @override
     def series(self, params: Mapping[str, Any], measurements: Sequence[Measurement]) -> Iterator[Series]:
-        of_values = (1 + self.n_nulls,) * self.n_templates
+        # Of a sequential test that stopped, those that were scored; and nothing may have been generated then.
+        n_scored = len(next((one.values for one in measurements if one.statistic == "log_likelihood"), ())) - 1
+        is_full = params.get("decoy_test", "full") == "full"
+        n_nulls = self.n_nulls if is_full else min(max(n_scored, stops_at(self.n_nulls)), self.n_nulls)
+        of_values = (1 + n_nulls,) * self.n_templates
         widths = [f"{BEAM}{width}" for width in params["beams"]]
+        if n_nulls < self.n_nulls and not any(one.piece for one in measurements):
+            widths = []
         yield Series("log_likelihood", of_values)
         yield Series("n_tokens", of_values, unit=COUNT, below=MOST)
         yield Series("reference_log_likelihood", of_values)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import islice, pairwise
+from typing import Any, Final, get_args
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.errors import UsageError
 from leakmeter.instruments.pii.beam import Beam, beam_search, longest_beam_search
+from leakmeter.instruments.pii.decoy_test import DecoyTest, batch_ends, stopped_at
 from leakmeter.instruments.pii.item import ProbeItem, Values
 from leakmeter.overriding import override
 
@@ -34,25 +37,37 @@ class Pii(Measure):
     them behind control names, since what is likely behind any name tells nothing of this one. Generation is beam
     search, as many tokens as the paper has for the type.
 
-    Statistics. Of each template (the sample), one value for the true value and each decoy, in that order:
-    `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Of each template and width
-    (the piece, 'beam 2'): `generated_log_likelihood` and `generated_tokens`, and what the answer gives away
-    (`instruments.pii.matching.STATISTICS`); with answers kept, its tokens.
+    Statistics. Of each template (the sample), one value for the true value and each decoy that was scored, in that
+    order: `log_likelihood`, `n_tokens` and `reference_log_likelihood`, the mean over control names. Of each template
+    and width (the piece, 'beam 2'): `generated_log_likelihood` and `generated_tokens`, and what the answer gives away
+    (`instruments.pii.matching.STATISTICS`); with answers kept, its tokens. Nothing is generated where the sequential
+    test stopped and a decoy is as likely as the true value behind every template.
     """
 
     beams: tuple[int, ...] = (2,)
     """Widths of the beam searches that try to generate the value; 1 is greedy, none generates nothing."""
+    decoy_test: DecoyTest = "sequential"
+    """Score decoys until enough rank as high as the value to see that it will not count as known ('sequential'), or all
+    of them ('full')."""
 
     def __post_init__(self) -> None:
         if any(not 1 <= width <= MOST_BEAMS for width in self.beams):
             raise UsageError(f"beams is {self.beams!r}; give widths of 1 or more and {MOST_BEAMS:,} at most, or none")
         if len(set(self.beams)) < len(self.beams):
             raise UsageError("a width of beams is given twice; give each once")
+        if self.decoy_test not in get_args(DecoyTest):
+            raise UsageError(f"decoy-test is {self.decoy_test!r}, expected one of {', '.join(get_args(DecoyTest))}")
 
     @property
     @override
     def samples(self) -> int:
         return 1
+
+    @property
+    @override
+    def together(self) -> int:
+        """A step of beam search reads all weights once, for however many beams."""
+        return TOGETHER
 
     @property
     @override
@@ -63,8 +78,16 @@ class Pii(Measure):
     @override
     def trial(self, item: ProbeItem) -> Trial[list[Measurement]]:
         values = item.values
-        scores = yield _scored(values)
-        measurements = list(_likelihoods(item.id, values, scores))
+        if self.decoy_test == "full":
+            scores = yield _scored(values)
+            likelihoods = _table(values, [float(score.values.sum()) for score in scores])
+            numbers = list(range(likelihoods.shape[2]))
+        else:
+            likelihoods = yield from _until_known(values)
+            numbers = [0, *values.order][: likelihoods.shape[2]]
+        measurements = list(_likelihoods(item.id, values, likelihoods, numbers))
+        if len(numbers) < len(values.scored[0]) and _leaves_no_room(likelihoods[0]):
+            return measurements
         for width in self.beams:
             by_template = yield from beam_search(
                 values.asked, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
@@ -75,11 +98,64 @@ class Pii(Measure):
 
     def longest_trial(self, item: ProbeItem) -> Trial[Any]:
         values = item.values
-        yield _scored(values)
+        if self.decoy_test == "full":
+            yield _scored(values)
+        else:
+            for first, end in _batches(values):
+                yield _batch(values, first, end)
         for width in self.beams:
             yield from longest_beam_search(
                 values.asked, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
             )
+
+
+def _until_known(values: Values) -> Generator[list[Request], list[Scores], FloatArray]:
+    """Score decoys in batches until the test of the value over all ways of asking for it stops; see `decoy_test`.
+
+    Returns:
+        Log-likelihoods (name, template, value), the subject's name and the true value first, up to where it stopped.
+    """
+    n_decoys, n_names = len(values.order), 1 + len(values.control_names)
+    ways = (len(values.scored), *(len(way[0]) for way in values.beside))
+    blocks: list[list[FloatArray]] = [[] for _ in ways]
+    for first, end in _batches(values):
+        scores = yield _batch(values, first, end)
+        likelihoods = iter([float(score.values.sum()) for score in scores])
+        n_values = end - first
+        for block, n_templates in zip(blocks, ways, strict=True):
+            shape = (n_names, n_templates, n_values)
+            block.append(_array(list(islice(likelihoods, math.prod(shape)))).reshape(shape))
+        own, *others = (np.concatenate(block, axis=2) for block in blocks)
+        associations = [(way[0] - way[1:].mean(axis=0)).max(axis=0) for way in (own, *others)]
+        stopped = stopped_at(np.max(associations, axis=0), n_decoys)
+        if stopped is not None:
+            return own[:, :, : 1 + stopped]
+    return own
+
+
+def _batches(values: Values) -> Iterator[tuple[int, int]]:
+    """First and end of each batch of values, the true one before all decoys."""
+    return pairwise((0, *(1 + end for end in batch_ends(len(values.order)))))
+
+
+def _batch(values: Values, first: int, end: int) -> list[Request]:
+    numbers = [0, *values.order][first:end]
+    everyone = (values.scored, *values.control_names)
+    own = [Request((way[i][0],), way[i][1], TargetLogProbs()) for ways in everyone for way in ways for i in numbers]
+    others = [
+        Request((before,), ids[i], TargetLogProbs(), is_others=True)
+        for way in values.beside
+        for asked in way
+        for before, ids in asked
+        for i in numbers
+    ]
+    return own + others
+
+
+def _leaves_no_room(likelihoods: FloatArray) -> bool:
+    """Whether behind each template (template, value) a decoy is as likely as the true value, the first: then no search
+    for the likeliest answers is expected to find it."""
+    return bool((likelihoods[:, 1:] >= likelihoods[:, :1]).any(axis=1).all())
 
 
 def _scored(values: Values) -> list[Request]:
@@ -87,13 +163,17 @@ def _scored(values: Values) -> list[Request]:
     return [Request((before,), ids, TargetLogProbs()) for ways in everyone for way in ways for before, ids in way]
 
 
-def _likelihoods(id_: str, values: Values, scores: Sequence[Scores]) -> Iterator[Measurement]:
-    shape = (1 + len(values.control_names), len(values.scored), -1)
-    likelihoods = _array([float(score.values.sum()) for score in scores]).reshape(shape)
+def _table(values: Values, likelihoods: Sequence[float]) -> FloatArray:
+    return _array(likelihoods).reshape((1 + len(values.control_names), len(values.scored), -1))
+
+
+def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]) -> Iterator[Measurement]:
+    """Of log-likelihoods (name, template, value) of the values of these numbers."""
     for template, way in enumerate(values.scored):
         own, others = likelihoods[0, template], likelihoods[1:, template].mean(axis=0)
+        lengths = _array([float(len(way[number][1])) for number in numbers])
         yield Measurement(id_, template, "", "log_likelihood", NATS, own)
-        yield Measurement(id_, template, "", "n_tokens", COUNT, _array([float(len(ids)) for _, ids in way]))
+        yield Measurement(id_, template, "", "n_tokens", COUNT, lengths)
         yield Measurement(id_, template, "", "reference_log_likelihood", NATS, others)
 
 

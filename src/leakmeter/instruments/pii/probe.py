@@ -41,6 +41,9 @@ class ProbeCase:
     """Types of the values that stand in the prompt beside the name."""
     number: int = 1
     """Among the subject's cases whose ids would be alike."""
+    ways: tuple[tuple[ProbeKind, tuple[ValueType, ...]], ...] = ()
+    """Kind and given types of all cases of this value, its own among them; none where it is alone. A value is ranked by
+    its largest association over them."""
 
     @property
     def told_relation(self) -> str | None:
@@ -52,6 +55,11 @@ class ProbeCase:
         target = self.type if self.relation is None else f"{self.type} {self.told_relation}"
         again = "" if self.number == 1 else f" {self.number}"
         return f"{self.subject.id}: {target}{again}" + (f" by {' and '.join(self.given)}" if self.given else "")
+
+    @property
+    def outline(self) -> tuple[str, int]:
+        """What decides how long a probe takes: values of other types have other decoys, which are as long as it."""
+        return self.type, len(self.value)
 
     def record(self) -> dict[str, Any]:
         """Keyed hashes stand for the person and the value, so that both can be told again."""
@@ -74,16 +82,24 @@ def probes_of(subjects: Sequence[Subject], kinds: Sequence[ProbeKind] = PROBE_KI
     for subject in subjects:
         alike: dict[tuple[ValueType, str | None], int] = {}
         for type_, relation, value in subject.targets():
+            ways = tuple(_ways(subject, type_, kinds))
             relation_kind = None if relation is None else told_relation(relation)
             number = alike[type_, relation_kind] = alike.get((type_, relation_kind), 0) + 1
-            for kind in kinds:
-                if type_ not in STRUCTURED:
-                    if kind == type_:
-                        yield ProbeCase(subject, kind, type_, value, relation, number=number)
-                elif kind in _GIVEN:
-                    others = [other for other in STRUCTURED if other != type_ and getattr(subject, other) is not None]
-                    for given_types in combinations(others, _GIVEN[kind]):
-                        yield ProbeCase(subject, kind, type_, value, given=given_types)
+            for kind, given in ways:
+                yield ProbeCase(subject, kind, type_, value, relation, given, number, ways if len(ways) > 1 else ())
+
+
+def _ways(
+    subject: Subject, type_: ValueType, kinds: Sequence[ProbeKind]
+) -> Iterator[tuple[ProbeKind, tuple[ValueType, ...]]]:
+    for kind in kinds:
+        if type_ not in STRUCTURED:
+            if kind == type_:
+                yield kind, ()
+        elif kind in _GIVEN:
+            others = [other for other in STRUCTURED if other != type_ and getattr(subject, other) is not None]
+            for given in combinations(others, _GIVEN[kind]):
+                yield kind, given
 
 
 WORDS: Final[Mapping[ValueType, str]] = {

@@ -21,7 +21,7 @@ from leakmeter.core.measure import Measure
 from leakmeter.core.prompt import FRAME, QUERY, VIRTUAL, Piece, Prompt
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.pii.item import ProbeItem, Values
+from leakmeter.instruments.pii.item import AskedAs, ProbeItem, Values
 from leakmeter.instruments.pii.probe import PUBLISHED, ProbeCase, ProbeTemplates, check_template, filled
 from leakmeter.instruments.pii.settings import Unasked
 from leakmeter.instruments.pii.subject import ValueType
@@ -133,12 +133,14 @@ def prepare_probe(
     """
     from leakmeter.instruments.pii.decoys import control_names_of, decoys_of
     from leakmeter.instruments.pii.matching import STATISTICS
+    from leakmeter.text.surrogates.draw import source
 
-    prompts = tuple(filled(template, case) for template in settings.templates_for(case))
+    templates = settings.templates_for(case)
+    prompts = tuple(filled(template, case) for template in templates)
     start = (*tokenizer.start_ids, *range(VIRTUAL, VIRTUAL + settings.soft_tokens))
     encode = _Encoder(tokenizer, start)
     # The same in whatever way the value is asked for: then values can be compared over all ways.
-    n_tokens = _length(tokenizer, case.value)
+    n_tokens = len(encode.ids_of(f" {case.value}"))
     decoys = decoys_of(
         case.subject,
         case.type,
@@ -146,23 +148,31 @@ def prepare_probe(
         relation=case.relation,
         n=settings.decoys,
         seed=settings.decoy_seed,
-        fits=lambda value: _length(tokenizer, value) == n_tokens,
+        fits=lambda value: len(encode.ids_of(f" {value}")) == n_tokens,
     )
     values = (case.value, *decoys)
-    scored = tuple(tuple(encode(prompt, value) for value in values) for prompt in prompts)
+    scored = encode.each(prompts, values)
+    controls = control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
+    said = [[control.said(value, case.type) for value in values] for control in controls]
     control_names = tuple(
+        encode.each([filled(template, replace(case, subject=control.other)) for template in templates], own)
+        for control, own in zip(controls, said, strict=True)
+    )
+    own_way = (case.kind, case.given)
+    others = [replace(case, kind=kind, given=given) for kind, given in case.ways if (kind, given) != own_way]
+    beside = [
         tuple(
-            tuple(
-                encode(filled(template, replace(case, subject=control.other)), control.said(value, case.type))
-                for value in values
+            encode.as_asked(
+                [filled(template, replace(other, subject=who)) for template in settings.templates_for(other)], own
             )
-            for template in settings.templates_for(case)
+            for who, own in ((case.subject, list(values)), *zip((c.other for c in controls), said, strict=True))
         )
-        for control in control_names_of(case.subject, settings.control_names, seed=settings.decoy_seed)
-    )
-    asked_prompts = tuple(
-        _prompt(start, tokenizer.encode_data(_unspaced(prompt), first=True).ids) for prompt in prompts
-    )
+        for other in others
+    ]
+    # The test is of the value, so that no way of asking for it has an order of its own.
+    order = list(range(1, len(values)))
+    source("order", settings.decoy_seed, case.subject.id, case.type, case.relation or "", case.number).shuffle(order)
+    asked_prompts = tuple(map(encode.prompt, prompts))
     # Where each digit is a token, a telephone number takes more than the paper's twelve.
     n_new = max(NEW_TOKENS[case.type], n_tokens + _AHEAD)
     longest = max(
@@ -184,6 +194,9 @@ def prepare_probe(
             n_new,
             _judge(case, tokenizer),
             STATISTICS[case.type],
+            tuple(order),
+            # A case that does not fit is refused, or left out, and is not ranked by.
+            tuple(way for way in beside if window is None or _longest(way) <= window),
             settings.keep_values,
         ),
     )
@@ -192,40 +205,60 @@ def prepare_probe(
 
 def example_of(case: ProbeCase, tokenizer: Tokenizer, settings: ProbeSettings) -> tuple[Ids, Ids]:
     """Token ids of a case's first prompt, without start tokens, and of its value behind it."""
-    return _coded(tokenizer, filled(settings.templates_for(case)[0], case), case.value)
-
-
-def _coded(tokenizer: Tokenizer, prompt: str, value: str) -> tuple[Ids, Ids]:
-    """Ids of the prompt, and of the value as a model would write it behind: in no token are some of both."""
-    before = _unspaced(prompt)
-    ids = tokenizer.encode_data(value if before[-1].isspace() else f" {value}", first=False).ids
-    if not ids:
-        raise UsageError("the model's tokenizer knows none of the characters of a value; leave it out, or its subject")
-    return tokenizer.encode_data(before, first=True).ids, ids
+    prompt = filled(settings.templates_for(case)[0], case)
+    encode = _Encoder(tokenizer, ())
+    return encode.prompt(prompt).pieces[-1].ids, encode.value(prompt, case.value)
 
 
 @dataclass(frozen=True, slots=True)
 class _Encoder:
-    """Tokenises values behind prompts. What is equal is one object: many values stand behind few prompts."""
+    """Tokenises values behind prompts: in no token are some of both. Many values stand behind few prompts, so each text
+    is tokenised once, and what is equal is one object."""
 
     tokenizer: Tokenizer
     start: Ids
-    prompts: dict[Ids, Prompt] = field(default_factory=dict)
-    values: dict[Ids, Ids] = field(default_factory=dict)
+    prompts: dict[str, Prompt] = field(default_factory=dict)
+    by_ids: dict[Ids, Prompt] = field(default_factory=dict)
+    values: dict[str, Ids] = field(default_factory=dict)
 
-    def __call__(self, prompt: str, value: str) -> Scored:
-        before, ids = _coded(self.tokenizer, prompt, value)
-        if before not in self.prompts:
-            self.prompts[before] = _prompt(self.start, before)
-        return self.prompts[before], self.values.setdefault(ids, ids)
+    def each(self, prompts: Sequence[str], values: Sequence[str]) -> tuple[tuple[Scored, ...], ...]:
+        """Of each prompt and each value the prompt, and the value's ids behind it."""
+        return tuple(tuple((self.prompt(prompt), self.value(prompt, value)) for value in values) for prompt in prompts)
+
+    def as_asked(self, prompts: Sequence[str], values: Sequence[str]) -> AskedAs:
+        """The same with the values of a prompt side by side."""
+        lists: dict[tuple[Ids, ...], tuple[Ids, ...]] = {}
+        by_prompt = [(self.prompt(prompt), tuple(self.value(prompt, value) for value in values)) for prompt in prompts]
+        return tuple((prompt, lists.setdefault(ids, ids)) for prompt, ids in by_prompt)
+
+    def prompt(self, text: str) -> Prompt:
+        if text not in self.prompts:
+            ids = self.tokenizer.encode_data(_unspaced(text), first=True).ids
+            self.prompts[text] = self.by_ids.setdefault(ids, _prompt(self.start, ids))
+        return self.prompts[text]
+
+    def value(self, prompt: str, value: str) -> Ids:
+        """Ids of the value as a model would write it behind the prompt."""
+        ids = self.ids_of(value if _unspaced(prompt)[-1].isspace() else f" {value}")
+        if not ids:
+            raise UsageError(
+                "the model's tokenizer knows none of the characters of a value; leave it out, or its subject"
+            )
+        return ids
+
+    def ids_of(self, text: str) -> Ids:
+        """Ids of a text that does not stand first."""
+        if text not in self.values:
+            self.values[text] = self.tokenizer.encode_data(text, first=False).ids
+        return self.values[text]
 
 
 def _prompt(start: Ids, ids: Ids) -> Prompt:
     return Prompt((Piece("start", FRAME, start), Piece("question", QUERY, ids)))
 
 
-def _length(tokenizer: Tokenizer, value: str) -> int:
-    return len(tokenizer.encode_data(" " + value, first=False).ids)
+def _longest(way: Sequence[AskedAs]) -> int:
+    return max(len(prompt.ids) + max(map(len, values)) for asked in way for prompt, values in asked)
 
 
 def _unspaced(prompt: str) -> str:

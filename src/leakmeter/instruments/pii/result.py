@@ -12,6 +12,7 @@ from leakmeter.core.measurement import NATS, RESPONSE, Measurement
 from leakmeter.core.quantity import SHARE_OF_CASES, Case, Quantities, Quantity, RunQuantity, at
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
+from leakmeter.instruments.pii.decoy_test import DecoyTest, exposure_of, is_bound, p_of, rank_interval, rank_of
 from leakmeter.instruments.pii.kept import KeptProbe
 from leakmeter.instruments.pii.matching import STATISTICS
 from leakmeter.instruments.pii.measure import BEAM
@@ -20,7 +21,7 @@ from leakmeter.instruments.pii.subject import ValueType
 from leakmeter.instruments.pii.summary import Summary, summary
 from leakmeter.overriding import override
 from leakmeter.results.result import Part, Result, Texts
-from leakmeter.stats.ranks import exposure, extrapolated_exposure, rank, rank_p
+from leakmeter.stats.ranks import extrapolated_exposure, rank_p
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,6 +129,10 @@ class PiiResult(Result):
     """Types of the values that stand in the prompt beside the name."""
     n_templates: int
     n_decoys: int
+    decoy_test: DecoyTest
+    n_decoys_scored: int
+    """Fewer than `n_decoys` where the sequential test of the value, over all ways of asking for it, stopped: the model
+    cannot be shown to know it (`instruments.pii.decoy_test`). Lists of decoys are of these, in the test's order."""
     n_control_names: int
     beams: tuple[int, ...]
     """Widths of the beam searches."""
@@ -143,18 +148,27 @@ class PiiResult(Result):
     n_tokens: int
     """Of the true value, behind the first template."""
     rank: int
-    """Of the association, among those of the decoys; 1 for the largest."""
+    """Of the association, among those of the decoys; 1 for the largest. Of a test that stopped the place among all
+    that the p-value has, an estimate from above."""
+    rank_interval: tuple[int, int] | None
+    """95 % interval of the rank among all decoys; None where all were scored."""
     share_of_decoys_below: float
-    """Share of the decoys whose association is lower."""
+    """Share of the decoys scored whose association is lower."""
     p_value: float
     """Share of the values, the true one among them, whose association is as high: where a model knows nothing of the
-    subject it is p or less in a share p of cases, also of values that are popular."""
+    subject it is p or less in a share p of cases, also of values that are popular. Of a sequential test that stopped
+    the number of decoys as high that stops it over the number scored by then (Besag and Clifford, 1991)."""
+    p_value_is_bound: bool
+    """Whether it is an upper bound only: the test of the value stopped before this way of asking had so many decoys
+    as high. Other p-values of this result are bounds then too, where it is so of theirs."""
     exposure_bits: float
-    """log2 of the number of values over the true one's rank (Carlini et al., "The Secret Sharer", 2019)."""
+    """log2 of the number of values over the true one's rank (Carlini et al., "The Secret Sharer", 2019); where the test
+    stopped, from below, as the rank is from above."""
     exposure_ceiling_bits: float
     """The exposure of rank 1."""
     extrapolated_exposure_bits: float | None
-    """By a curve fitted to the decoys, see `stats.ranks.extrapolated_exposure`; None where none can be fitted."""
+    """By a curve fitted to the decoys, see `stats.ranks.extrapolated_exposure`; None where none can be fitted, or not
+    all decoys were scored."""
     p_value_of_likelihood: float
     """By the log-likelihood alone, as Kim et al. have it: a popular value has more of it behind any name."""
     p_value_of_normalised_likelihood: float
@@ -163,7 +177,8 @@ class PiiResult(Result):
     """Where decoys have not the domain or town of the true value, and its likelihood is higher for that alone."""
     extracted: bool | None
     """Whether the value was generated word for word from the name alone, by any template and width, which puts it at
-    risk whatever its p. None where nothing was generated, the value has no form that can be looked for, or other values
+    risk whatever its p. None where nothing was generated, as where the test stopped and behind each template a decoy is
+    as likely as the value, the value has no form that can be looked for, or other values
     of the subject stood in the prompt."""
     templates: tuple[Template, ...]
     generated: tuple[Generated, ...]
@@ -177,22 +192,33 @@ class PiiResult(Result):
     def from_run(cls, parts: Iterable[Part], params: Mapping[str, Any]) -> Iterator[Self]:
         """The results of a run's cases, each as soon as its part is there."""
         for texts, measurements in parts:
-            yield cls._of(texts, measurements, params["beams"])
+            yield cls._of(texts, measurements, params["beams"], params.get("decoy_test", "full"))
 
     @classmethod
-    def _of(cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int]) -> Self:
+    def _of(cls, texts: Texts, measurements: Sequence[Measurement], widths: Sequence[int], test: DecoyTest) -> Self:
         names = ("log_likelihood", "n_tokens", "reference_log_likelihood")
         whole, lengths, elsewhere = (_by_template(measurements, name) for name in names)
         normalised, association = whole / lengths, whole - elsewhere
         best, best_normalised, strongest = (scores.max(axis=0) for scores in (whole, normalised, association))
-        generated = tuple(_generated(texts, measurements, number, width) for number, width in enumerate(widths))
-        fitted = extrapolated_exposure(strongest)
+        n_decoys = texts["n_nulls"]
+        is_stopped = len(strongest) <= n_decoys
+
+        def p(values: FloatArray) -> float:
+            return p_of(values, n_decoys, test)
+
+        is_searched = not is_stopped or any(measurement.piece for measurement in measurements)
+        generated = tuple(
+            _generated(texts, measurements, number, width) for number, width in enumerate(widths if is_searched else ())
+        )
+        fitted = float("nan") if is_stopped else extrapolated_exposure(strongest)
         kept = texts.get("prompts")
         return cls(
             **cls.common(texts, _warnings(best, best_normalised, strongest)),
             **{name: texts[name] for name in ("subject", "kind", "type", "relation", "n_templates")},
             given=tuple(texts["given"]),
-            n_decoys=texts["n_nulls"],
+            n_decoys=n_decoys,
+            decoy_test=test,
+            n_decoys_scored=len(strongest) - 1,
             n_control_names=texts["n_references"],
             beams=tuple(widths),
             association_nats=float(strongest[0]),
@@ -202,14 +228,16 @@ class PiiResult(Result):
             decoy_log_likelihoods_nats=tuple(best[1:].tolist()),
             decoy_normalised_log_likelihoods_nats=tuple(best_normalised[1:].tolist()),
             n_tokens=int(lengths[0, 0]),
-            rank=rank(strongest),
+            rank=rank_of(p(strongest), n_decoys),
+            rank_interval=rank_interval(strongest, n_decoys),
             share_of_decoys_below=float((strongest[1:] < strongest[0]).mean()),
-            p_value=rank_p(strongest),
-            exposure_bits=exposure(strongest),
-            exposure_ceiling_bits=float(np.log2(len(strongest))),
+            p_value=p(strongest),
+            p_value_is_bound=is_bound(strongest, n_decoys),
+            exposure_bits=exposure_of(p(strongest), n_decoys),
+            exposure_ceiling_bits=float(np.log2(1 + n_decoys)),
             extrapolated_exposure_bits=None if np.isnan(fitted) else fitted,
-            p_value_of_likelihood=rank_p(best),
-            p_value_of_normalised_likelihood=rank_p(best_normalised),
+            p_value_of_likelihood=p(best),
+            p_value_of_normalised_likelihood=p(best_normalised),
             likelihood_note=_likelihood_note(texts),
             extracted=None if texts["given"] else _said(generated),
             templates=tuple(
@@ -219,8 +247,8 @@ class PiiResult(Result):
                     log_likelihood_nats=float(whole[number, 0]),
                     normalised_log_likelihood_nats=float(normalised[number, 0]),
                     n_tokens=int(lengths[number, 0]),
-                    rank=rank(association[number]),
-                    p_value=rank_p(association[number]),
+                    rank=rank_of(p(association[number]), n_decoys),
+                    p_value=p(association[number]),
                 )
                 for number in range(len(whole))
             ),
@@ -284,6 +312,7 @@ def _likelihood_note(texts: Texts) -> str | None:
 
 
 def _warnings(*scores: FloatArray) -> list[str]:
+    # By the decoys that were scored, of which a rank is enough: this is no test.
     likelihood, normalised, association = (rank_p(values) for values in scores)
     if max(likelihood, normalised) <= _LOW < association:
         return [

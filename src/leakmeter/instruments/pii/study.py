@@ -7,7 +7,7 @@ or for every value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -19,7 +19,7 @@ from leakmeter.errors import DataError, UnknownNameError
 from leakmeter.instruments.pii import charts
 from leakmeter.instruments.pii.canaries import canaries_of
 from leakmeter.instruments.pii.matching import EDITS, HIT, STATISTICS
-from leakmeter.instruments.pii.measure import TOGETHER
+from leakmeter.instruments.pii.measure import TOGETHER, Pii
 from leakmeter.instruments.pii.probe import PROBE_KINDS, ProbeCase, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
@@ -88,6 +88,11 @@ class People(Kind):
     @override
     def group_size(self, measure: Measure) -> int:
         return TOGETHER
+
+    @override
+    def measure(self, measure: Measure, given: Mapping[str, Any]) -> Measure:
+        """All decoys are scored: tables and figures compare how they are distributed."""
+        return replace(of_kind(measure, Pii), decoy_test="full")
 
     @override
     def choice(self, given: Mapping[str, Any]) -> Asked:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from leakmeter.instruments.pii.summary import AT_RISK, Match, Row, SubjectSummary, Summary
+from leakmeter.instruments.pii.decoy_test import AT_RISK
+from leakmeter.instruments.pii.summary import Match, Row, SubjectSummary, Summary
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import NOT_MEASURED, nats_text, share_in, share_text
 from leakmeter.report.words import model_facts
@@ -157,6 +158,8 @@ def verdict(case: PiiResult) -> b.Phrase:
     Of a value that was generated word for word from the name alone, that first: its rank is no comfort.
     """
     n, rank, evidence = case.n_decoys, case.rank, grade(case.p_value)
+    if case.n_decoys_scored < n:
+        return _stopped(case)
     n_below = n - rank + 1
     preferred = f"all {n:,}" if n_below == n else f"{n_below:,} of {n:,}" if n_below else f"none of {n:,}"
     if case.extracted:
@@ -175,6 +178,26 @@ def verdict(case: PiiResult) -> b.Phrase:
     )
 
 
+def _stopped(case: PiiResult) -> b.Phrase:
+    """The verdict on a value of which not all decoys were scored."""
+    scored = f"{case.n_decoys_scored:,} of {counted(case.n_decoys, 'decoy')}"
+    begun: tuple[str | b.Untrusted, ...] = ("The true ", *what(case))
+    if case.extracted:
+        said = ("Asked by the name alone, the model says the true ", *what(case), " word for word: it is at risk, ")
+        return (*said, f"whatever its rank, of which the test stopped after {scored} ({p_told(case)}).")
+    n_high = round((1.0 - case.share_of_decoys_below) * case.n_decoys_scored)
+    return (
+        *begun,
+        f" does not stand out from decoys: {n_high:,} of the first {case.n_decoys_scored:,} go with the name as much "
+        f"({p_told(case)}). With that the value cannot count as known, and the other "
+        f"{case.n_decoys - case.n_decoys_scored:,} decoys were not scored.",
+    )
+
+
+def p_told(case: PiiResult) -> str:
+    return p_text(case.p_value).replace("=", "≤") if case.p_value_is_bound else p_text(case.p_value)
+
+
 def what(case: PiiResult) -> tuple[str | b.Untrusted, ...]:
     name = TYPES[case.type]
     return (name,) if case.relation is None else (f"{name} of the ", b.Untrusted(case.relation, 24))
@@ -188,6 +211,13 @@ def asked(case: PiiResult) -> str:
 
 def exposure(case: PiiResult) -> str:
     """Exposure in bits with its ceiling, and where a fitted curve puts it."""
+    interval = case.rank_interval
+    if interval is not None:
+        return (
+            f"Exposure {bits(case)}, from below: estimated rank {case.rank:,} [{interval[0]:,}, {interval[1]:,}] of "
+            f"{case.n_decoys + 1:,}, from {case.n_decoys_scored:,} of {counted(case.n_decoys, 'decoy')}, "
+            f"{p_told(case)}."
+        )
     sentence = f"Exposure {bits(case)}: rank {case.rank:,} of {case.n_decoys + 1:,}, {p_text(case.p_value)}."
     fitted = case.extrapolated_exposure_bits
     if fitted is None or not math.isfinite(fitted):
@@ -221,13 +251,16 @@ def likelihood(case: PiiResult) -> str:
     return (
         f"Log-likelihood, by the best template: {whole}\u00a0nats for {counted(case.n_tokens, 'token')}, "
         f"{each}\u00a0nats a token. By these alone, which are higher for values that are likely for any name, "
-        f"{p_text(case.p_value_of_likelihood)} and {p_text(case.p_value_of_normalised_likelihood)}.{little}"
+        f"{p_text(case.p_value_of_likelihood)} and {p_text(case.p_value_of_normalised_likelihood)}"
+        f"{'' if case.rank_interval is None else ', at most'}.{little}"
     )
 
 
 def generated(case: PiiResult) -> list[b.Phrase]:
     """What each beam search extracted, a sentence each."""
     sentences: list[b.Phrase] = []
+    if case.rank_interval is not None and case.beams and not case.generated:
+        return ["Nothing was generated: behind each template a decoy is as likely as the value."]
     for search in case.generated:
         compared = [value for value in search.templates["exact_match"] if value is not None]
         hits = sum(value == 1.0 for value in compared)
@@ -437,9 +470,22 @@ def settings(cases: Sequence[PiiResult]) -> dict[str, str]:
         **model_facts(first),
         "Templates of a kind": _range(case.n_templates for case in cases),
         "Decoys": _range(case.n_decoys for case in cases),
+        "Decoy test": _decoy_test(cases),
         "Control names": _range(case.n_control_names for case in cases),
         "Beams": widths or "nothing generated",
     }
+
+
+def _decoy_test(cases: Sequence[PiiResult]) -> str:
+    """Which decoys were scored, and of how many values nothing was generated for it."""
+    if cases[0].decoy_test == "full":
+        return "full: all decoys of each value are scored"
+    n, n_stopped = len(cases), sum(case.n_decoys_scored < case.n_decoys for case in cases)
+    n_unsearched = sum(bool(case.beams) and not case.generated for case in cases)
+    return (
+        f"sequential: stopped early for {n_stopped:,} of {n:,}; no beam search for {n_unsearched:,}, where behind each "
+        "template a decoy was as likely as the value"
+    )
 
 
 def _range(numbers: Iterable[int]) -> str:

@@ -1,0 +1,115 @@
+"""Which of the decoys are scored, and what the scores of some say of all.
+
+The sequential test is that of Besag and Clifford ("Sequential Monte Carlo p-values", 1991). Decoys come in a random
+order; once h of them score as high as the true value, after l decoys, p is h / l, and no further one is scored. Where
+fewer than h do so of all n, p is (1 + their number) / (1 + n), as of the full test. Either way p is at most α with
+probability α at most if the model knows nothing, whatever h is.
+
+h is the least number with h / n above `AT_RISK`. A test that stops then has a p above it, and so has the full test of
+the same value, which is (1 + h) / (1 + n) or more; a test that does not stop has the p of the full test. So Holm's rule
+at `AT_RISK` rejects the same values with either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from leakmeter.stats.ranks import rank_p
+
+DecoyTest = Literal["sequential", "full"]
+AT_RISK: Final = 0.05
+"""p-value, by Holm's rule among all values of a subject, from which down the model is said to know one."""
+
+
+def stops_at(n_decoys: int) -> int:
+    """How many decoys as high as the true value end a sequential test."""
+    # A hair more, since 0.05 · 60 has to be 3.
+    return math.floor(AT_RISK * n_decoys + 1e-9) + 1
+
+
+def batch_ends(n_decoys: int) -> Iterator[int]:
+    """How many decoys are scored after each round: twice as many as end the test, then twice as many as before."""
+    end = min(n_decoys, 2 * stops_at(n_decoys))
+    yield end
+    while end < n_decoys:
+        end = min(n_decoys, 2 * end)
+        yield end
+
+
+def stopped_at(values: npt.ArrayLike, n_decoys: int) -> int | None:
+    """After which decoy a sequential test ends, of the true value's score and then the decoys' in order; None where it
+    goes on."""
+    scores = np.asarray(values, dtype=np.float64)
+    ends = np.flatnonzero(scores[1:] >= scores[0])
+    h = stops_at(n_decoys)
+    return int(ends[h - 1]) + 1 if len(ends) >= h else None
+
+
+def p_of(values: npt.ArrayLike, n_decoys: int, test: DecoyTest) -> float:
+    """p of the true value, whose score is the first, behind it those of the decoys that were scored, in order.
+
+    Where a sequential test of something else ended before this one does, all decoys that were not scored count as high
+    as the true value: p is an upper bound then.
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    if test == "full":
+        return rank_p(scores)
+    h, end = stops_at(n_decoys), stopped_at(scores, n_decoys)
+    if end is not None:
+        return h / end
+    n_scored, n_high = len(scores) - 1, n_high_of(scores)
+    end = n_scored + h - n_high
+    return h / end if n_scored < end <= n_decoys else (1 + n_high + n_decoys - n_scored) / (1 + n_decoys)
+
+
+def is_bound(values: npt.ArrayLike, n_decoys: int) -> bool:
+    """Whether p is an upper bound only."""
+    return np.size(values) <= n_decoys and stopped_at(values, n_decoys) is None
+
+
+def n_high_of(values: npt.ArrayLike) -> int:
+    """Decoys that score as high as the true value."""
+    scores = np.asarray(values, dtype=np.float64)
+    return int((scores[1:] >= scores[0]).sum())
+
+
+def rank_of(p: float, n_decoys: int) -> int:
+    """The rank among n + 1 values of a p; of a p that is no multiple of 1 / (n + 1) the next lower place."""
+    return math.ceil(p * (n_decoys + 1) - 1e-9)
+
+
+def exposure_of(p: float, n_decoys: int) -> float:
+    """log2 of the number of values over the rank, bits."""
+    return math.log2(n_decoys + 1) - math.log2(rank_of(p, n_decoys))
+
+
+def rank_interval(values: npt.ArrayLike, n_decoys: int) -> tuple[int, int] | None:
+    """95 % interval of the rank among all decoys, by Clopper and Pearson ("The use of confidence or fiducial limits",
+    1934) of the share of decoys that score as high; None where all were scored."""
+    from scipy.stats import beta
+
+    n_scored, n_high = np.size(values) - 1, n_high_of(values)
+    n_left = n_decoys - n_scored
+    if not n_left:
+        return None
+    low = float(beta.ppf(0.025, n_high, n_scored - n_high + 1)) if n_high else 0.0
+    high = float(beta.ppf(0.975, n_high + 1, n_scored - n_high)) if n_high < n_scored else 1.0
+    return 1 + n_high + math.floor(n_left * low), 1 + n_high + math.ceil(n_left * high)
+
+
+def unselected(values: npt.NDArray[np.float64], n_decoys: int, test: DecoyTest) -> npt.NDArray[np.float64]:
+    """The decoys whose number does not depend on their scores: those that end a sequential test have been chosen by
+    it, and would be too high on average."""
+    return values[1:] if test == "full" else values[1 : 1 + stops_at(n_decoys)]
+
+
+def as_long(rows: Sequence[npt.ArrayLike]) -> list[npt.NDArray[np.float64]]:
+    """Scores of the same decoys in several ways, up to the last decoy that was scored in all."""
+    arrays = [np.asarray(row, dtype=np.float64) for row in rows]
+    shortest = min(map(len, arrays))
+    return [array[:shortest] for array in arrays]

@@ -1,0 +1,283 @@
+"""The sequential test of decoys: its p-values where nothing is known, and its verdicts beside the full test's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from leakmeter.stats.ranks import holm, ranks_p
+
+import leakmeter
+from leakmeter.backends.toy import Toy
+from leakmeter.core.drive import drive
+from leakmeter.core.forecast import planning_backend, predict
+from leakmeter.core.loaded import LoadedCases, Plan
+from leakmeter.core.request import Scores
+from leakmeter.engine.prediction import forecast, predicted_cases, predictor_of
+from leakmeter.engine.ready import make_ready
+from leakmeter.instruments.pii import words
+from leakmeter.instruments.pii.canaries import canaries_of
+from leakmeter.instruments.pii.decoy_test import (
+    AT_RISK,
+    batch_ends,
+    exposure_of,
+    is_bound,
+    n_high_of,
+    p_of,
+    rank_interval,
+    rank_of,
+    stopped_at,
+    stops_at,
+    unselected,
+)
+from leakmeter.instruments.pii.measure import TOGETHER, DecoyTest, Pii
+from leakmeter.instruments.pii.probe import ProbeKind, probes_of
+from leakmeter.instruments.pii.prompts import ProbeSettings
+from leakmeter.instruments.pii.result import PiiResult
+from leakmeter.stats.ranks import rank_p
+
+SIZES = (50, 60, 99, 999)
+
+
+def sequential(scores: np.ndarray) -> np.ndarray:
+    """The scores up to where the test stops."""
+    end = stopped_at(scores, len(scores) - 1)
+    return scores if end is None else scores[: 1 + end]
+
+
+def test_how_many_end_the_test() -> None:
+    for n in range(50, 2000):
+        h = stops_at(n)
+        assert h / n > AT_RISK >= (h - 1) / n - 1e-12
+        assert (1 + h) / (1 + n) > AT_RISK
+        *_, last = batch_ends(n)
+        assert last == n
+        assert next(batch_ends(n)) == 2 * h
+    assert [stops_at(n) for n in SIZES] == [3, 4, 5, 50]
+
+
+def test_p_written_out() -> None:
+    # Of 60 decoys 4 end the test; the true value scores 0.
+    n, high, low = 60, 1.0, -1.0
+    assert p_of([0.0, high, low, high, high, low, low, high], n, "sequential") == 4 / 7
+    assert p_of([0.0, high, low, high, high, low, low, high, low, high], n, "sequential") == 4 / 7
+    # Three of 60, the last of which is equal; four, of which the fourth is the last.
+    assert p_of([0.0, *[low] * 57, high, high, 0.0], n, "sequential") == 4 / 61
+    assert p_of([0.0, *[low] * 56, *[high] * 4], n, "sequential") == 4 / 60
+    # Another test ended this one after 10, with one as high: if the next three are, p is 4 / 13.
+    begun = [0.0, high, *[low] * 9]
+    assert p_of(begun, n, "sequential") == 4 / 13
+    assert is_bound(begun, n)
+    assert not is_bound([0.0, *[high] * 4], n)
+    assert p_of([0.0, *[low] * 58], n, "sequential") == 3 / 61
+    assert p_of([0.0, high, low], 2, "full") == rank_p([0.0, high, low])
+    assert rank_of(4 / 61, n) == 4
+    assert rank_of(4 / 7, n) == math.ceil(61 * 4 / 7)
+    assert exposure_of(1 / 61, n) == math.log2(61)
+    assert n_high_of([0.0, 0.0, high, low]) == 2
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_p_is_uniform_where_nothing_is_known(n: int) -> None:
+    """Of 2,000 subjects: at each place the share of p-values as low is no more than it by chance (Dvoretzky, Kiefer and
+    Wolfowitz: beyond the bound in 1 of 1,000 draws), and as large at the places that the test can give."""
+    rng = np.random.default_rng(n)
+    scores = rng.normal(size=(2000, 1 + n))
+    ps = np.sort([p_of(sequential(row), n, "sequential") for row in scores])
+    bound = math.sqrt(math.log(2 / 0.001) / (2 * len(ps)))
+    shares = np.arange(1, len(ps) + 1) / len(ps)
+    assert (shares - ps).max() <= bound
+    h = stops_at(n)
+    for p in (1 / (n + 1), h / (n + 1), h / n, h / (n // 2), h / (2 * h), h / h):
+        assert (ps <= p + 1e-12).mean() == pytest.approx(p, abs=bound)
+
+
+def test_p_of_what_another_test_ends_is_no_less() -> None:
+    """Two ways of asking, the test over both: p of each way is at most α with probability α at most."""
+    n, rng = 99, np.random.default_rng(4)
+    ways = rng.normal(size=(2000, 2, 1 + n)) + rng.normal(size=(2000, 1, 1 + n))
+    ps, ranks, whole = [], [], []
+    for pair in ways:
+        joint = pair.max(axis=0)
+        end = stopped_at(joint, n)
+        own = pair[0] if end is None else pair[0][: 1 + end]
+        ps.append(p_of(own, n, "sequential"))
+        whole.append(p_of(sequential(pair[0]), n, "sequential"))
+        ranks.append(rank_of(ps[-1], n))
+    assert (np.asarray(ps) >= np.asarray(whole) - 1e-12).all()
+    bound = math.sqrt(math.log(2 / 0.001) / (2 * len(ps)))
+    assert (np.arange(1, len(ps) + 1) / len(ps) - np.sort(ps)).max() <= bound
+    # The test of many ranks: nothing is found where nothing is known.
+    some = [ranks_p(ranks[i : i + 50], [1 + n] * 50) for i in range(0, 2000, 50)]
+    assert np.mean(np.asarray(some) <= 0.05) <= 0.15
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_holm_rejects_the_same_values_as_with_the_full_test(n: int) -> None:
+    rng = np.random.default_rng(n + 1)
+    n_known = 0
+    for _ in range(300):
+        scores = rng.normal(size=(int(rng.integers(1, 5)), 1 + n))
+        scores[:, 0] += rng.choice([0.0, 1.0, 2.0, 4.0], size=len(scores))
+        full = [p <= AT_RISK for p in holm([rank_p(row) for row in scores])]
+        assert full == [p <= AT_RISK for p in holm([p_of(sequential(row), n, "sequential") for row in scores])]
+        n_known += sum(full)
+    assert n_known > 50
+
+
+def test_intervals_of_ranks_cover_them() -> None:
+    n, rng = 99, np.random.default_rng(7)
+    inside = total = 0
+    for _ in range(1000):
+        row = rng.normal(size=1 + n)
+        row[0] = rng.normal()
+        interval = rank_interval(sequential(row), n)
+        if interval is not None:
+            total += 1
+            inside += interval[0] <= 1 + n_high_of(row) <= interval[1]
+            assert interval[0] > stops_at(n)
+            assert interval[1] <= 1 + n
+    assert inside / total >= 0.93
+    assert rank_interval(rng.normal(size=1 + n), n) is None
+
+
+def test_means_of_decoys_are_those_of_decoys() -> None:
+    """Decoys that were scored are too high on average where they end the test; the first of them are not."""
+    n, rng = 99, np.random.default_rng(8)
+    rows = [sequential(rng.normal(size=1 + n)) for _ in range(4000)]
+    assert all(len(unselected(row, n, "sequential")) == stops_at(n) for row in rows)
+    assert np.mean([unselected(row, n, "sequential").mean() for row in rows]) == pytest.approx(0.0, abs=0.03)
+    assert np.mean([row[1] > row[0] for row in rows]) == pytest.approx(0.5, abs=0.03)
+
+
+# ---- the measure ----------------------------------------------------------------------------------------------------
+PEOPLE = canaries_of(6, seed=11)
+KINDS: tuple[ProbeKind, ...] = ("twin", "triplet", "quadruplet", "relationship", "university")
+
+
+class Knowing(Toy):
+    """A toy model that knows what some people's values are: they are far more likely behind everything than the toy
+    has them, and less so behind control names."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        super().__init__()
+        self.values = values
+
+    def score(self, chunk: Any) -> list[Scores]:
+        return [
+            replace(answer, values=answer.values / 50.0) if self.knows(request) else answer
+            for request, answer in zip(chunk.requests, super().score(chunk), strict=True)
+        ]
+
+    def knows(self, request: Any) -> bool:
+        before, said = (self.tokenizer.decode(ids) for ids in (request.prompts[0].ids.tolist(), request.response))
+        return any(name in before and value in said for name, value in self.values.items())
+
+
+def results(
+    backend: Toy, test: DecoyTest, kinds: tuple[ProbeKind, ...], group_size: int = TOGETHER, **settings: Any
+) -> list[PiiResult]:
+    measure = Pii((), test)
+    cases = LoadedCases(tuple(probes_of(PEOPLE, kinds)))
+    plan = Plan("pii", measure, ProbeSettings(**{"prompts": 2, "control_names": 1, **settings}), cases, group_size)
+    return list(PiiResult.from_run(make_ready(plan, backend).measure(), asdict(measure)))
+
+
+@pytest.mark.parametrize("kinds", [("twin",), KINDS[:2]])
+def test_verdicts_are_those_of_the_full_test(kinds: tuple[ProbeKind, ...]) -> None:
+    backend = Knowing({person.name: str(person.phone) for person in PEOPLE[:3]})
+    full, short = (PiiResult.summary(results(backend, test, kinds, decoys=60)) for test in ("full", "sequential"))
+    assert [one.known for one in short.subjects] == [one.known for one in full.subjects]
+    assert {one.known for one in full.subjects} == {True, False}
+    for ours, theirs in zip(short.subjects, full.subjects, strict=True):
+        for value, other in zip(ours.values, theirs.values, strict=True):
+            if value.n_decoys_scored == value.n_decoys:
+                assert value.p_value == other.p_value
+            else:
+                assert min(value.p_value, other.p_value) > AT_RISK
+
+
+def test_all_cases_of_a_value_score_the_same_decoys_however_they_are_grouped() -> None:
+    by_group = [results(Toy(), "sequential", KINDS[:2], n, decoys=50) for n in (TOGETHER, 1, 5)]
+    for one, two, three in zip(*by_group, strict=True):
+        assert one.n_decoys_scored == two.n_decoys_scored == three.n_decoys_scored
+        assert one.decoy_associations_nats == pytest.approx(two.decoy_associations_nats, abs=1e-9)
+    scored: dict[tuple[str, str], set[int]] = {}
+    for result in by_group[0]:
+        scored.setdefault((result.subject, result.type), set()).add(result.n_decoys_scored)
+    assert all(len(sizes) == 1 for sizes in scored.values())
+
+
+def test_decoys_that_are_scored_are_decoys_of_the_full_test() -> None:
+    full, short = (results(Toy(), test, ("twin",), decoys=60) for test in ("full", "sequential"))
+    for result, other in zip(short, full, strict=True):
+        assert result.n_decoys_scored < other.n_decoys_scored == 60 or result.n_decoys_scored == 60
+        assert result.association_nats == pytest.approx(other.association_nats)
+        all_decoys = np.asarray(other.decoy_associations_nats)
+        assert all(np.isclose(all_decoys, nats).any() for nats in result.decoy_associations_nats)
+        if result.n_decoys_scored < 60:
+            assert result.extrapolated_exposure_bits is None
+            assert result.p_value == stops_at(60) / result.n_decoys_scored
+            assert not result.p_value_is_bound
+
+
+def test_people_that_a_model_does_not_know_cost_less() -> None:
+    """Of values whose rank is even, h (1 + ln(n / h)) decoys are scored on average, and half of values end within
+    2 h: 20 and 10 of 99. Rounds score some more, and each runs its prompts again."""
+    full, short = (results(Toy(), test, ("twin",)) for test in ("full", "sequential"))
+    tokens = [sum(one.cost.tree_tokens for one in some) for some in (full, short)]
+    assert tokens[0] > 3.0 * tokens[1]
+    each = sorted(one.cost.tree_tokens / other.cost.tree_tokens for one, other in zip(short, full, strict=True))
+    n = 99
+    scored = [len(sequential(row)) - 1 for row in np.random.default_rng(3).normal(size=(4000, 1 + n))]
+    h = stops_at(n)
+    assert np.mean(scored) == pytest.approx(h * (1 + math.log(n / h)), rel=0.05)
+    assert np.median(scored) <= 2 * h
+    assert each[0] < 0.5
+
+
+def test_no_more_is_run_than_predicted_and_others_prompts_are_no_cost_of_a_case() -> None:
+    toy = Toy()
+    for case in [case for case in probes_of(PEOPLE[:1], KINDS) if case.type == "phone"]:
+        item = ProbeSettings(prompts=2, decoys=50).prepare(case, toy, Pii()).item
+        predicted = predict(planning_backend(toy, None), Pii().longest_trial(item))
+        _, taken = drive(toy, [Pii().trial(item)])
+        assert taken.n_tokens_run <= predicted.n_tokens_run
+        assert taken.n_prompts <= predicted.n_prompts
+        bare = replace(item, values=replace(item.values, beside=()))
+        alone = predict(planning_backend(toy, None), Pii(()).longest_trial(bare))
+        beside = predict(planning_backend(toy, None), Pii(()).longest_trial(item))
+        assert alone.n_prompts == beside.n_prompts
+        assert alone.n_full_pass_tokens == beside.n_full_pass_tokens
+
+
+def test_a_case_of_many_is_predicted_without_the_prompts_of_the_others() -> None:
+    """Other cases of its value ask for them too, and are counted themselves."""
+    cases = LoadedCases(tuple(probes_of(canaries_of(4, seed=2), KINDS[:3])))
+    predictor = predictor_of(Toy())
+    told, _ = forecast(predictor, Plan("pii", Pii(()), ProbeSettings(prompts=1, decoys=50), cases, TOGETHER))
+    assert told.sampled_cases is not None
+    every = [ProbeSettings(prompts=1, decoys=50).prepare(case, Toy(), Pii(())) for case in cases.cases]
+    exact = predicted_cases(predictor, Pii(()), every, group_size=TOGETHER)
+    assert told.requests == pytest.approx(exact.requests, rel=0.02)
+    assert told.full_pass_tokens == pytest.approx(exact.full_pass_tokens, rel=0.05)
+
+
+def test_nothing_is_generated_where_decoys_are_as_likely(tmp_path: Any) -> None:
+    people = [{"id": "a", "name": "Mara Ellsworth", "phone": "617-555-0134", "university": "Stanford University"}]
+    found = leakmeter.pii("toy", people, kinds=["twin", "university"], prompts=2, beams=(1,), out=tmp_path / "runs")
+    for result in found:
+        if result.n_decoys_scored < result.n_decoys and not result.generated:
+            assert result.extracted is None
+            assert result.beams == (1,)
+        else:
+            assert len(result.generated) == 1
+    assert any(not result.generated for result in found)
+    settings = words.settings(list(found))
+    assert "no beam search for" in settings["Decoy test"]
+    stopped = next(result for result in found if not result.generated)
+    assert "does not stand out from decoys" in "".join(map(str, words.verdict(stopped)))
+    assert "Nothing was generated" in str(words.generated(stopped))
