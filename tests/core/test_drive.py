@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,3 +125,24 @@ def test_each_response_that_is_drawn_whole_is_a_prompt_scored() -> None:
     results, cost = drive(Drawing(), [draws(4, 5), draws(6)])
     assert results == [[(4,), (5,)], [(6,)]]
     assert (cost.n_prompts, cost.n_drawn, cost.n_full_pass_tokens) == (3, 3, 3 * 3)
+
+
+def test_what_another_trial_asks_for_too_is_scored_once_in_however_many_parts() -> None:
+    prompts = [Prompt((Piece("a", "context", ids),)) for ids in ((1, 2, 3), (4, 5, 6))]
+    own = [Request((prompt,), (7, 8), TargetLogProbs()) for prompt in prompts]
+    others = [Request((replace(prompt),), (7, 8), TargetLogProbs(), is_others=True) for prompt in prompts]
+
+    def trial(mine: int) -> Trial[list[float]]:
+        scores = yield [own[mine], others[1 - mine]]
+        return [float(one.values.sum()) for one in scores]
+
+    class Small(Toy):
+        most_rows = 2
+
+    (first, second), cost = drive(Small(), [trial(0), trial(1)])
+    assert first == second[::-1]
+    assert (cost.n_prompts, cost.n_tokens_run, cost.n_full_pass_tokens) == (2, 8, 8)
+    # A trial by itself has what others ask for scored, too.
+    (alone,), cost = drive(Small(), [trial(0)])
+    assert alone == first
+    assert (cost.n_prompts, cost.n_tokens_run) == (1, 8)

@@ -119,13 +119,36 @@ def _drawn(backend: Any, requests: Sequence[DrawRequest], cost: Cost) -> list[Re
 def _scored(
     backend: Backend, requests: Sequence[Request], number: int, on_plan: Callable[[Chunk], None] | None
 ) -> list[Scores]:
+    distinct, which = _distinct(requests)
     answers: list[tuple[int, Scores]] = []
-    for part in in_parts(requests, getattr(backend, "most_rows", None)) if requests else []:
+    for part in in_parts(distinct, getattr(backend, "most_rows", None)) if distinct else []:
         chunk = plan([request for _, request in part], number)
         if on_plan is not None:
             on_plan(chunk)
         answers += zip((index for index, _ in part), backend.score(chunk), strict=True)
-    return joined(answers, requests)
+    scores = joined(answers, distinct)
+    return [scores[index] for index in which]
+
+
+def _distinct(requests: Sequence[Request]) -> tuple[Sequence[Request], Sequence[int]]:
+    """Requests without those that ask for what another trial's asks for too, and where each one's answer is: in one
+    chunk they would be run once, but in the parts of a round several times."""
+    if not any(request.is_others for request in requests):
+        return requests, range(len(requests))
+    distinct: list[Request] = []
+    seen: dict[object, int] = {}
+    which = [0] * len(requests)
+    # What a trial asks for itself comes first, so that it is its cost.
+    for index in sorted(range(len(requests)), key=lambda index: requests[index].is_others):
+        request = requests[index]
+        prompts = tuple((p.ids.tobytes(), p.positions.tobytes(), p.hidden_tokens) for p in request.prompts)
+        key = (prompts, request.response, request.reduction, request.interval_noise_nats)
+        place = seen.setdefault(key, len(distinct)) if request.is_others else len(distinct)
+        if place == len(distinct):
+            distinct.append(request)
+            seen.setdefault(key, place)
+        which[index] = place
+    return distinct, which
 
 
 def _differentiate(backend: Backend, requests: Sequence[GradientRequest], cost: Cost) -> list[Gradients]:
