@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from leakmeter.stats.ranks import holm, ranks_p
 
 import leakmeter
 from leakmeter.backends.toy import Toy
@@ -37,7 +36,7 @@ from leakmeter.instruments.pii.measure import TOGETHER, DecoyTest, Pii
 from leakmeter.instruments.pii.probe import ProbeKind, probes_of
 from leakmeter.instruments.pii.prompts import ProbeSettings
 from leakmeter.instruments.pii.result import PiiResult
-from leakmeter.stats.ranks import rank_p
+from leakmeter.stats.ranks import holm, rank_p, ranks_p
 
 SIZES = (50, 60, 99, 999)
 
