@@ -122,7 +122,6 @@ def n_full_pass_tokens(requests: Sequence[Request]) -> int:
     return sum(
         len(prompt.ids) + max(request.reduction.rows(len(request.response)).stop - 1, 0)
         for request in requests
-        if not request.is_others
         for prompt in request.prompts
     )
 
