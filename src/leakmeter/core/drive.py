@@ -72,9 +72,10 @@ def drive(
         gradients = iter(
             _differentiate(backend, [entry for entry in all_requests if isinstance(entry, GradientRequest)], cost)
         )
-        cost.n_prompts += sum(len(request.prompts) for request in scored if not request.is_others)
+        own = [request for request in scored if not request.is_others]
+        cost.n_prompts += sum(len(request.prompts) for request in own)
         cost.n_tokens_run += backend.n_tokens_run - n_before
-        cost.n_full_pass_tokens += n_full_pass_tokens(scored)
+        cost.n_full_pass_tokens += n_full_pass_tokens(own)
         waiting.clear()
         for index, requests in pending.items():
             answer = [

@@ -119,7 +119,6 @@ def n_full_pass_tokens(requests: Sequence[Request]) -> int:
     return sum(
         len(prompt.ids) + max(request.rows.stop - 1, 0)
         for request in requests
-        if not request.is_others
         for prompt in request.prompts
     )
 
