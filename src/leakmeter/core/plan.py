@@ -116,11 +116,7 @@ class Chunk:
 
 def n_full_pass_tokens(requests: Sequence[Request]) -> int:
     """Tokens that one full pass for each prompt of the requests would run."""
-    return sum(
-        len(prompt.ids) + max(request.rows.stop - 1, 0)
-        for request in requests
-        for prompt in request.prompts
-    )
+    return sum(len(prompt.ids) + max(request.rows.stop - 1, 0) for request in requests for prompt in request.prompts)
 
 
 @dataclass(slots=True)
