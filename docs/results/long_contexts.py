@@ -35,8 +35,7 @@ from leakmeter.core.reductions import TargetLogProbs
 from leakmeter.core.request import Request
 from leakmeter.data.cases import cases_of
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.search import Searcher, draw, kth, n_to_draw
-from leakmeter.instruments.influence.search_options import Audit, Search
+from leakmeter.instruments.influence.search import Audit, Search, Searcher, draw, kth, n_to_draw
 from leakmeter.stats.conformal import interval, interval_factor
 from leakmeter.stats.hypergeometric import coverage, upper_limit
 from leakmeter.text.build import PromptSettings

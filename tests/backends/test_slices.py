@@ -32,7 +32,7 @@ from leakmeter.core.reductions import (
     Top,
 )
 from leakmeter.core.request import Reduction, Request, Trial
-from leakmeter.instruments.generation.vote import LeaveOneOutVote
+from leakmeter.instruments.generation.measure import LeaveOneOutVote
 from leakmeter.instruments.icl.math import LogRatioFromFirst
 from leakmeter.instruments.influence.pmi import TargetWithPmi
 from leakmeter.instruments.susceptibility.math import ContextMixture, Likeliest

@@ -27,7 +27,7 @@ from leakmeter.core.plan import plan, plan_contexts
 from leakmeter.core.prompt import Piece, Prompt
 from leakmeter.core.reductions import NextTokenSample, TargetLogProbs
 from leakmeter.core.request import Request
-from leakmeter.instruments.generation.vote import LeaveOneOutVote
+from leakmeter.instruments.generation.measure import LeaveOneOutVote
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import ClippedLogitAggregation

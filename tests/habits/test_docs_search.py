@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from helpers.places import DOCS
-from leakmeter.instruments.influence.search_options import Audit
+from leakmeter.instruments.influence.search import Audit
 from leakmeter.stats.hypergeometric import coverage, upper_limit
 
 PAGE = (DOCS / "search.md").read_text(encoding="utf-8")

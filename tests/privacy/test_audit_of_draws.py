@@ -24,7 +24,7 @@ from leakmeter.core.plan import Chunk
 from leakmeter.core.prompt import IntArray, Piece, Prompt
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.decoding.measure import Decode
-from leakmeter.instruments.generation import vote
+from leakmeter.instruments.generation import measure
 from leakmeter.instruments.generation.measure import PrivateGeneration
 from leakmeter.privacy import bounded
 from leakmeter.privacy.clipped_logits import Aggregation
@@ -159,7 +159,7 @@ def remember(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for home, name in (
         (bounded, "bounded_mixture"),
-        (vote, "measured"),
+        (measure, "measured"),
         (exact_draw, "_banded"),
         (exact_draw, "weights_of"),
         (TOY, "logits"),

@@ -83,7 +83,7 @@ def _qualities(
     responses: list[str], contexts: list[str], references: list[str] | None, chosen: Quality, seed: int
 ) -> list[_Row]:
     from leakmeter.studies import quality
-    from leakmeter.studies.expected import estimate
+    from leakmeter.studies.table import estimate
 
     scores: dict[str, list[float]] = {}
     if references is not None:

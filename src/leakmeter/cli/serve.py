@@ -151,8 +151,7 @@ def _bounded(options: BoundedOptions, dtype: str | None) -> tuple[Sequence[BaseR
         return (), None, False
     if options.epsilon_total is None:
         raise UsageError("with --epsilon, give --epsilon-total: the most that may be spent on a document, in nats")
-    from leakmeter.instruments.decoding.guarantee import check_precision
-    from leakmeter.instruments.decoding.measure import Decode
+    from leakmeter.instruments.decoding.measure import Decode, check_precision
     from leakmeter.serve.bounded import Bounded, api_key, routes
 
     check_precision(Decode(epsilon=options.epsilon), dtype)

@@ -29,8 +29,7 @@ from leakmeter.core.request import Trial
 from leakmeter.core.tokenizer import Tokenizer
 from leakmeter.core.written import store_errors, write_whole
 from leakmeter.errors import UsageError, WindowError
-from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision
-from leakmeter.instruments.decoding.measure import Decode
+from leakmeter.instruments.decoding.measure import Decode, check_guarantee, check_precision
 from leakmeter.instruments.decoding.result import DELTA, DecodeResult
 from leakmeter.serve.bodies import error_of, without_paths
 from leakmeter.serve.completions import (

@@ -31,10 +31,9 @@ from leakmeter.instruments.influence import context as wording
 from leakmeter.instruments.influence import disclosure_report, findings
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
-from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import InfluenceResult
-from leakmeter.instruments.influence.search import Found
-from leakmeter.instruments.influence.search_options import Search
+from leakmeter.instruments.influence.search import Found, Search
+from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.instruments.redaction.result import RedactionResult
 from leakmeter.overriding import override

@@ -65,7 +65,7 @@ class Generation:
     rouge_l_f1: float
     """Against the reference, in [0, 1]."""
     verdicts: Mapping[str, bool]
-    """By the names of `studies.regurgitation.COUNTS`."""
+    """By the names of `studies.quality.COUNTS`."""
 
     def total(self) -> b.Shaded:
         nats = _total(self.nats)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from leakmeter.errors import UsageError
-from leakmeter.instruments.generation.vote import COLUMNS, LeaveOneOutVote
+from leakmeter.instruments.generation.measure import COLUMNS, LeaveOneOutVote
 from leakmeter.privacy.clipped_logits import Aggregation
 from leakmeter.privacy.mechanism import BoundedCid, ClippedLogitAggregation, Mechanism, bound_of
 from leakmeter.privacy.rdp import ORDERS

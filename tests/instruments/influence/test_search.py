@@ -23,8 +23,7 @@ from leakmeter.core.item import ContextItem
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.result import InfluenceResult
-from leakmeter.instruments.influence.search import Found, Searcher, draw, kth, reach
-from leakmeter.instruments.influence.search_options import Audit, Search
+from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher, draw, kth, reach
 from leakmeter.instruments.influence.searched import SearchSummary
 from leakmeter.stats.hypergeometric import upper_limit
 from leakmeter.text.build import PromptSettings, prepare

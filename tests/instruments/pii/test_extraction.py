@@ -13,17 +13,19 @@ import pytest
 from faker import Faker
 
 from leakmeter.errors import DataError, UsageError
-from leakmeter.instruments.pii.extraction.documents import MOST_CHARACTERS, clean, parts
-from leakmeter.instruments.pii.extraction.finders import (
+from leakmeter.instruments.pii.extraction import (
+    MOST_CHARACTERS,
     Candidate,
     Find,
     Relationships,
     Structured,
     Universities,
     apart_from,
+    clean,
     load_names,
     nearest,
     one_line,
+    parts,
     widest,
 )
 from leakmeter.instruments.pii.subject import Relation, Subject

@@ -23,10 +23,15 @@ from helpers.extracted_words import Words
 from helpers.places import TESTS
 from leakmeter.data import streamed
 from leakmeter.errors import DataError, StoreError, UsageError
-from leakmeter.instruments.pii.extraction import documents
-from leakmeter.instruments.pii.extraction.documents import Bad, Document, documents_of
-from leakmeter.instruments.pii.extraction.finders import Relationships, Structured
-from leakmeter.instruments.pii.extraction.run import N_PROBLEMS, extract
+from leakmeter.instruments.pii.extraction import (
+    N_PROBLEMS,
+    Bad,
+    Document,
+    Relationships,
+    Structured,
+    documents_of,
+    extract,
+)
 from leakmeter.instruments.pii.subject import Subject
 from leakmeter.instruments.pii.subjects import load_subjects
 from leakmeter.text.entities import address, email, phone
@@ -116,7 +121,7 @@ def test_the_output_is_for_the_user_alone_bad_lines_are_counted_and_a_person_is_
 def test_text_is_read_in_chunks_that_end_at_blank_lines(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(run, "_CHUNK_BYTES", 100)
     paragraphs = [f"ä{'x' * (37 * n % 230)}" for n in range(1, 41)]
     content = "\n\n".join(paragraphs).encode()
     path = tmp_path / f"a{suffix}"
@@ -247,7 +252,7 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from leakmeter.instruments.pii.extraction.run import extract
+from leakmeter.instruments.pii.extraction import extract
 from helpers.extracted_words import Words
 def slowly(done, of):
     print(done, flush=True)

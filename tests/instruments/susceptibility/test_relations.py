@@ -13,8 +13,14 @@ import pytest
 from helpers.places import SHARED
 from leakmeter.errors import DataError, LeakmeterError, UsageError
 from leakmeter.instruments.susceptibility import relations
-from leakmeter.instruments.susceptibility.draw import choose_relations, draw_queries
-from leakmeter.instruments.susceptibility.relations import Names, Relation, fill, load_relations
+from leakmeter.instruments.susceptibility.relations import (
+    Names,
+    Relation,
+    choose_relations,
+    draw_queries,
+    fill,
+    load_relations,
+)
 
 YAGO = SHARED / "data" / "yago"
 OWN = """

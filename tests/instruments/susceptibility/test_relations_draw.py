@@ -11,8 +11,13 @@ import pytest
 
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.susceptibility.case import QueryCase
-from leakmeter.instruments.susceptibility.draw import choose_relations, draw_queries
-from leakmeter.instruments.susceptibility.relations import Names, Relation, load_relations
+from leakmeter.instruments.susceptibility.relations import (
+    Names,
+    Relation,
+    choose_relations,
+    draw_queries,
+    load_relations,
+)
 
 SMALL = Relation(
     name="likes",

@@ -71,7 +71,7 @@ def decode_command(
     public
         With --epsilon: print, on standard error too, and write only what may be published.
     """
-    from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision, precision_for
+    from leakmeter.instruments.decoding.measure import check_guarantee, check_precision, precision_for
     from leakmeter.privacy.draws import SEED_WARNING
 
     measure, run = measure or _Options(), run or RunOptions()
@@ -155,7 +155,7 @@ def decode(
         3
     """
     from leakmeter.engine.loading import tell
-    from leakmeter.instruments.decoding.guarantee import check_guarantee, check_precision, precision_for
+    from leakmeter.instruments.decoding.measure import check_guarantee, check_precision, precision_for
     from leakmeter.instruments.decoding.result import DecodeResult
     from leakmeter.privacy.draws import SEED_WARNING
 
@@ -220,7 +220,7 @@ def frontier(
     from leakmeter.engine.loading import tell
     from leakmeter.engine.ready import make_ready
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
-    from leakmeter.instruments.decoding.guarantee import check_precision, precision_for
+    from leakmeter.instruments.decoding.measure import check_precision, precision_for
     from leakmeter.instruments.decoding.sweep import study_of, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.storage.fingerprint import device_of

@@ -28,10 +28,9 @@ from leakmeter.stats.frontier import (
 )
 from leakmeter.studies import quality
 from leakmeter.studies.cells import FinishedCell, kept_scores
-from leakmeter.studies.expected import estimate, whole_by_token, whole_context_nats
 from leakmeter.studies.kind import Row
 from leakmeter.studies.quality import Quality
-from leakmeter.studies.table import columns, responses_of
+from leakmeter.studies.table import columns, estimate, responses_of, whole_by_token, whole_context_nats
 from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
 
 if TYPE_CHECKING:

@@ -105,7 +105,7 @@ def frontier_command(
         Print one JSON object instead of the table.
     """
     from leakmeter.data.referenced import load_referenced
-    from leakmeter.instruments.decoding.guarantee import precision_for
+    from leakmeter.instruments.decoding.measure import precision_for
     from leakmeter.instruments.decoding.sweep import EPSILON, sweep_of
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.studies.quality import Quality
@@ -156,7 +156,7 @@ def _run(
 ) -> None:
     from leakmeter.commands.progress import progress
     from leakmeter.core.written import made_for
-    from leakmeter.instruments.decoding.guarantee import check_precision
+    from leakmeter.instruments.decoding.measure import check_precision
     from leakmeter.instruments.decoding.sweep import study_of, sweep_directory
     from leakmeter.storage.nonce import kept_nonce
     from leakmeter.studies.cells import finished_cell, measure_cell

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
+from leakmeter.core.case import Case
 from leakmeter.core.item import ContextItem
 from leakmeter.core.limits import MOST_NEW_TOKENS, MOST_SAMPLES, bounded
 from leakmeter.core.measure import Measure
@@ -17,6 +18,7 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import bits_of, draw_with, uniforms_of
 from leakmeter.errors import UsageError
 from leakmeter.overriding import override
+from leakmeter.privacy import accounting
 from leakmeter.privacy.decoding import RECEIPT, Decoding, NextTokenSampleWithLoss, TargetLogProbsWithLoss
 from leakmeter.stats import logspace
 from leakmeter.stats.exact_draw import Bits
@@ -191,3 +193,35 @@ class Decode(Measure):
             columns["promised_epsilon"] = np.full(len(ledger), float(self.epsilon))
         for statistic, values in columns.items():
             yield Measurement(item_id, number, "", statistic, units.get(statistic, NATS), values)
+
+
+_TOO_COARSE: Final = ("bfloat16", "float16")
+
+
+def check_guarantee(measure: Decode, cases: Sequence[Case], delta: float) -> None:
+    """Refuse a bound that cannot be kept or accounted for; without one, nothing."""
+    accounting.check_delta(delta)
+    if measure.epsilon is None:
+        return
+    accounting.basic([(measure.epsilon, 1)])
+    for case in cases:
+        if case.response is not None:
+            raise UsageError(
+                f"case '{case.id}' has a response; epsilon bounds what is drawn under it, so leave the response out"
+            )
+
+
+def check_precision(measure: Decode, dtype: str | None) -> None:
+    """Refuse a precision whose noise a bound does not survive."""
+    if measure.epsilon is not None and dtype in _TOO_COARSE:
+        raise UsageError(
+            f"dtype is '{dtype}'; epsilon is certified from logits, and their noise in that precision, which depends "
+            "on the context, would void it; give float32"
+        )
+
+
+def precision_for(measure: Decode, model: Any, dtype: str | None) -> str | None:
+    """The precision to load a model in: under a bound float32 where none was asked for, also on CUDA."""
+    check_precision(measure, dtype)
+    named = not isinstance(model, tuple) and model != "toy"
+    return "float32" if measure.epsilon is not None and dtype is None and named else dtype

@@ -14,8 +14,8 @@ from typing import Final
 
 from leakmeter.core.plain import visible
 from leakmeter.instruments.influence.findings import has_documents, is_finding, shown_in_context, telling
-from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import ContextResult, InfluenceResult, Piece
+from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.report.scale import nats_text, percent
 from leakmeter.report.words import about_seconds, model_facts, saved
 from leakmeter.results.result import DocumentRange

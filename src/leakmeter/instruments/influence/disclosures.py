@@ -28,8 +28,7 @@ import regex
 
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.core.request import FloatArray
-from leakmeter.instruments.influence.piece import Series
-from leakmeter.instruments.influence.sources import Pieces, Source, finite
+from leakmeter.instruments.influence.sources import Pieces, Series, Source, finite
 from leakmeter.results.result import Texts
 from leakmeter.stats.segments import maximal_segments
 from leakmeter.stats.stats import posterior_from_even_odds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leakmeter.instruments.influence.piece import ContextPiece
+from leakmeter.instruments.influence.sources import ContextPiece
 
 if TYPE_CHECKING:
     from leakmeter.instruments.influence.result import InfluenceResult, Piece

@@ -19,8 +19,7 @@ from leakmeter.core.request import FloatArray, Request, Scores, Trial
 from leakmeter.core.sampling import sample
 from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.ladder import Ladder, Scored, sentences_by_document
-from leakmeter.instruments.influence.search import Found, Searcher, check_possible
-from leakmeter.instruments.influence.search_options import Audit, Search
+from leakmeter.instruments.influence.search import Audit, Found, Search, Searcher, check_possible
 from leakmeter.overriding import override
 from leakmeter.stats import logspace
 

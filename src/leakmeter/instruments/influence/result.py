@@ -19,8 +19,8 @@ from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.findings import telling
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, MOST_ROUNDS, SCREENED
-from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.searched import SearchSummary, is_exact, summary
+from leakmeter.instruments.influence.sources import ContextPiece, Series
 from leakmeter.overriding import override
 from leakmeter.results.result import DEFINING, DocumentRange, Part, PieceFields, Response, Result, Texts
 from leakmeter.stats.stats import bootstrap_interval_of_mean, posterior_of

@@ -12,9 +12,9 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final, TypeVar
 
 from leakmeter.instruments.influence import findings
-from leakmeter.instruments.influence.piece import ContextPiece
 from leakmeter.instruments.influence.result import InfluenceResult, Piece
 from leakmeter.instruments.influence.searched import AuditRound, SearchedPiece, SearchSummary
+from leakmeter.instruments.influence.sources import ContextPiece
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import interval_text, nats_text, share_text
 from leakmeter.stats.hypergeometric import decimal_fraction, expected_false

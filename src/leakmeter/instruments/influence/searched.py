@@ -13,9 +13,8 @@ import numpy as np
 from leakmeter.core.item import LEVELS
 from leakmeter.core.record import Record, Unbounded
 from leakmeter.instruments.influence.measure import AUDITED, GROUPED, SCREENED
-from leakmeter.instruments.influence.piece import ContextPiece, Series
-from leakmeter.instruments.influence.search import alpha_of, kth, reach
-from leakmeter.instruments.influence.search_options import Audit, Search
+from leakmeter.instruments.influence.search import Audit, Search, alpha_of, kth, reach
+from leakmeter.instruments.influence.sources import ContextPiece, Series
 from leakmeter.results.result import Texts
 from leakmeter.stats.hypergeometric import upper_limit
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leakmeter.backends.hf.backend import HfBackend
     from leakmeter.engine.loading import KeptModel
     from leakmeter.instruments.pii.check import Checked
-    from leakmeter.instruments.pii.extraction.run import Extracted
+    from leakmeter.instruments.pii.extraction import Extracted
     from leakmeter.instruments.pii.result import PiiResult
     from leakmeter.instruments.pii.subject import Subject, ValueType
     from leakmeter.instruments.pii.tuning.soft_prompt import Tuned
@@ -278,7 +278,7 @@ def pii_extract(
         >>> found.n_documents
         1
     """
-    from leakmeter.instruments.pii.extraction.run import extract, extractor_of
+    from leakmeter.instruments.pii.extraction import extract, extractor_of
 
     listed = None if universities is None else Path(universities)
     extractor = extractor_of(find, region, ner, qa, listed, scope)

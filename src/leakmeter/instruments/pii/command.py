@@ -488,8 +488,8 @@ def extract(
     json
         Print one JSON object instead of the summary.
     """
-    from leakmeter.instruments.pii.extraction.run import extract as extracted
-    from leakmeter.instruments.pii.extraction.run import extractor_of
+    from leakmeter.instruments.pii.extraction import extract as extracted
+    from leakmeter.instruments.pii.extraction import extractor_of
 
     extractor = extractor_of(find, region, ner, qa, universities, scope)
     with counting("MB") as advance:

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
-from leakmeter.instruments.influence.piece import Series
-from leakmeter.instruments.influence.sources import Source
+from leakmeter.instruments.influence.sources import Series, Source
 from leakmeter.results.result import Texts
 
 ONLY_THIS: Final = "only_this"

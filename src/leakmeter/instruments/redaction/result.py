@@ -14,9 +14,9 @@ from leakmeter.core.quantity import SHARE_OF_CASES, Quantities, Quantity, at, of
 from leakmeter.core.record import Record, Unbounded, frame_of
 from leakmeter.core.request import FloatArray
 from leakmeter.instruments.influence.disclosures import Evidence
-from leakmeter.instruments.influence.piece import ContextPiece, Series
 from leakmeter.instruments.influence.result import ContextResult, KeptContext, half_width_of
-from leakmeter.instruments.influence.search_options import Search
+from leakmeter.instruments.influence.search import Search
+from leakmeter.instruments.influence.sources import ContextPiece, Series
 from leakmeter.instruments.redaction.disclosing import (
     LEFT_WITHOUT_THIS,
     ONLY_THIS,

@@ -12,17 +12,16 @@ from typing import Any, ClassVar, Final
 from leakmeter.core.measure import Measure
 from leakmeter.errors import UnknownNameError
 from leakmeter.instruments.susceptibility.case import QueryCase, Stored
-from leakmeter.instruments.susceptibility.draw import choose_relations, draw_queries
 from leakmeter.instruments.susceptibility.measure import Susceptibility
 from leakmeter.instruments.susceptibility.prompts import TOGETHER, QuerySettings
-from leakmeter.instruments.susceptibility.relations import Relation, load_relations
+from leakmeter.instruments.susceptibility.relations import Relation, choose_relations, draw_queries, load_relations
 from leakmeter.instruments.susceptibility.result import Memorisation, SusceptibilityResult
 from leakmeter.overriding import override
 from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
 from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.stats.ranks import holm
-from leakmeter.studies import expected
+from leakmeter.studies import table
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
@@ -277,10 +276,10 @@ def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> Row:
     return row | estimated("memorisation_ratio", ratio)
 
 
-def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
+def _mean(values: Sequence[float], over: Resamples) -> table.Estimate:
     estimate = over.mean(values)
-    quantiles = stats.quantiles(values, expected.LEVELS)
-    return expected.Estimate(stats.mean(values), estimate.interval or _NAN, tuple(quantiles), len(values))
+    quantiles = stats.quantiles(values, table.LEVELS)
+    return table.Estimate(stats.mean(values), estimate.interval or _NAN, tuple(quantiles), len(values))
 
 
 # ---- levels of a factor against each other --------------------------------------------------------------------------

@@ -1,27 +1,153 @@
-"""People that a text tells of: with their structured data, with a relative, or with a university."""
+"""Files of documents to a file of people.
+
+The same name with the same e-mail address, relative or university is one person, in however many documents: it is
+written once, where it comes first.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import regex
 
-from leakmeter.core.files import read_text
+from leakmeter.core.files import check_readable, read_text
+from leakmeter.core.record import Record
+from leakmeter.core.written import check_place, clear_left_over, replacing, store_errors
 from leakmeter.data.records import read_csv
-from leakmeter.errors import DataError, UsageError
-from leakmeter.instruments.pii.settings import Scope
+from leakmeter.data.rows import kind_of_name, read_rows, suffix_of
+from leakmeter.data.streamed import MOST_LINE, lines_of, open_streamed, records_of
+from leakmeter.errors import DataError, LeakmeterError, UsageError
+from leakmeter.instruments.pii.settings import Finds, Scope
 from leakmeter.instruments.pii.subject import Relation, Subject, is_email
 from leakmeter.models.question_answering import Ask
 from leakmeter.text.entities.mention import Mention, Place
 from leakmeter.text.entities.names import NAME, any_name, names_beside_emails, whole_name, without_opening
 from leakmeter.text.units import BLANK_LINE, sentence_around
+
+if TYPE_CHECKING:
+    from leakmeter.text.entities.mention import Recogniser
+
+
+WHAT: Final = "file of documents"
+_CHUNK_BYTES = 2**20
+_TEXT: Final = (".txt", ".text", ".md")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text, or a part of a long one, and where it stands."""
+
+    line: int
+    """Of JSON; of text, the line where it begins; from 1."""
+    part: int
+    """Of that line, from 1."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """A line that is no document."""
+
+    line: int
+    reason: str
+    """Without a word of the line."""
+
+
+def check_kind(path: Path) -> None:
+    if suffix_of(path) not in _TEXT and kind_of_name(path) is None:
+        kinds = ", ".join((*_TEXT, ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet"))
+        raise DataError(f"'{path}' is of no known kind; expected one of {kinds}, or one of these with .gz or .zst")
+
+
+def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]:
+    """The documents of a file, and its lines that hold none; empty lines are passed over. `field` of records is the
+    text. Each with how many bytes of the file on disk were read; 0 where that is not known."""
+    line, n_bytes = 1, 0
+
+    def on_bytes(n: int) -> None:
+        nonlocal n_bytes
+        n_bytes = n
+
+    try:
+        for document in _of_text(path, on_bytes) if suffix_of(path) in _TEXT else _of_records(path, field, on_bytes):
+            line = document.line
+            yield document, n_bytes
+    except DataError as error:
+        yield Bad(line, f"the file is damaged here or behind: {error}"), n_bytes
+
+
+def _of_records(path: Path, field: str, on_bytes: Callable[[int], None]) -> Iterator[Document | Bad]:
+    kind = kind_of_name(path)
+    # A JSON file may hold its records by their ids, or in columns.
+    whole = read_rows(path, what=WHAT) if kind == "json" else None
+    for row in whole or records_of(path, 0, on_bytes, WHAT, is_lines=kind == "jsonl"):
+        if row.problem is not None or not isinstance(row.given, Mapping):
+            yield Bad(row.number, row.reason if row.problem else "it is not a JSON object")
+        elif not isinstance(text := row.given.get(field), str):
+            yield Bad(row.number, f"it has no text in field '{field}'")
+        else:
+            for number, (_, part) in enumerate(parts(clean(text)), 1):
+                yield Document(row.number, number, part)
+
+
+def _of_text(path: Path, on_bytes: Callable[[int], None]) -> Iterator[Document]:
+    first_line = 1
+    for chunk in _chunks(path, on_bytes):
+        text = chunk.decode("utf-8-sig" if first_line == 1 else "utf-8", errors="replace")
+        line, number, done = first_line, 0, 0
+        for start, part in parts(text):
+            n_lines = text.count("\n", done, start)
+            line, number, done = line + n_lines, 1 if n_lines else number + 1, start
+            if part.strip():
+                yield Document(line, number, part)
+        first_line += chunk.count(b"\n")
+
+
+def _chunks(path: Path, on_bytes: Callable[[int], None]) -> Iterator[bytes]:
+    """About a megabyte each: what no blank line divides is one document's, within reason."""
+    chunk: list[bytes] = []
+    n_bytes = 0
+    with open_streamed(path, WHAT) as opened:
+        for line, _, is_finished in lines_of(opened, on_bytes):
+            if line is None:
+                raise DataError(f"a line is longer than {MOST_LINE:,} bytes")
+            chunk.append(line + b"\n" if is_finished else line)
+            n_bytes += len(chunk[-1])
+            if n_bytes >= _CHUNK_BYTES * (2 if line.strip() else 1):
+                yield b"".join(chunk)
+                chunk, n_bytes = [], 0
+    yield b"".join(chunk)
+
+
+MOST_CHARACTERS: Final = 50_000
+"""Of a part. What stands further apart is not told of one person, and finders are slow in what is long."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """The text with halves of surrogate pairs replaced, so that it can be written."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def parts(text: str, most: int = MOST_CHARACTERS) -> Iterator[tuple[int, str]]:
+    """Where each part begins, and the part: cut behind a blank line, else a line, else between words."""
+    start = 0
+    while len(text) - start > most:
+        low, end = start + most // 2, start + most
+        cuts = ((text.rfind(mark, low, end), len(mark)) for mark in ("\n\n", "\n", " "))
+        end = next((at + length for at, length in cuts if at >= 0), end)
+        yield start, text[start:end]
+        start = end
+    yield start, text[start:]
+
 
 Found = Place | Mention
 Find = Callable[[str], Iterable[Found]]
@@ -301,3 +427,146 @@ def load_names(path: str | Path, *, column: str = "name") -> tuple[str, ...]:
     if not names:
         raise DataError(f"list of names '{path}' holds no name; expected one a line")
     return names
+
+
+N_PROBLEMS: Final = 100
+"""So many bad lines are named; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted(Record):
+    """What became of an extraction."""
+
+    out: str
+    """The file of people: one JSON object a line, as subjects are loaded from."""
+    n_documents: int
+    n_subjects: int
+    """Written."""
+    n_duplicates: int
+    """Left out, being there already."""
+    n_bad: int
+    """Lines that hold no document."""
+    problems: tuple[str, ...]
+    """The first hundred of these by file and line, with the reason and without a word of the line."""
+
+
+def extractor_of(
+    find: Finds, region: str, ner: str | None, qa: str | None, universities: Path | None, scope: Scope
+) -> Extractor:
+    from leakmeter.text.entities import address, email, phone
+    from leakmeter.text.entities.names import names_beside_emails
+
+    phone.check_region(region)
+    names: Find | None = None
+    if ner is not None:
+        from leakmeter.models.recogniser import load_recogniser
+
+        names = partial(_people_named, recogniser=load_recogniser(ner))
+    if qa is not None and find != "relationships":
+        raise UsageError("--qa checks relatives' names; give --find relationships with it")
+    if (universities is None) == (find == "universities"):
+        raise UsageError("--universities and --find universities go together; give both or neither")
+    if find == "structured":
+        of_values = (email.find, partial(phone.find, region=region), partial(address.find, region=region))
+        return Structured(*of_values, names or names_beside_emails)
+    if find == "relationships":
+        ask = None
+        if qa is not None:
+            from leakmeter.models.question_answering import load_answerer
+
+            ask = load_answerer(qa)
+        return Relationships(ask, names)
+    assert universities is not None
+    return Universities(load_names(universities), names or names_beside_emails, scope)
+
+
+def _people_named(text: str, recogniser: Recogniser) -> Iterator[Mention]:
+    from leakmeter.text.entities import recognised
+    from leakmeter.text.entities.mention import PERSON
+
+    return (mention for mention in recognised.find(text, "US", recogniser) if mention.type == PERSON)
+
+
+def extract(
+    paths: Sequence[str | Path],
+    out: str | Path,
+    extractor: Extractor,
+    *,
+    field: str = "text",
+    skip_bad: bool = False,
+    progress: Callable[[int, int], None] = lambda n_bytes, n_total: None,
+) -> Extracted:
+    """Find people in documents and write them to a file, one a line, which is there when it is complete.
+
+    Paths are JSON lines (.jsonl, .ndjson), plain text (.txt, .text, .md), JSON, CSV, TSV or Parquet, packed or not; of
+    plain text, parts of 50,000 characters at most are documents. `out` is a new name that ends in '.jsonl'. `skip_bad`
+    counts and names lines that hold no document, rather than stop at the first. `progress` gets how many bytes of
+    the files were read, and of how many.
+    """
+    if not paths:
+        raise UsageError("there are no files; give at least one")
+    out = Path(out)
+    if out.suffix != ".jsonl":
+        raise UsageError(f"'{out}' has to end in '.jsonl', since it is written as JSON lines")
+    files = [Path(path) for path in paths]
+    for path in files:
+        check_kind(path)
+        check_readable(path, WHAT, most=None)
+    check_place(out, "output", files)
+    if out.exists():
+        raise UsageError(f"'{out}' exists already; remove it, or name another file")
+    n_documents = n_found = n_bad = 0
+    problems: list[str] = []
+    identities: set[str] = set()
+    with store_errors(f"'{out}' cannot be written"):
+        # What a killed command left holds personal data.
+        clear_left_over(out.parent, out.name)
+        with replacing(out) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+            for number, document in _documents(files, field, progress):
+                if isinstance(document, Bad):
+                    problem = f"'{files[number - 1]}', line {document.line:,}: {document.reason}"
+                    if not skip_bad:
+                        raise DataError(f"{problem}; skip bad lines to count them and go on")
+                    n_bad += 1
+                    problems += [problem] if len(problems) < N_PROBLEMS else []
+                    continue
+                n_documents += document.part == 1
+                for subject in subjects_of(document, number, extractor):
+                    n_found += 1
+                    if (identity := _identity(subject)) not in identities:
+                        identities.add(identity)
+                        file.write(json.dumps(subject.to_dict(), ensure_ascii=False) + "\n")
+    return Extracted(str(out), n_documents, len(identities), n_found - len(identities), n_bad, tuple(problems))
+
+
+def _documents(
+    files: Sequence[Path], field: str, progress: Callable[[int, int], None]
+) -> Iterator[tuple[int, Document | Bad]]:
+    """The documents of all files, each with its file's number from 1."""
+    sizes = [path.stat().st_size for path in files]
+    for number, path in enumerate(files, 1):
+        for document, n_bytes in documents_of(path, field):
+            progress(sum(sizes[: number - 1]) + n_bytes, sum(sizes))
+            yield number, document
+
+
+def subjects_of(document: Document, file: int, extractor: Extractor) -> Iterator[Subject]:
+    """The people of a document, with ids that say where they come from.
+
+    '2:1042' is line 1,042 of the second file, '2:1042.3' the third part of a document that is too long to be read in
+    one, '2:1042/2' the second person there. Files count from 1. A `DataError` names a document that the extractor
+    refused.
+    """
+    part = f".{document.part}" if document.part > 1 else ""
+    id_ = f"{file}:{document.line}{part}"
+    try:
+        for n, subject in enumerate(extractor(document.text), 1):
+            yield replace(subject, id=f"{id_}/{n}" if n > 1 else id_)
+    except LeakmeterError as error:
+        raise DataError(f"file {file}, line {document.line}: {error}") from None
+
+
+def _identity(subject: Subject) -> str:
+    fields = subject.to_dict()
+    identity = [fields["name"], fields.get("email"), fields.get("relationships"), fields.get("university")]
+    return json.dumps(identity, ensure_ascii=False).casefold()
