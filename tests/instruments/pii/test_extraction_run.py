@@ -23,6 +23,7 @@ from helpers.extracted_words import Words
 from helpers.places import TESTS
 from leakmeter.data import streamed
 from leakmeter.errors import DataError, StoreError, UsageError
+from leakmeter.instruments.pii import extraction
 from leakmeter.instruments.pii.extraction import (
     N_PROBLEMS,
     Bad,
@@ -121,7 +122,7 @@ def test_the_output_is_for_the_user_alone_bad_lines_are_counted_and_a_person_is_
 def test_text_is_read_in_chunks_that_end_at_blank_lines(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(extraction, "_CHUNK_BYTES", 100)
     paragraphs = [f"ä{'x' * (37 * n % 230)}" for n in range(1, 41)]
     content = "\n\n".join(paragraphs).encode()
     path = tmp_path / f"a{suffix}"
