@@ -1,7 +1,7 @@
 """Ten million numbers written as a run, and asked for again: rows a second, and seconds a query.
 
 Parts are what a run of `leakmeter influence` writes: one case each, a series of response tokens a piece. What a part
-takes includes waiting until the disk has it. Queries are answered by `leakmeter query`'s way, opening included.
+takes includes waiting until the disk has it. Queries are answered by `leakmeter runs query`'s way, opening included.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def weights() -> Any:
 
 FEW_CANARIES = {"canaries": 1, "held_out": 1, "repeats": (1,), "batch_tokens": 1024}
 MEASURING = {
-    "audit": Measuring(
+    "generate": Measuring(
         ["The sea is calm.", "The sun sets.", "Bread is warm."], {"epsilon": 20.0, "samples": 1, "max_new_tokens": 2}
     ),
     "decode": Measuring([{**CASE, "response": None}], {"max_new_tokens": 2}),
@@ -99,7 +99,7 @@ MEASURING = {
     "pii_tune": Measuring(
         [one.to_dict() for one in canaries_of(3, seed=0)], {"length": 1, "epochs": 1}, model=weights, writes=True
     ),
-    "redaction": Measuring([CASE], {"max_loss": 0.2}),
+    "redact": Measuring([CASE], {"max_loss": 0.2}),
     "susceptibility": Measuring(["Who?"], {"contexts": ["Emma is by Poe.", "It rains."]}),
 }
 """All that a meter has."""

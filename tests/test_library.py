@@ -25,10 +25,10 @@ PEOPLE = [{"name": "Mara Ellsworth", "phone": "617-555-0134"}]
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "influence": (CASES, {"unit": "word"}),
     "decode": ([{**case, "response": None} for case in CASES], {"max_new_tokens": 3, "seed": 1}),
-    "redaction": (CASES, {"max_loss": 0.2, "max_new_tokens": 2}),
+    "redact": (CASES, {"max_loss": 0.2, "max_new_tokens": 2}),
     "icl": (ROWS[:3], {"task": TASK, "exemplars": ROWS[3:], "label_scoring": "whole-sequence"}),
     "susceptibility": (["Who?", "Where?"], {"contexts": ["Emma is by Poe.", "It rains."]}),
-    "audit": (["The sea is calm.", "The sun sets.", "Bread is warm."], {"epsilon": 20.0, "samples": 2, "seed": 3}),
+    "generate": (["The sea is calm.", "The sun sets.", "Bread is warm."], {"epsilon": 20.0, "samples": 2, "seed": 3}),
     "pii": (PEOPLE, {"kinds": ["twin"], "decoys": 50, "prompts": 1, "beams": ()}),
 }
 
@@ -51,7 +51,7 @@ def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_every_instrument_has_the_same_shape(name: str) -> None:
     data, options = CALLS[name]
-    if name == "audit":
+    if name == "generate":
         options = {**options, "max_new_tokens": 2}
     meter = leakmeter.Meter("toy")
     many = getattr(meter, name)(data, **options)
@@ -176,7 +176,7 @@ def test_bad_cases_are_left_out_and_named() -> None:
         (lambda: leakmeter.susceptibility("toy", contexts=["a", "b"]), "there are no queries"),
         (lambda: leakmeter.pii("toy"), "there are no subjects"),
         (lambda: leakmeter.influence("toy", CASES, name="mine"), "name is for runs that are kept; give out too"),
-        (lambda: leakmeter.audit("toy", ROWS, name="mine"), "name is for runs that are kept; give out too"),
+        (lambda: leakmeter.generate("toy", ROWS, name="mine"), "name is for runs that are kept; give out too"),
         (lambda: leakmeter.decode("toy", CASES, out="runs", name="a\nb"), "1 to 80 characters; give another name"),
     ],
 )

@@ -27,11 +27,11 @@ def test_its_methods_are_the_functions_of_the_instruments(monkeypatch: pytest.Mo
     assert meter.decode(context="Ana is 41.", query="Who?", max_new_tokens=2).to_dict() is not None
     assert loaded.count("toy") == 2  # once for the meter, and once for the function alone
     assert isinstance(meter.backend, Toy)
-    assert {"influence", "decode", "frontier", "icl", "audit", "pii", "redaction", "susceptibility"} <= set(dir(meter))
+    assert {"influence", "decode", "frontier", "icl", "generate", "pii", "redact", "susceptibility"} <= set(dir(meter))
 
 
 def test_what_no_instrument_has_is_named() -> None:
-    with pytest.raises(AttributeError, match="no instrument has a function 'taste'; there are audit, decode"):
+    with pytest.raises(AttributeError, match="no instrument has a function 'taste'; there are decode, fisher"):
         leakmeter.Meter("toy").taste()
 
 

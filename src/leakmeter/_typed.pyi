@@ -39,35 +39,6 @@ from typing import Any
 from typing import overload
 
 class MeterMethods:
-    def audit(
-        self,
-        data: Any = None,
-        *,
-        task: str | Row | None = None,
-        label: str | None = None,
-        subset_size: int | None = None,
-        batches: int | None = None,
-        epsilon: float | None = None,
-        temperature: float | None = None,
-        samples: int | None = None,
-        mechanism: Mechanism | None = None,
-        clip: float = 10.0,
-        normalise_by: NormaliseBy = "fixed",
-        max_new_tokens: int = 40,
-        min_new_tokens: int = 0,
-        delta: float = 1e-05,
-        seed: int | None = None,
-        instruction: str = "Given a label of news type, generate the chosen type of news accordingly.",
-        label_heading: str = "News Type",
-        text_heading: str = "Text",
-        template: str | None = "plain",
-        map: str | Mapping[str, str] | None = None,
-        out: str | Path | None = None,
-        name: str | None = None,
-        progress: bool = False,
-    ) -> Results[PrivateGenerationResult]:
-        """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee."""
-
     @overload
     def decode(
         self,
@@ -164,6 +135,35 @@ class MeterMethods:
         seed: int | None = None,
     ) -> Frontier:
         """Sweep λ or ε and compare the leakage and utility of each setting."""
+
+    def generate(
+        self,
+        data: Any = None,
+        *,
+        task: str | Row | None = None,
+        label: str | None = None,
+        subset_size: int | None = None,
+        batches: int | None = None,
+        epsilon: float | None = None,
+        temperature: float | None = None,
+        samples: int | None = None,
+        mechanism: Mechanism | None = None,
+        clip: float = 10.0,
+        normalise_by: NormaliseBy = "fixed",
+        max_new_tokens: int = 40,
+        min_new_tokens: int = 0,
+        delta: float = 1e-05,
+        seed: int | None = None,
+        instruction: str = "Given a label of news type, generate the chosen type of news accordingly.",
+        label_heading: str = "News Type",
+        text_heading: str = "Text",
+        template: str | None = "plain",
+        map: str | Mapping[str, str] | None = None,
+        out: str | Path | None = None,
+        name: str | None = None,
+        progress: bool = False,
+    ) -> Results[PrivateGenerationResult]:
+        """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee."""
 
     def icl(
         self,
@@ -405,7 +405,7 @@ class MeterMethods:
         """Tune a soft prompt on some people, to probe the model for others' values (white box)."""
 
     @overload
-    def redaction(
+    def redact(
         self,
         data: Any,
         *,
@@ -437,7 +437,7 @@ class MeterMethods:
         """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
     @overload
-    def redaction(
+    def redact(
         self,
         *,
         max_loss: float | None = None,
@@ -485,48 +485,6 @@ class MeterMethods:
         skip_bad: bool = False,
     ) -> Results[SusceptibilityResult]:
         """Measure, in nats, how far contexts move the answers to queries."""
-
-def audit(
-    model: Any = "smollm2-135m",
-    data: Any = None,
-    *,
-    task: str | Row | None = None,
-    label: str | None = None,
-    subset_size: int | None = None,
-    batches: int | None = None,
-    epsilon: float | None = None,
-    temperature: float | None = None,
-    samples: int | None = None,
-    mechanism: Mechanism | None = None,
-    clip: float = 10.0,
-    normalise_by: NormaliseBy = "fixed",
-    max_new_tokens: int = 40,
-    min_new_tokens: int = 0,
-    delta: float = 1e-05,
-    seed: int | None = None,
-    instruction: str = "Given a label of news type, generate the chosen type of news accordingly.",
-    label_heading: str = "News Type",
-    text_heading: str = "Text",
-    template: str | None = "plain",
-    map: str | Mapping[str, str] | None = None,
-    out: str | Path | None = None,
-    name: str | None = None,
-    progress: bool = False,
-    dtype: str | None = None,
-    device: str | None = None,
-    memory: str | None = None,
-    model_id: str | None = None,
-    cache: bool = True,
-    tokenizer: Any = None,
-    allow_remote: bool = False,
-    concurrency: int | None = None,
-    threads: int | None = None,
-    on: str | None = None,
-    workers: int | None = None,
-    gpus_per_worker: float | None = None,
-    allow_mixed: bool = False,
-) -> Results[PrivateGenerationResult]:
-    """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee."""
 
 def calibrate(
     *,
@@ -691,6 +649,48 @@ def frontier(
     allow_mixed: bool = False,
 ) -> Frontier:
     """Sweep λ or ε and compare the leakage and utility of each setting."""
+
+def generate(
+    model: Any = "smollm2-135m",
+    data: Any = None,
+    *,
+    task: str | Row | None = None,
+    label: str | None = None,
+    subset_size: int | None = None,
+    batches: int | None = None,
+    epsilon: float | None = None,
+    temperature: float | None = None,
+    samples: int | None = None,
+    mechanism: Mechanism | None = None,
+    clip: float = 10.0,
+    normalise_by: NormaliseBy = "fixed",
+    max_new_tokens: int = 40,
+    min_new_tokens: int = 0,
+    delta: float = 1e-05,
+    seed: int | None = None,
+    instruction: str = "Given a label of news type, generate the chosen type of news accordingly.",
+    label_heading: str = "News Type",
+    text_heading: str = "Text",
+    template: str | None = "plain",
+    map: str | Mapping[str, str] | None = None,
+    out: str | Path | None = None,
+    name: str | None = None,
+    progress: bool = False,
+    dtype: str | None = None,
+    device: str | None = None,
+    memory: str | None = None,
+    model_id: str | None = None,
+    cache: bool = True,
+    tokenizer: Any = None,
+    allow_remote: bool = False,
+    concurrency: int | None = None,
+    threads: int | None = None,
+    on: str | None = None,
+    workers: int | None = None,
+    gpus_per_worker: float | None = None,
+    allow_mixed: bool = False,
+) -> Results[PrivateGenerationResult]:
+    """Write texts like private exemplars by private token generation, and hold what they tell against the guarantee."""
 
 def icl(
     model: Any = "smollm2-135m",
@@ -1049,7 +1049,7 @@ def pii_tune(
     """Tune a soft prompt on some people, to probe the model for others' values (white box)."""
 
 @overload
-def redaction(
+def redact(
     model: Any,
     data: Any,
     *,
@@ -1094,7 +1094,7 @@ def redaction(
     """Find few pieces to cut from a context, so that the rest has little influence on the response."""
 
 @overload
-def redaction(
+def redact(
     model: Any = "smollm2-135m",
     *,
     max_loss: float | None = None,

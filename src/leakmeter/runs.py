@@ -56,7 +56,7 @@ def query(sql: str, runs: str | Path = "runs", *, memory: str = "4GiB", max_seco
     """Query finished runs in SQL.
 
     Args:
-        sql: one SELECT over the views that `leakmeter query --schema` lists. DuckDB answers; it reads the runs and
+        sql: one SELECT over the views that `leakmeter runs query --schema` lists. DuckDB answers; it reads the runs and
             nothing else, and changes nothing.
         runs: directory of runs, or one run.
         memory: most that the query may take, such as '512MiB' or '8GiB'; see docs/runs.md for systems other than Linux.

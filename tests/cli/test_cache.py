@@ -1,4 +1,4 @@
-"""`leakmeter cache`, and who uses the score cache."""
+"""`leakmeter models cache`, and who uses the score cache."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ def fill(scores: Path) -> None:
 def test_an_empty_cache(cli: Call, measure: Call, scores: Path) -> None:
     # The toy model goes without.
     assert measure().code == measure("--no-cache", out="others").code == 0
-    ended = cli("cache")
+    ended = cli("models", "cache")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines() == [str(scores / FILE_NAME), "0 entries, 0.0 MB of at most 2147.5 MB"]
-    assert cli("cache", "clear").out == f"cleared 0 entries, 0.0 MB from {scores / FILE_NAME}\n"
+    assert cli("models", "cache", "clear").out == f"cleared 0 entries, 0.0 MB from {scores / FILE_NAME}\n"
     assert not scores.exists()
 
 
 def test_what_it_holds_and_clearing_it(cli: Call, scores: Path) -> None:
     fill(scores)
-    assert re.search(r"^3 entries, 2\.\d MB of at most 2147\.5 MB$", cli("cache").out, re.MULTILINE)
-    told = json.loads(cli("cache", "--json").out)
+    assert re.search(r"^3 entries, 2\.\d MB of at most 2147\.5 MB$", cli("models", "cache").out, re.MULTILINE)
+    told = json.loads(cli("models", "cache", "--json").out)
     assert told == {"path": str(scores / FILE_NAME), "entries": 3, "bytes": told["bytes"], "max_bytes": 2**31}
     assert told["bytes"] > 2_400_000
-    assert re.match(r"cleared 3 entries, 2\.\d MB from ", cli("cache", "clear").out)
-    assert json.loads(cli("cache", "--json").out)["entries"] == 0
+    assert re.match(r"cleared 3 entries, 2\.\d MB from ", cli("models", "cache", "clear").out)
+    assert json.loads(cli("models", "cache", "--json").out)["entries"] == 0
     fill(scores)
-    cleared = json.loads(cli("cache", "clear", "--json").out)
+    cleared = json.loads(cli("models", "cache", "clear", "--json").out)
     assert cleared == {name: told[name] for name in ("path", "entries", "bytes")}
     assert sum(path.stat().st_size for path in scores.iterdir()) < 200_000
 
 
 def test_turned_off(cli: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKMETER_SCORES", "off")
-    for words in (["cache"], ["cache", "clear"]):
+    for words in (["models", "cache"], ["models", "cache", "clear"]):
         assert "turned off by LEAKMETER_SCORES=off" in cli(*words).out
         assert json.loads(cli(*words, "--json").out)["path"] is None
 
 
 def test_what_cannot_be_cleared(cli: Call, scores: Path) -> None:
     (scores / FILE_NAME).mkdir(parents=True)
-    ended = cli("cache", "clear")
+    ended = cli("models", "cache", "clear")
     assert ended.code == 2
     assert ended.err.splitlines()[-1].startswith("leakmeter: the score cache '")
     assert "Traceback" not in ended.err
@@ -116,8 +116,8 @@ def test_a_directory_is_reused_by_its_weights(
     assert n_tokens(out="d", temperature=2) == 0
     assert n_tokens("--no-cache", out="e") == first
     assert n_tokens(out="f", unit="word") > 0
-    assert json.loads(cli("cache", "--json").out)["entries"] > 2
-    cli("cache", "clear")
+    assert json.loads(cli("models", "cache", "--json").out)["entries"] > 2
+    cli("models", "cache", "clear")
     assert n_tokens(out="g") == first
     # The same weights under another configuration are another model.
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -85,7 +85,7 @@ def test_an_option_that_cannot_be_used(measure: Call, options: dict[str, Any], s
         (["models", "pull"], "NAME"),
         (["models", "pull", "toy", "now"], "`leakmeter models pull` takes NAME, and options; 'now' belongs to none"),
         (["models", "pull", "smollm-135m"], "did you mean 'smollm2-135m'?"),
-        (["models", "list"], "`leakmeter models` has no command 'list'; give one of its commands (pull), or none"),
+        (["models", "list"], "`leakmeter models` has no command 'list'; give one of its commands (cache, pull), "),
         (["runs", "list", "old"], "`leakmeter runs list` takes options alone; 'old' belongs to none of them"),
         (["runs", "rename", "a", "b", "c"], "takes RUN and NAME, and options; 'c' belongs to none of them"),
         (["--nosuch"], "--nosuch"),
@@ -234,7 +234,7 @@ def test_no_command_answers_in_the_words_of_its_parser(cli: Call) -> None:
     from leakmeter.cli import program
 
     for name in (one for one in program() if not one.startswith("-")):
-        within = [one for one in program(name)[name] if not one.startswith("-")]
+        within = [one for one in program([name])[name] if not one.startswith("-")]
         for path in ((name,), *((name, one) for one in within)):
             ended = cli(*path, *["nosuch"] * 3)
             assert "Unused" not in ended.err, path

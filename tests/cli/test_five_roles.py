@@ -79,7 +79,7 @@ def test_a_frame_is_measured_kept_and_asked_in_sql(cli: Cli) -> None:
     assert list(many.to_frame()["id"]) == ["1", "2"]
     assert many.findings.headline
     many.save_html("report.html")
-    asked = cli("query", "select sum(nats) as nats from pieces", "--json")
+    asked = cli("runs", "query", "select sum(nats) as nats from pieces", "--json")
     assert printed(asked)[0]["nats"] == pytest.approx(sum(p.nats for one in many for p in one.pieces))
 
 

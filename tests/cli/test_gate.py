@@ -202,7 +202,7 @@ def test_the_latest_run_that_has_the_quantities(cli: Call, measured: Call, data:
     """Not the newest of any instrument."""
     older, run = measured("--unit", "word"), measured()
     Path("one.jsonl").write_text(data.read_text(encoding="utf-8").splitlines()[0], encoding="utf-8")
-    ended = cli("redact-plan", "--data", "one.jsonl", "--model", "toy", "--max-loss", "0.5", "--max-new-tokens", "1")
+    ended = cli("redact", "--data", "one.jsonl", "--model", "toy", "--max-loss", "0.5", "--max-new-tokens", "1")
     assert ended.code == 0, ended.err
     newest = Path(ended.err.splitlines()[-1].removeprefix("run: "))
     for number, one in enumerate((older, run, newest)):
@@ -212,11 +212,11 @@ def test_the_latest_run_that_has_the_quantities(cli: Call, measured: Call, data:
     assert "run 1: influence, 6 cases, unit auto" in ended.err
     assert "the newest of 2 with these quantities under 'runs'" in ended.err
     assert cli("gate", "--latest", "--against", "b.json").code == 0
-    both = cli("gate", "--latest", "--max", "influence.max <= 1e6", "--max", "redact_plan.max <= 1e6")
+    both = cli("gate", "--latest", "--max", "influence.max <= 1e6", "--max", "redact.max <= 1e6")
     assert (both.code, both.err.count("\n")) == (2, 1)
-    assert "no finished run under 'runs' has all of influence.max, redact_plan.max; give the bounds" in both.err
+    assert "no finished run under 'runs' has all of influence.max, redact.max; give the bounds" in both.err
     unknown = cli("gate", "--latest", "--max", "icl.max <= 5").err
-    assert all(name in unknown for name in ("no quantity named 'icl.max'", "'influence'", "'redact_plan'"))
+    assert all(name in unknown for name in ("no quantity named 'icl.max'", "'influence'", "'redact'"))
 
 
 def test_all_runs_of_directories(cli: Call, run: Path, measured: Call) -> None:
@@ -235,15 +235,15 @@ def test_all_runs_of_directories(cli: Call, run: Path, measured: Call) -> None:
 
 
 def test_several_runs(cli: Call, run: Path, data: Path) -> None:
-    ended = cli("redact-plan", "--data", data, "--model", "toy", "--max-loss", "1", "--json")
+    ended = cli("redact", "--data", data, "--model", "toy", "--max-loss", "1", "--json")
     plan = ended.err.splitlines()[-1].removeprefix("run: ")
-    bounds = ("--max", "influence.max <= 1e6", "--min", "redact_plan.reached >= 0", "--max", "redact_plan.max <= 1e6")
+    bounds = ("--max", "influence.max <= 1e6", "--min", "redact.reached >= 0", "--max", "redact.max <= 1e6")
     ended = cli("gate", run, plan, *bounds, "--write-baseline", "b.json")
     assert ended.code == 0, ended.err
     assert [line.split()[:3] for line in ended.out.splitlines()] == [["holds", "run", f"{n}:"] for n in (1, 2, 2)]
     for given, said in (
         ((run, plan), ""),
-        ((plan, run), "run 1 is of redact_plan, and the baseline is of influence, redact_plan"),
+        ((plan, run), "run 1 is of redact, and the baseline is of influence, redact"),
         ((run,), "the baseline is of 2 runs, and 1 given"),
     ):
         ended = cli("gate", *given, "--against", "b.json")
@@ -258,7 +258,7 @@ def test_several_runs(cli: Call, run: Path, data: Path) -> None:
         (["decode", "--max-new-tokens", "4", "--samples", "2"], "decode.worst_response.max <= 1e6"),
         pytest.param(["icl", "--label-scoring", "whole-sequence"], "icl.max <= 1e6", marks=pytest.mark.long),
         (["susceptibility"], "susceptibility.p95 <= 1e6"),
-        (["audit", "run"], "audit.ratio <= 1"),
+        (["generate"], "generate.ratio <= 1"),
         pytest.param(
             ["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"],
             "pii.people_at_risk <= 1",

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
 from cyclopts import App
 from rich.console import Console
 
+from helpers.docs_blocks import exit_code, with_the_toy
 from leakmeter.cli import program
 from leakmeter.cli.cache import app as cache
+from leakmeter.cli.short_help import SHORT, Short
 
+TOY = ("--model", "toy")
 OWN_NEGATIVES = {"--no-cache"}
 """Options of ours that begin so."""
 
@@ -19,15 +26,15 @@ OWN_NEGATIVES = {"--no-cache"}
 def commands(app: App | None = None, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Words of every command, and of those within it."""
     yield words
-    for name in app or program(words[0] if words else None):
+    for name in app or program(words):
         if not name.startswith("-"):
             whole = (*words, name)
-            yield from commands((app or program(whole[0]))[name], whole)
+            yield from commands((app or program(whole))[name], whole)
 
 
-def help_of(words: tuple[str, ...]) -> str:
+def help_of(words: tuple[str, ...], *, all_options: bool = True, width: int = 200) -> str:
     said = io.StringIO()
-    program(words[0] if words else None).help_print(list(words), console=Console(file=said, width=200))
+    program(words, all_options=all_options).help_print(list(words), console=Console(file=said, width=width))
     return said.getvalue()
 
 
@@ -35,7 +42,7 @@ ALL = list(commands())
 
 
 def test_help_has_no_leftovers() -> None:
-    assert {(), ("gate",), ("runs", "compare"), ("pii", "probe"), ("audit", "run"), ("cache", "clear")} <= set(ALL)
+    assert {(), ("gate",), ("runs", "compare"), ("pii", "probe"), ("models", "cache", "clear")} <= set(ALL)
     for words in ALL:
         said = help_of(words)
         assert set(re.findall(r"--(?:no|empty)-[\w-]+", said)) <= OWN_NEGATIVES
@@ -47,9 +54,52 @@ def test_help_has_no_leftovers() -> None:
 
 
 def test_a_command_keeps_its_own_help_whatever_was_looked_at_before() -> None:
-    before = help_of(("cache",))
-    program("demo")["cache"]
-    program()["cache"]
-    assert help_of(("cache",)) == before
+    before = help_of(("models", "cache"))
+    program(["demo"])["models"]
+    program()["models"]
+    assert help_of(("models", "cache")) == before
     assert "reconstructed" in before
     assert "reconstructed" in cache.help
+
+
+def test_the_first_page_is_short_and_names_what_is_behind_it(cli: Callable[..., Any]) -> None:
+    for words in ALL:
+        said = help_of(words, all_options=False, width=80)
+        assert len(said.splitlines()) < 60, words
+        options = SHORT.get(" ".join(words), Short(())).options.split()
+        for name in options:
+            assert re.search(rf"(?<![\w-]){name}(?![\w-])", said), (words, name)
+        assert ("--help-all shows all options" in said) == bool(options), words
+    assert "Served model" in help_of(("influence",), all_options=False)
+    assert "--tokenizer" not in help_of(("influence",), all_options=False)
+    assert "--tokenizer" in help_of(("influence",))
+    assert "--tokenizer" in cli("influence", "--help-all").out
+
+
+def test_sixteen_commands_in_four_groups() -> None:
+    said = help_of(())
+    names = [name for name in program() if not name.startswith("-")]
+    assert len(names) == 16
+    assert sorted(re.findall(r"^│ ([a-z]+) ", said, re.MULTILINE)) == sorted(names)
+    headings = [said.index(f"─ {name} ─") for name in ("Measure", "Act", "Follow up", "Set up")]
+    assert headings == sorted(headings)
+
+
+@pytest.mark.parametrize("command", SHORT)
+@pytest.mark.usefixtures("toy_chats")
+def test_the_examples_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the toy model, beside the samples. Models are fetched, and pages served, in tests of their own."""
+    monkeypatch.chdir(tmp_path)
+    assert exit_code(["demo", "--write-samples", "samples"]) == 0
+    if command in ("report", "gate", "runs query"):
+        assert exit_code(["influence", "--data", "samples/answers.jsonl", "--map", "response=reference", *TOY]) == 0
+    if command == "ledger show":
+        assert exit_code(["ledger", "add", "samples/traces.jsonl", *TOY]) == 0
+    for example in SHORT[command].examples:
+        words = [*command.split(), *shlex.split(example)]
+        if {"pull", "clear", "--open", "smollm2-135m", "fisher", "NAME", "pubmedqa=FILE"} & {*words}:
+            continue
+        if "RUN" in words:
+            (run,) = Path("runs").iterdir()
+            words = [str(run) if word == "RUN" else word for word in words]
+        assert exit_code(with_the_toy(words)) in ((0, 1) if command == "gate" else (0,)), words

@@ -103,7 +103,7 @@ def test_nothing_that_a_terminal_obeys_is_written(
         (["decode", "NOTE", "--max-new-tokens", "1000000000"], "100,000 at most"),
         (["pii", "probe", "--subjects", "SUBJECTS", "--decoys", "1000000000"], "100,000 at most"),
         (["pii", "probe", "--subjects", "SUBJECTS", "--beams", "1000000000"], "1,000 at most"),
-        (["audit", "run", "--samples", "1000000000"], "100,000 at most"),
+        (["generate", "--samples", "1000000000"], "100,000 at most"),
         (["study", "run", "figure_7", "--set", "x=[]"], "x"),
         (["influence", "NOTE", "--unit", "entity", "--region", "\udcff"], "no region named"),
         (["influence", "--query", "Who?", "--context-file", "/dev/zero"], "is a device or a pipe"),

@@ -15,9 +15,9 @@ from leakmeter.backends.toy import Toy
 from leakmeter.errors import ScoreError
 
 Call = Callable[..., Any]
-AUDIT = ("audit", "run", "--config", "audit.toml")
+AUDIT = ("generate", "--config", "generate.toml")
 EXTRACT = ("pii", "extract", "documents.jsonl", "--out")
-SWEEP = ("frontier", "--data", "asked.jsonl", "--max-new-tokens", 2)
+SWEEP = ("decode", "frontier", "--data", "asked.jsonl", "--max-new-tokens", 2)
 STUDY = """
 title = "t"
 reproduces = "r"
@@ -36,7 +36,7 @@ TOO_COLD = ("--temperature", "1e-320")
 REFUSED: list[tuple[str, tuple[Any, ...]]] = [
     ("temperature is 1e-320; it has to be finite, and 1e-30 or more", ("influence", *NOTE, *TOO_COLD)),
     ("temperature is 1e-320", ("decode", *NOTE, "--epsilon", 1, *TOO_COLD)),
-    ("temperature is 1e-320", ("redact-plan", *NOTE, "--max-loss", 1, *TOO_COLD)),
+    ("temperature is 1e-320", ("redact", *NOTE, "--max-loss", 1, *TOO_COLD)),
     ("temperature is 1e-320", (*ICL, "--exemplars", "exemplars.csv", *TOO_COLD)),
     ("temperature is 1e-320", (*ASKED, *TOO_COLD)),
     ("temperature is 1e-320", (*AUDIT, *TOO_COLD)),
@@ -128,7 +128,7 @@ def test_what_is_finished_stays(cli: Call, here: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as patched:
         patched.setattr(Toy, "score", fail)
         assert cli(*words).code == 130
-    (run,), (kept,) = (list(here.glob(f"runs/{name}-*")) for name in ("private_generation", "audit"))
+    (run,), (kept,) = (list(here.glob(f"runs/{name}-*")) for name in ("private_generation", "generate"))
     assert (run / "begun.json").exists()
     assert sorted(os.listdir(kept)) == [".lock", "secret.json"]
     stamp = (run / "measurements-00000.parquet").stat().st_mtime_ns

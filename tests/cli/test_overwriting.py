@@ -17,23 +17,23 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 Call = Callable[..., Any]
 # What is read, and a command that reads it and writes to OUT.
 EXEMPLARS = (*ICL, "--exemplars", "exemplars.csv")
-AUDIT = ("audit", "run", "--config", "audit.toml")
+AUDIT = ("generate", "--config", "generate.toml")
 PEOPLE = ("--subjects", "people.jsonl", "--model", "toy")
 HTML = {
     "note.txt": ("influence", *NOTE, "--response", "Anna"),
     "cases.jsonl": ("influence", "--data", "cases.jsonl", "--model", "toy"),
     "chat.json": (*CHAT, "--response", "Anna"),
     "frame.txt": ("decode", *NOTE, "--template", "@frame.txt"),
-    "patterns.txt": ("redact-plan", *NOTE, "--max-loss", 1, "--unit", "entity", "--entity-patterns", "patterns.txt"),
+    "patterns.txt": ("redact", *NOTE, "--max-loss", 1, "--unit", "entity", "--entity-patterns", "patterns.txt"),
     **dict.fromkeys(("mood.toml", "data.csv", "exemplars.csv"), EXEMPLARS),
     "pool.csv": (*ICL, "--pool", "pool.csv", "--shots", 2),
     **dict.fromkeys(("queries.jsonl", "contexts.jsonl"), ASKED),
     "people.jsonl": ("pii", "probe", *PEOPLE),
     "probes.toml": ("pii", "probe", *PEOPLE, "--templates", "probes.toml"),
-    **dict.fromkeys(("audit.toml", "texts.csv"), AUDIT),
+    **dict.fromkeys(("generate.toml", "texts.csv"), AUDIT),
 }
 OTHERS = [
-    ("note.txt", ("redact-plan", *NOTE, "--max-loss", 1, "--write-redacted", "OUT")),
+    ("note.txt", ("redact", *NOTE, "--max-loss", 1, "--write-redacted", "OUT")),
     ("people.jsonl", ("pii", "tune", *PEOPLE, "--out", "OUT")),
     ("cases.jsonl", ("pii", "tune", "--subjects", "people.jsonl", "--validation", "cases.jsonl", "--out", "OUT")),
     ("documents.jsonl", ("pii", "extract", "documents.jsonl", "--out", "OUT")),
@@ -43,7 +43,7 @@ INTO: list[tuple[Any, ...]] = [
     ("influence", "--data", "cases.jsonl", "--model", "toy", "--html"),
     ("influence", "--data", "cases.jsonl", "--model", "toy", "--out"),
     ("decode", *NOTE, "--epsilon", 1, "--html"),
-    ("redact-plan", *NOTE, "--max-loss", 1, "--write-redacted"),
+    ("redact", *NOTE, "--max-loss", 1, "--write-redacted"),
     ("demo", "--model", "toy", "--html"),
     ("report", "RUN", "--html"),
     ("report", "STUDY", "--html"),
@@ -53,9 +53,9 @@ INTO: list[tuple[Any, ...]] = [
     ("runs", "export", "RUN", "--out"),
     ("pii", "tune", "--subjects", "people.jsonl", "--model", "toy", "--out"),
     ("pii", "extract", "documents.jsonl", "--out"),
-    ("audit", "run", "--config", "audit.toml", "--html"),
-    ("audit", "run", "--config", "audit.toml", "--out"),
-    ("frontier", "--data", "asked.jsonl", "--model", "toy", "--lambda", 1, "--out"),
+    ("generate", "--config", "generate.toml", "--html"),
+    ("generate", "--config", "generate.toml", "--out"),
+    ("decode", "frontier", "--data", "asked.jsonl", "--model", "toy", "--lambda", 1, "--out"),
     (*PLAN, "--out"),
 ]
 
@@ -148,7 +148,7 @@ def test_two_files_are_not_written_to_one_place(cli: Call, here: Path, run: Path
     both = ("--junit", "gate.xml", "--write-baseline", "./gate.xml")
     said = "--write-baseline and --junit are both 'gate.xml'; give each a name of its own"
     check_refused(cli("gate", run, "--max", "influence.max <= 1e9", *both), said)
-    words = ("redact-plan", *NOTE, "--max-loss", 1, "--write-redacted", "a.html", "--html", "./a.html")
+    words = ("redact", *NOTE, "--max-loss", 1, "--write-redacted", "a.html", "--html", "./a.html")
     check_refused(cli(*words), "--write-redacted and --html are both")
     assert contents(here) == before
 

@@ -1,4 +1,4 @@
-"""`leakmeter query`: SQL over runs, as a table, JSON lines and CSV."""
+"""`leakmeter runs query`: SQL over runs, as a table, JSON lines and CSV."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def ask(cli: Call, kept: Path) -> Call:
-    """`leakmeter query` in a directory with the run of a note."""
+    """`leakmeter runs query` in a directory with the run of a note."""
     shutil.copytree(kept, "runs")
-    return lambda *words: cli("query", *words)
+    return lambda *words: cli("runs", "query", *words)
 
 
 def test_a_mean_a_piece(ask: Call) -> None:
@@ -96,13 +96,13 @@ def test_an_answer_is_cut_and_made_harmless_where_somebody_looks(ask: Call) -> N
 
 
 def test_the_schema_is_told_without_runs(cli: Call) -> None:
-    rows = [json.loads(line) for line in cli("query", "--schema", "--json").out.splitlines()]
+    rows = [json.loads(line) for line in cli("runs", "query", "--schema", "--json").out.splitlines()]
     assert rows == [
         {"view": view, "column": column.name, "type": column.type, "about": column.about}
         for view, columns in all_views().items()
         for column in columns
     ]
-    shown = cli("query", "--schema").out
+    shown = cli("runs", "query", "--schema").out
     for row in rows:
         assert row["column"] in shown
         assert row["about"] == "" or row["about"].split()[-1] in shown
@@ -140,5 +140,5 @@ def test_what_cannot_be_asked_is_one_line(ask: Call, words: list[str], reason: s
 def test_a_query_of_a_ledger_has_the_same_limits(cli: Call) -> None:
     ended = cli("ledger", "query", "select 1", "--memory", "lots")
     assert (ended.code, ended.err.startswith("leakmeter: memory is 'lots'")) == (2, True)
-    for words in (("query",), ("ledger", "query")):
-        assert "[default: 4GiB]" in " ".join(cli(*words, "--help").out.replace("│", " ").split())
+    for words in (("runs", "query"), ("ledger", "query")):
+        assert "[default: 4GiB]" in " ".join(cli(*words, "--help-all").out.replace("│", " ").split())

@@ -30,7 +30,7 @@ def in_documentation() -> list[str]:
     # What a page says of the instrument that it adds is asked by that page's test.
     paths = [path for path in sorted(DOCS.rglob("*.md")) if path.name != "extending.md"]
     pages = "".join(path.read_text(encoding="utf-8") for path in paths)
-    return re.findall(r'^leakmeter query "([^"]+)"', pages, re.MULTILINE)
+    return re.findall(r'^leakmeter runs query "([^"]+)"', pages, re.MULTILINE)
 
 
 def in_help() -> list[str]:
@@ -63,7 +63,7 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("sql", EXAMPLES, ids=lambda sql: sql[:70])
 def test_an_example_says_what_the_report_says(sql: str, runs: Path, cli: Call) -> None:
-    ended = cli("query", sql, "--runs", runs, "--json")
+    ended = cli("runs", "query", sql, "--runs", runs, "--json")
     assert (ended.code, ended.err) == (0, "")
     rows = [json.loads(line) for line in ended.out.splitlines()]
     opened = [leakmeter.load_run(path) for path in sorted(runs.iterdir())]

@@ -1,4 +1,4 @@
-"""`leakmeter regurgitation`: existing generations from a CSV file, without a model."""
+"""`leakmeter study regurgitation`: existing generations from a CSV file, without a model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def generations(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_published_outputs_are_counted(cli: Call, generations: Callable[..., Path]) -> None:
-    ended = cli("regurgitation", "--csv", generations(), "--json")
+    ended = cli("study", "regurgitation", "--csv", generations(), "--json")
     assert (ended.code, ended.err) == (0, "")
     told = json.loads(ended.out)
     hits = {"repeat_published": 1, "repeat_stated": 2, "rouge_published": 2, "rouge_stated": 2}
@@ -47,12 +47,15 @@ def test_published_outputs_are_counted(cli: Call, generations: Callable[..., Pat
     assert told["repeat_published"]["share"] == 0.25
     # ROUGE-L F1: 2·2/32, 2/4, 0 and 0 for no words.
     assert told["rouge_l_f1"]["mean"] == pytest.approx((4 / 32 + 0.5) / 4)
-    table = cli("regurgitation", "--csv", generations()).out
+    table = cli("study", "regurgitation", "--csv", generations()).out
     assert "Repeat prompts, as published" in table
     assert "4 responses" in table
     # A long context is no matter.
     assert (
-        json.loads(cli("regurgitation", "--csv", generations([("a b", "a " * 200_000, "a")]), "--json").out)["n"] == 1
+        json.loads(cli("study", "regurgitation", "--csv", generations([("a b", "a " * 200_000, "a")]), "--json").out)[
+            "n"
+        ]
+        == 1
     )
 
 
@@ -62,9 +65,9 @@ def test_thresholds_are_options(cli: Call, generations: Callable[..., Path]) -> 
         ("--repeat-share", 1.0, "repeat_stated", 1),
         ("--rouge", 0.99, "rouge_published", 2),
     ):
-        told = json.loads(cli("regurgitation", "--csv", generations(), option, value, "--json").out)
+        told = json.loads(cli("study", "regurgitation", "--csv", generations(), option, value, "--json").out)
         assert told[name]["prompts"] == hits, option
-    ended = cli("regurgitation", "--csv", generations(), "--rouge", 2)
+    ended = cli("study", "regurgitation", "--csv", generations(), "--rouge", 2)
     assert ended.code == 2
     assert "rouge is 2.0; it has to be from 0 to 1" in ended.err
 
@@ -72,14 +75,14 @@ def test_thresholds_are_options(cli: Call, generations: Callable[..., Path]) -> 
 @pytest.mark.parametrize("missing", ["generations", "contexts", "references"])
 def test_a_missing_column_is_one_line_that_names_it(cli: Call, generations: Callable[..., Path], missing: str) -> None:
     heading = [name if name != missing else "other" for name in ("generations", "contexts", "references")]
-    ended = cli("regurgitation", "--csv", generations(heading=heading), "--json")
+    ended = cli("study", "regurgitation", "--csv", generations(heading=heading), "--json")
     assert (ended.code, ended.err.count("\n")) == (0 if missing == "references" else 2, 1)
     assert f"has no column '{missing}'" in ended.err
     assert ended.code or "rouge_l_f1" not in json.loads(ended.out)
 
 
 def test_quality_models_that_are_not_at_hand_are_left_out(cli: Call, generations: Callable[..., Path]) -> None:
-    ended = cli("regurgitation", "--csv", generations(), "--factkb", "nobody/none", "--json")
+    ended = cli("study", "regurgitation", "--csv", generations(), "--factkb", "nobody/none", "--json")
     assert ended.code == 0
     assert ended.err.startswith("left out: FactKB needs the model 'nobody/none'")
     assert "factkb" not in json.loads(ended.out)
@@ -101,6 +104,6 @@ def test_a_bad_file_is_one_line(cli: Call, tmp_path: Path, content: bytes | None
     path = tmp_path / "bad.csv"
     if content is not None:
         path.write_bytes(content)
-    ended = cli("regurgitation", "--csv", path)
+    ended = cli("study", "regurgitation", "--csv", path)
     assert (ended.code, ended.err.count("\n")) == (2, 1)
     assert told in ended.err

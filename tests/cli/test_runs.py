@@ -119,7 +119,7 @@ def test_a_run_has_a_name(cli: Call, run: Path, data: Path, monkeypatch: pytest.
     assert "toy, before the change, " in cli("runs", "list", "--runs", "named").out
     assert json.loads(cli("runs", "show", path, "--json").out)["name"] == "before the change"
     assert "  name          before the change\n" in cli("runs", "show", path).out
-    asked = cli("query", "select name, data from runs", "--runs", "named", "--json").out
+    asked = cli("runs", "query", "select name, data from runs", "--runs", "named", "--json").out
     assert json.loads(asked) == {"name": "before the change", "data": str(data)}
     again = cli("influence", *options(data, "named"), "--name", "another")
     assert "the run was finished before, and keeps its name; 'another' is not written down" in again.err

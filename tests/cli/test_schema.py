@@ -25,5 +25,5 @@ def test_the_shipped_schema_is_that_of_the_results(name: str, cli: Callable[...,
     if "LEAKMETER_SNAPSHOTS" in os.environ:
         shipped.write_text(schema_of(name), encoding="utf-8")
     assert shipped.read_text(encoding="utf-8") == schema_of(name)
-    assert cli("schema", name).out == schema_of(name)
+    assert cli("runs", "schema", name).out == schema_of(name)
     Draft202012Validator.check_schema(json.loads(schema_of(name)))

@@ -109,7 +109,7 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
         N_RECORDS * len(LAMBDAS),
     )
     assert "Anna called." in page
-    again = cli("regurgitation", "--csv", path / "cell-00.csv", "--json")
+    again = cli("study", "regurgitation", "--csv", path / "cell-00.csv", "--json")
     assert json.loads(again.out)["repeat_published"]["prompts"] == int(rows[0]["repeat_published"])
 
 

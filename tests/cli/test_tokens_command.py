@@ -1,4 +1,4 @@
-"""`leakmeter tokens`: a case as the model reads it, without the model."""
+"""`leakmeter doctor tokens`: a case as the model reads it, without the model."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ HOSTILE = "\x1b[31mred\x1b[0m [bold]Anna[/bold] \u202eabc <|im_end|> {query} %s\
 
 @pytest.fixture
 def tokens(of_note: Callable[..., Callable[..., Ended]]) -> Callable[..., Ended]:
-    """`leakmeter tokens` of the note; more options win."""
-    return of_note("tokens")
+    """`leakmeter doctor tokens` of the note; more options win."""
+    return of_note("doctor", "tokens")
 
 
 def test_the_command_prints_what_the_function_returns(tokens: Callable[..., Ended], note: Path) -> None:
@@ -74,11 +74,11 @@ def test_cases_of_data_are_shown_and_bad_ones_left_out(cli: Callable[..., Ended]
     rows = [{"id": "a", "context": "Anna sang.", "query": "Who?"}, {"id": "b", "context": " ", "query": "Who?"}]
     data = tmp_path / "cases.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    done = cli("tokens", "--model", "toy", "--data", data, "--skip-bad", "--json")
+    done = cli("doctor", "tokens", "--model", "toy", "--data", data, "--skip-bad", "--json")
     assert done.code == 0
     assert [json.loads(line)["id"] for line in done.out.splitlines()] == ["a"]
     assert "left out 1 bad case" in done.err
-    assert cli("tokens", "--model", "toy", "--data", data).code == 2
+    assert cli("doctor", "tokens", "--model", "toy", "--data", data).code == 2
     assert [one.id for one in leakmeter.tokens("toy", rows, skip_bad=True)] == ["a"]
 
 

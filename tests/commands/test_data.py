@@ -28,8 +28,9 @@ MAP = ("--map", "query=question.text,context=hits[].body", "--map", "response=sa
 
 @pytest.fixture
 def run(cli: Call) -> Call:
-    def call(command: str, *words: object) -> Any:
-        return cli(command, "--model", "toy", "--json", *words)
+    def call(*words: object) -> Any:
+        options = next(i for i, word in enumerate(words) if str(word).startswith("-"))
+        return cli(*words[:options], "--model", "toy", "--json", *words[options:])
 
     return call
 
@@ -47,7 +48,7 @@ def expected(run: Call) -> Call:
     return made
 
 
-@pytest.mark.parametrize("command", [("influence",), ("redact-plan", "--max-loss", 5), ("decode", "--lambda", 1.5)])
+@pytest.mark.parametrize("command", [("influence",), ("redact", "--max-loss", 5), ("decode", "--lambda", 1.5)])
 def test_other_tools_records_are_measured_as_the_case_they_are(
     run: Call, expected: Call, command: tuple[object, ...]
 ) -> None:
@@ -124,9 +125,9 @@ def test_publicly_nothing_is_said_of_the_data(run: Call) -> None:
 def test_frontier_reads_references_of_other_tools(run: Call) -> None:
     Path("log.jsonl").write_text(json.dumps({**RAGAS, "reference": "Anna."}))
     words = ("--lambda", 0, 1, "--max-new-tokens", 2)
-    refused = run("frontier", "--data", "log.jsonl", *words)
+    refused = run("decode", "frontier", "--data", "log.jsonl", *words)
     assert (refused.code, "leave it out (in a file with --map response=)" in refused.err) == (2, True)
-    ended = run("frontier", "--data", "log.jsonl", "--map", "response=", *words)
+    ended = run("decode", "frontier", "--data", "log.jsonl", "--map", "response=", *words)
     assert ended.code == 0, ended.err
     assert ended.err.startswith("data: read as --format ragas")
 

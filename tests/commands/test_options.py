@@ -32,7 +32,7 @@ def text_of(ended: Any) -> str:
 
 @pytest.mark.parametrize("name", ["influence", "decode"])
 def test_every_shared_option_is_one_of_the_command_and_flags_have_no_negatives(cli: Call, name: str) -> None:
-    told = text_of(cli(name, "--help"))
+    told = text_of(cli(name, "--help-all"))
     for field in (*fields(Source), *fields(RunOptions)):
         assert f" --{field.name.replace('_', '-')} " in told
     assert "[default: smollm2-135m]" in told
@@ -44,7 +44,7 @@ def test_every_shared_option_is_one_of_the_command_and_flags_have_no_negatives(c
 
 
 def test_a_command_says_where_an_option_means_something_else_to_it(cli: Call) -> None:
-    influence, decode = (text_of(cli(name, "--help")) for name in ("influence", "decode"))
+    influence, decode = (text_of(cli(name, "--help-all")) for name in ("influence", "decode"))
     for words, others in (
         ("optionally 'response', 'id'.", "A 'response' is not drawn but scored as if it had been"),
         ("bfloat16 on CUDA by default.", "float32 on a CPU or with epsilon"),

@@ -31,7 +31,7 @@ def test_every_result_names_its_quantities(measure: str) -> None:
     quantities = registry.instrument(measure).result.quantities
     assert quantities
     head = quantities[0].name.partition(".")[0]
-    assert head == ("audit" if measure == "private_generation" else measure)
+    assert head == ("generate" if measure == "private_generation" else measure)
     for quantity in quantities:
         first, *rest = quantity.name.split(".")
         assert first == head
@@ -122,22 +122,22 @@ VALUES: list[tuple[Any, dict[str, float | None]]] = [
     (Like(loss_nats=0.5, is_right=True), {"icl": 0.5, "accuracy": 1.0}),
     (Like(loss_nats=INF, is_right=None), {"icl": INF, "accuracy": None}),
     (Like(loss_nats=0.0, is_right=False), {"icl": 0.0, "accuracy": 0.0}),
-    (audit(0.5, 0.7, holds=True), {"audit.ratio": 0.7, "measured": 0.7, "verbatim": 0.25, "perplexity": INF}),
-    (audit(0.5, holds=True), {"audit.epsilon": None}),
-    (audit(0.5, holds=True, epsilon=8.0), {"audit.epsilon": 8.0}),
-    (audit(0.5, holds=True, epsilon=INF), {"audit.epsilon": INF}),
+    (audit(0.5, 0.7, holds=True), {"generate.ratio": 0.7, "measured": 0.7, "verbatim": 0.25, "perplexity": INF}),
+    (audit(0.5, holds=True), {"generate.epsilon": None}),
+    (audit(0.5, holds=True, epsilon=8.0), {"generate.epsilon": 8.0}),
+    (audit(0.5, holds=True, epsilon=INF), {"generate.epsilon": INF}),
     # One that holds is never above its bound, and one that does not is.
-    (audit(1.0 + 1e-12, holds=True), {"audit.ratio": 1.0}),
-    (audit(1.5, holds=False), {"audit.ratio": 1.5}),
-    (audit(INF, 0.5, holds=False), {"audit.ratio": INF}),
-    (audit(0.5, holds=False, failures=[3.0]), {"audit.ratio": 3.0}),
+    (audit(1.0 + 1e-12, holds=True), {"generate.ratio": 1.0}),
+    (audit(1.5, holds=False), {"generate.ratio": 1.5}),
+    (audit(INF, 0.5, holds=False), {"generate.ratio": INF}),
+    (audit(0.5, holds=False, failures=[3.0]), {"generate.ratio": 3.0}),
     (QUERY, {"susceptibility": 0.5, "share_of_ceiling": None, "from_bare": INF, "worst_context": 0.9}),
     (fisher_cases.asked(nats=0.025), {"fisher": 2.5}),
     (found(), {"pii": 1.5, "exposure": 3.0, "p_value": 0.1, "generated": None}),
     (found(None, 0.0, 1.0), {"pii": 1.5, "generated": 1.0}),
     (found(None, 0.0), {"pii": 1.5, "generated": 0.0}),
     (found(None), {"pii": 1.5, "generated": None}),
-    (PLAN, {"redact_plan": 1.0, "whole": 5.0, "cut": 0.5, "reached": 0.0}),
+    (PLAN, {"redact": 1.0, "whole": 5.0, "cut": 0.5, "reached": 0.0}),
 ]
 
 
@@ -158,7 +158,7 @@ def test_floors_and_what_is_of_a_run_as_a_whole() -> None:
         ("influence.per_token", BARE, None),
         ("icl", icl, 0.1),
         ("susceptibility", QUERY, INF),
-        ("redact_plan", PLAN, 0.25),
+        ("redact", PLAN, 0.25),
     ):
         quantity = QUANTITIES[name]
         assert isinstance(quantity, Quantity)

@@ -29,7 +29,7 @@ def test_every_file_of_the_page_is_read_by_its_command(
     words = words_of(line)
     if "-" in words:
         words[words.index("-")] = "cases.jsonl"
-    _, bound, *_ = program(words[0]).parse_args(words, print_error=False, exit_on_error=False)
+    _, bound, *_ = program(words).parse_args(words, print_error=False, exit_on_error=False)
     given: dict[str, Any] = bound.arguments
     if "source" not in given:
         assert load_referenced(given["data"]).records[0].reference == "Anna Ek"

@@ -404,7 +404,7 @@ def _targets() -> dict[str, Callable[[], Target]]:
             _queries,
         ),
         "study": lambda: Target(_toml(*sorted(STUDIES.glob("*.toml"))), _read_by(load_study, "study.toml", str)),
-        "audit": lambda: Target(_toml(SAMPLES / "audit.toml"), _read_by(command._read, "audit.toml")),
+        "audit": lambda: Target(_toml(SAMPLES / "generate.toml"), _read_by(command._read, "generate.toml")),
         "task": lambda: Target(_toml(SAMPLES / "tickets.toml"), _read_by(load_task, "task.toml", str)),
         "edits": lambda: Target(spoilt_bytes((EDITS,)), _edits),
         "baseline": lambda: Target(json_files(_baseline()), _read_by(_held_against, "baseline.json")),

@@ -22,7 +22,7 @@ from leakmeter.core.record import Record
 from leakmeter.core.record import schema as schema_of
 
 HERE = TESTS / "golden"
-LONG = ("pii", "pii-sample", "pii-twin-beams", "redact-plan-word")
+LONG = ("pii", "pii-sample", "pii-twin-beams", "redact-word")
 
 
 @pytest.fixture(scope="module")

@@ -8,39 +8,20 @@ from pathlib import Path
 import pytest
 
 from helpers import role_files
-from helpers.docs_blocks import PAGES, blocks, command_lines, exit_code, words_of
+from helpers.docs_blocks import PAGES, blocks, command_lines, exit_code, with_the_toy, words_of
 from helpers.model_server import VLLM, ModelServer
 from helpers.places import ROOT
-from helpers.toy_chat import ToyChat
-from leakmeter.engine import loading
 
 TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials"]
 # They train weights, which the toy model has none of, or fetch some; that they parse is tested with all others.
 NEED_WEIGHTS = (("models", "pull"), ("pii", "tune"), ("pii", "check"))
-WITHOUT_MODEL = (("audit", "calibrate"), ("pii", "extract"))
-
-
-def with_the_toy(words: list[str]) -> list[str]:
-    if tuple(words[:2]) in WITHOUT_MODEL or words[0] == "gate":
-        return words
-    more = ["--model", "toy"]
-    if words[0] in ("icl", "icl-select") and "--label-scoring" not in words:
-        # A token of the toy is a byte, and two of the sample's labels begin with the same one.
-        more += ["--label-scoring", "whole-sequence"]
-    if words[:2] == ["pii", "probe"]:
-        more += ["--decoys", "50", "--prompts", "1", *(() if "--kinds" in words else ("--kinds", "twin"))]
-    return [*words, *more]
 
 
 @pytest.fixture
-def somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A directory for what is written; logged chats need a chat template, which the toy model has not."""
+def somewhere(toy_chats: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory for what is written."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LEAKMETER_CONFIG", str(tmp_path / "config"))
-    load = loading.load_backend
-    monkeypatch.setattr(
-        loading, "load_backend", lambda model, **how: ToyChat() if model == "toy" else load(model, **how)
-    )
 
 
 def write_files(page: Path) -> None:

@@ -14,25 +14,25 @@ from leakmeter.cli import program
 from leakmeter.errors import LeakmeterError
 
 LIBRARY = {
-    "audit calibrate": "calibrate", "audit run": "audit", "decode": "decode", "frontier": "frontier",
-    "doctor": "doctor", "gate": "gate", "icl": "icl", "icl-responses": "icl_responses", "icl-select": "icl_select",
+    "generate calibrate": "calibrate", "generate": "generate", "decode": "decode", "decode frontier": "frontier",
+    "doctor": "doctor", "gate": "gate", "icl": "icl", "icl responses": "icl_responses", "icl select": "icl_select",
     "influence": "influence", "models": "list_models", "models pull": "pull_model", "pii check": "pii_check",
     "pii extract": "pii_extract", "pii insert": "pii_insert", "pii probe": "pii", "pii tune": "pii_tune",
-    "query": "query", "redact-plan": "redaction", "report": "save_report", "runs compare": "compare_runs",
+    "runs query": "query", "redact": "redact", "report": "save_report", "runs compare": "compare_runs",
     "runs export": "export_run", "runs list": "list_runs", "runs rename": "rename_run", "runs show": "load_run",
-    "runs verify": "verify_run", "schema": "schema", "study": "study", "study list": "list_studies",
-    "study run": "study", "susceptibility": "susceptibility", "tokens": "tokens",
+    "runs verify": "verify_run", "runs schema": "schema", "study": "study", "study list": "list_studies",
+    "study run": "study", "susceptibility": "susceptibility", "doctor tokens": "tokens",
 }  # fmt: skip
 COMMAND_LINE_ONLY = {
-    "cache": "the cache of the user, which a program sets with cache= and LEAKMETER_SCORES",
-    "cache clear": "likewise",
+    "models cache": "the cache of the user, which a program sets with cache= and LEAKMETER_SCORES",
+    "models cache clear": "likewise",
     "demo": "a first look",
     **dict.fromkeys(
         (f"ledger {name}" for name in ("add", "check", "forget", "query", "report", "show", "verify")),
         "a directory that belongs to an installation; programs ask it by `Guard`",
     ),
     "runs complete": "ends jobs of an array, each a command with --part",
-    "regurgitation": "counts over a CSV file of another program's responses",
+    "study regurgitation": "counts over a CSV file of another program's responses",
     "serve": "pages for browsers; programs have the library",
 }
 # The model, or its tuning, is more than an example may take.
@@ -42,12 +42,11 @@ WITHOUT_EXAMPLE = {"pull_model", "pii_check", "pii_insert", "pii_tune"}
 def commands() -> set[str]:
     """Every command, with its group's name in front."""
     found: set[str] = set()
-    for name in program():
-        if not name.startswith("-"):
-            app = program(name)[name]
-            shown = [one for one in app if not one.startswith("-") and app[one].show]
-            found |= {f"{name} {one}" for one in shown}
-            found |= {name} if not shown or app.default_command is not None else set()
+    left = [(name, program([name])[name]) for name in program() if not name.startswith("-")]
+    for name, app in left:
+        shown = [one for one in app if not one.startswith("-") and app[one].show]
+        left += [(f"{name} {one}", app[one]) for one in shown]
+        found |= {name} if not shown or app.default_command is not None else set()
     return found
 
 

@@ -176,7 +176,7 @@ def test_a_measure_reaches_the_command_line_by_its_fields(name: str, capsys: pyt
         pytest.skip(f"there is no command 'leakmeter {command}'")
     words = [command, "probe"] if name == "pii" else [command]
     with pytest.raises(SystemExit):
-        main([*words, "--help"])
+        main([*words, "--help-all"])
     said = capsys.readouterr().out
     for field in dataclasses.fields(registry.instrument(name).measure):
         assert f"--{field.name.replace('_', '-')}" in said

@@ -152,10 +152,10 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 def of_note(cli: Callable[..., Ended], note: Path) -> Callable[..., Callable[..., Ended]]:
     """Makes `leakmeter COMMAND` of the note with the toy model; options of a call win, None drops one."""
 
-    def make(command: str, **usual: object) -> Callable[..., Ended]:
+    def make(*command: str, **usual: object) -> Callable[..., Ended]:
         def call(*more: object, **options: object) -> Ended:
             given: dict[str, object] = {"context_file": note, "query": "Who?", "model": "toy", **usual, **options}
-            return cli(command, *as_options(given), *more)
+            return cli(*command, *as_options(given), *more)
 
         return call
 
@@ -199,3 +199,15 @@ def command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run([*PROGRAM, *map(str, arguments)], env={**os.environ, **(environment or {})}, **how)
 
     return call
+
+
+@pytest.fixture
+def toy_chats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logged chats need a chat template: the toy model is loaded with one."""
+    from helpers.toy_chat import ToyChat
+    from leakmeter.engine import loading
+
+    load = loading.load_backend
+    monkeypatch.setattr(
+        loading, "load_backend", lambda model, **how: ToyChat() if model == "toy" else load(model, **how)
+    )

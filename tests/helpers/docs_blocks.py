@@ -13,6 +13,7 @@ from helpers.places import DOCS, ROOT
 
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
 CONSOLE = ("console", "bash", "sh", "shell")
+_WITHOUT_MODEL = ("gate", "report", "runs", "models", "study")
 _FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -86,3 +87,16 @@ def words_of(line: str) -> list[str]:
     words = list(lexer)
     ends = [i for i, word in enumerate(words) if set(word) <= set("|>&;<")]
     return words[1 : ends[0]] if ends else words[1:]
+
+
+def with_the_toy(words: list[str]) -> list[str]:
+    """A command line, measured with the toy model where it has one."""
+    if words[:2] in (["generate", "calibrate"], ["pii", "extract"], ["ledger", "show"]) or words[0] in _WITHOUT_MODEL:
+        return words
+    more = [] if "toy" in words else ["--model", "toy"]
+    if words[0] == "icl" and words[1:2] != ["responses"] and "--label-scoring" not in words:
+        # A token of the toy is a byte, and two of the sample's labels begin with the same one.
+        more += ["--label-scoring", "whole-sequence"]
+    if words[:2] == ["pii", "probe"]:
+        more += ["--decoys", "50", "--prompts", "1", *(() if "--kinds" in words else ("--kinds", "twin"))]
+    return [*words, *more]

@@ -80,7 +80,7 @@ def _measured(out: Path) -> dict[str, Any]:
         ),
         "decode": leakmeter.decode("toy", [ASK], cid_lambda=1.5, samples=2, max_new_tokens=6, **told),
         "decode bounded": leakmeter.decode("toy", [ASK], epsilon=1.0, seed=7, max_new_tokens=6, **told),
-        "redact_plan": leakmeter.redaction("toy", NOTES, max_loss=0.05, max_new_tokens=6, **told),
+        "redact": leakmeter.redact("toy", NOTES, max_loss=0.05, max_new_tokens=6, **told),
         "icl": leakmeter.icl("toy", ROWS[:3], **whole),
         "icl calibrated": leakmeter.icl("toy", ROWS[:2], calibration="average", **whole),
         "susceptibility": leakmeter.susceptibility("toy", QUERIES, contexts=CONTEXTS, answer_tokens=3, **told),
@@ -88,7 +88,7 @@ def _measured(out: Path) -> dict[str, Any]:
             DifferentiableToy(), QUERIES, contexts=CONTEXTS, sigma=("identity", "embedding"), **told
         ),
         "pii": leakmeter.pii("toy", PEOPLE, decoys=50, prompts=2, **told),
-        "private_generation": leakmeter.audit(
+        "private_generation": leakmeter.generate(
             "toy", [row["said"] for row in ROWS], instruction="Write a notice.", subset_size=3, epsilon=8.0, samples=4,
             max_new_tokens=5, seed=5, **told,
         ),

@@ -26,7 +26,7 @@ OWN: Final = "--task task.toml --data queries.jsonl --exemplars exemplars.jsonl 
 ASKED: Final = "susceptibility --queries asked.jsonl --contexts contexts.jsonl"
 PEOPLE: Final = "pii probe --subjects people.jsonl --decoys 50 --prompts 2 --control-names 1 --decoy-test full"
 AUDIT: Final = (
-    "audit run --exemplars exemplars.jsonl --column said --seed 3 --batches 1 --subset-size 4 --samples 2 "
+    "generate --exemplars exemplars.jsonl --column said --seed 3 --batches 1 --subset-size 4 --samples 2 "
     "--max-new-tokens 4 --temperature 2"
 )
 _BOTH: Final = {
@@ -53,22 +53,22 @@ TOY: Final = {
     "decode-epsilon": (
         f"decode {NOTE} --epsilon 1 --seed 7 --delta 1e-6 --max-new-tokens 6 --min-new-tokens 2 --samples 2"
     ),
-    "redact-plan": f"redact-plan {NOTE} {ANSWER} --max-loss 0.2 --max-new-tokens 4",
-    "redact-plan-word": f"redact-plan {NOTE} {ANSWER} --max-loss 0.1 --unit word --max-new-tokens 3",
+    "redact": f"redact {NOTE} {ANSWER} --max-loss 0.2 --max-new-tokens 4",
+    "redact-word": f"redact {NOTE} {ANSWER} --max-loss 0.1 --unit word --max-new-tokens 3",
     "icl-labels": f"{ICL} --label-scoring whole-sequence",
     "icl-calibrated": f"{ICL} --label-scoring whole-sequence --calibration average",
     "icl-vocabulary": f"{ICL} --label-scoring whole-sequence --space vocabulary",
     "icl-own": f"icl {OWN} --temperature 2",
-    "icl-select": f"icl-select {OWN} --max-steps 2 --pool pool.jsonl --candidates 2",
+    "icl-select": f"icl select {OWN} --max-steps 2 --pool pool.jsonl --candidates 2",
     "audit-clip": f"{AUDIT} --clip 1 --delta 1e-4",
-    "audit-calibrate": "audit calibrate --epsilon 8 --free temperature --clip 2 --subset-size 20 --samples 10",
+    "audit-calibrate": "generate calibrate --epsilon 8 --free temperature --clip 2 --subset-size 20 --samples 10",
     "susceptibility-T": f"{ASKED} --temperature 2 --separator '\n'",
     "pii": PEOPLE,
     "pii-twin-beams": f"{PEOPLE} --kinds twin --beams 1 2 3",
     "pii-sample": "pii probe --decoys 50 --decoy-test full",
-    "frontier-lambda": "frontier --data cases.jsonl --lambda 0.5 1.5 --max-new-tokens 5",
-    "frontier-epsilon": "frontier --data cases.jsonl --epsilon 0.5 2 --max-new-tokens 5 --seed 2",
-    "regurgitation": "regurgitation --csv answers.csv",
+    "frontier-lambda": "decode frontier --data cases.jsonl --lambda 0.5 1.5 --max-new-tokens 5",
+    "frontier-epsilon": "decode frontier --data cases.jsonl --epsilon 0.5 2 --max-new-tokens 5 --seed 2",
+    "regurgitation": "study regurgitation --csv answers.csv",
 }
 """With the toy model, which computes in float64."""
 MODEL: Final = {
@@ -77,7 +77,7 @@ MODEL: Final = {
     "influence-messages": "influence --messages chat.json --context-from system --unit message",
     "decode-lambda": f"decode {NOTE} --lambda 0.5 --max-new-tokens 6",
     "decode-epsilon": f"decode {NOTE} --epsilon 1 --seed 7 --max-new-tokens 6",
-    "redact-plan": f"redact-plan {NOTE} {ANSWER} --max-loss 5 --max-new-tokens 4",
+    "redact": f"redact {NOTE} {ANSWER} --max-loss 5 --max-new-tokens 4",
     "icl-labels": ICL,
     "icl-vocabulary": f"{ICL} --space vocabulary",
     "fisher": f"{ASKED} --estimator fisher --sigma identity --sigma embedding --probes 8",

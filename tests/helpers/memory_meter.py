@@ -33,19 +33,19 @@ INSTRUMENTS = {
     "influence, search": f"influence --context-file long.txt --query When? {SAID} --search top:2:2",
     "influence, λ = 1.5": f"influence {NOTE} {SAID} --cid-lambda 1.5",
     "decode": f"decode {CASES} --samples 4",
-    "redact-plan": f"redact-plan {NOTE} --response 'At nine' --max-loss 3 --max-new-tokens 4",
+    "redact": f"redact {NOTE} --response 'At nine' --max-loss 3 --max-new-tokens 4",
     "icl": f"icl {TASKS} --pool rows.jsonl --shots 4",
     "icl, vocabulary": f"icl {TASKS} --pool rows.jsonl --shots 4 --space vocabulary",
-    "icl-select": f"icl-select {TASKS} --exemplars exemplars.jsonl --max-steps 1 --moves drop",
+    "icl select": f"icl select {TASKS} --exemplars exemplars.jsonl --max-steps 1 --moves drop",
     "audit": (
-        "audit run --exemplars rows.jsonl --column said --temperature 2 --seed 0 --subset-size 6 --batches 1 "
+        "generate --exemplars rows.jsonl --column said --temperature 2 --seed 0 --subset-size 6 --batches 1 "
         "--samples 6 --max-new-tokens 4"
     ),
     "susceptibility": ASKED,
     "fisher": f"{ASKED} --estimator fisher --sigma identity --sigma embedding --sigma empirical --place slot",
     "pii": PII,
     "pii from Python": PII,
-    "frontier": f"frontier {CASES} --lambda 0.5 1.5",
+    "frontier": f"decode frontier {CASES} --lambda 0.5 1.5",
 }
 WITHOUT_TOY = ("fisher",)  # it has no gradients
 KEEP = process.keep_freed_memory

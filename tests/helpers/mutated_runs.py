@@ -85,9 +85,9 @@ def made_runs(folder: Path) -> dict[str, Whole]:
         "pii": (lm.pii, PEOPLE, pii),
         "susceptibility": (lm.susceptibility, QUERIES, {**behind, "answer_tokens": 3}),
         "fisher": (lm.fisher_susceptibility, QUERIES, {**behind, "probes": 4, "directions": 2}),
-        "audit": (lm.audit, SAID, {"subset_size": 3, **audit, **short}),
-        "audit, parts": (lm.audit, SAID, {**audit, "max_new_tokens": 101}),
-        "redaction": (lm.redaction, CASES, {"max_loss": 0.05, **short}),
+        "audit": (lm.generate, SAID, {"subset_size": 3, **audit, **short}),
+        "audit, parts": (lm.generate, SAID, {**audit, "max_new_tokens": 101}),
+        "redaction": (lm.redact, CASES, {"max_loss": 0.05, **short}),
         "decode": (lm.decode, CASES, {"samples": 2, "cid_lambda": 0.5, **short}),
         "decode, epsilon": (lm.decode, CASES, {"samples": 2, "epsilon": 1.0, "seed": 7, **short}),
     }
@@ -307,6 +307,6 @@ def calls(run: Mutated, folder: Path) -> Iterator[tuple[str, Callable[[], Ended]
         "export, redacted": ["runs", "export", run.path, "--out", folder / "export.csv", "--redact"],
     }
     for view in ("measurements", "cases", "runs", "results", "pieces", "quantities", own):
-        words[f"query {view}"] = ["query", f"select * from {view}", "--runs", run.path, "--json"]
+        words[f"query {view}"] = ["runs", "query", f"select * from {view}", "--runs", run.path, "--json"]
     yield from ((name, partial(run_command, of_command)) for name, of_command in words.items())
     yield "terminal", partial(shown, run.path)

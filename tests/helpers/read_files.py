@@ -35,13 +35,13 @@ FILES = {
     "queries.jsonl": '{"id": "q", "query": "Who?"}\n',
     "contexts.jsonl": '{"id": "a", "context": "Anna."}\n{"id": "b", "context": "Bo."}\n',
     "probes.toml": 'twin = ["Call {name} at"]\n',
-    "audit.toml": AUDIT,
+    "generate.toml": AUDIT,
     "texts.csv": ROWS,
     "documents.jsonl": '{"text": "Jane Roe, jane.roe@example.org"}\n',
 }
 CHAT = ("influence", "--messages", "chat.json", "--model", "toy", "--template", "plain")
 ASKED = ("susceptibility", "--queries", "queries.jsonl", "--contexts", "contexts.jsonl", "--model", "toy")
-PLAN = ("icl-select", "--task", "mood.toml", "--exemplars", "exemplars.csv", "--data", "data.csv", "--model", "toy")
+PLAN = ("icl", "select", "--task", "mood.toml", "--exemplars", "exemplars.csv", "--data", "data.csv", "--model", "toy")
 NOTE = ("--context-file", "note.txt", "--query", "Who?", "--model", "toy")
 ICL = ("icl", "--task", "mood.toml", "--data", "data.csv", "--model", "toy", "--label-scoring", "whole-sequence")
 

@@ -59,8 +59,8 @@ def test_what_is_no_file_is_named_and_nobody_waits(
             ("runs", "show", run),
             ("report", run, "--html", "page.html"),
             ("gate", run, "--max", "influence.max <= 1e9"),
-            ("query", "select * from measurements", "--runs", run),
-            ("query", "select * from cases", "--runs", run),
+            ("runs", "query", "select * from measurements", "--runs", run),
+            ("runs", "query", "select * from cases", "--runs", run),
         ):
             ended = cli(*words)
             assert ended.code in (0, 2), (name, words)

@@ -338,7 +338,7 @@ def test_a_window_that_no_model_has_is_none() -> None:
 
 
 # ---- the command line ------------------------------------------------------------------------------------------------
-OPTIONS = {"influence": (), "redact-plan": ("--max-loss", "1")}
+OPTIONS = {"influence": (), "redact": ("--max-loss", "1")}
 
 
 def impossible(answer: Any) -> Any:
@@ -371,7 +371,7 @@ def cases(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("name", "command"), [*((name, "influence") for name in LIES), ("impossible", "redact-plan")])
+@pytest.mark.parametrize(("name", "command"), [*((name, "influence") for name in LIES), ("impossible", "redact")])
 def test_a_lie_ends_a_command_in_one_line_and_leaves_nothing(name: str, command: str, cli: Cli, cases: Path) -> None:
     lie, words = LIES[name]
     liar = Liar(VLLM)

@@ -137,13 +137,13 @@ def measure_few(model: Any, **how: Any) -> Iterator[Any]:
 def measure_more(model: Any, **how: Any) -> Iterator[Any]:
     yield leakmeter.influence(model, [DRAWN], unit="word", search="top:2", max_new_tokens=4, **how)
     yield leakmeter.decode(model, [DRAWN], max_new_tokens=4, epsilon=2.0, **how)
-    yield leakmeter.redaction(model, [{**CASE, "response": "41"}], max_loss=0.2, **how)
+    yield leakmeter.redact(model, [{**CASE, "response": "41"}], max_loss=0.2, **how)
     moods = {"task": TASK, "exemplars": ROWS[2:], "label_scoring": "whole-sequence"}
     yield leakmeter.icl(model, ROWS[:2], **moods, **how)
     people = [{"name": 'Mara <b>Ell" onx="1\'', "phone": "617-555-0134"}]
     yield leakmeter.pii(model, people, kinds=["twin"], decoys=50, prompts=1, beams=(), **how)
     texts = [f"{PAYLOADS[i]} {PAYLOADS[-1 - i]}" for i in range(3)]
-    yield leakmeter.audit(model, texts, epsilon=20.0, samples=1, max_new_tokens=2, **how)
+    yield leakmeter.generate(model, texts, epsilon=20.0, samples=1, max_new_tokens=2, **how)
     differentiable = DifferentiableToy()
     differentiable.name = HOSTILE
     yield leakmeter.fisher_susceptibility(differentiable, [PAYLOADS[1], PAYLOADS[-1]], probes=2, **how)
@@ -273,7 +273,7 @@ def test_no_text_is_obeyed_by_a_terminal(measured: Measured, cli: Cli) -> None:
         *(("runs", "verify", root / name) for name in measured.runs),
         ("runs", "compare", root / first, root / second),
         ("gate", root / first, "--max", "influence.max <= 0", "--junit", "junit.xml"),
-        *(("query", sql, "--runs", root) for sql in asked),
+        *(("runs", "query", sql, "--runs", root) for sql in asked),
         ("ledger", "show", "--ledger", measured.folder / "ledger"),
     ):
         ended = cli(*words)

@@ -30,9 +30,9 @@ WORDS = {
     "decode": ["decode", "--epsilon", "0.5", "--max-new-tokens", "4"],
     "icl": ["icl", "--label-scoring", "whole-sequence", "--shots", "2"],
     "susceptibility": ["susceptibility"],
-    "private_generation": ["audit", "run"],
+    "private_generation": ["generate"],
     "pii": ["pii", "probe", "--decoys", "50", "--prompts", "1", "--beams", "0"],
-    "redact_plan": ["redact-plan", "--max-loss", "1", "--max-new-tokens", "4"],
+    "redact": ["redact", "--max-loss", "1", "--max-new-tokens", "4"],
 }
 FIGURES = {
     "influence": ["pieces", "tokens"],
@@ -41,9 +41,9 @@ FIGURES = {
     "susceptibility": ["queries", "contexts"],
     "private_generation": ["orders", "exemplars"],
     "pii": ["densities", "p_values"],
-    "redact_plan": ["left"],
+    "redact": ["left"],
 }
-OF_CASES = ("influence", "decode", "redact_plan")
+OF_CASES = ("influence", "decode", "redact")
 
 
 def measured(measure: str, *more: str) -> Run:

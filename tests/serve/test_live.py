@@ -154,7 +154,7 @@ def test_what_is_refused_is_said_in_one_line(made: TestClient) -> None:
 
 def test_redaction_is_that_of_the_library(made: TestClient) -> None:
     told = asked(made, "redact", max_loss=3)[-1][1]
-    plan = leakmeter.redaction("toy", **CASE, max_loss=3, group=True, max_new_tokens=40)
+    plan = leakmeter.redact("toy", **CASE, max_loss=3, group=True, max_new_tokens=40)
     assert told["cut"] == [piece.name for piece in plan.redacted]
     assert scale.nats_text(plan.left_nats) in told["html"]
 

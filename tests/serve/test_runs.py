@@ -81,10 +81,10 @@ def test_a_run_has_its_facts_its_report_and_what_to_copy(made: Any, runs: tuple[
 
 
 MEASURED: dict[str, tuple[Callable[..., Any], Any, dict[str, Any]]] = {
-    "exemplars": (leakmeter.audit, ["It rains.", "It snows."], {"epsilon": 20.0, "samples": 1, "max_new_tokens": 1}),
+    "exemplars": (leakmeter.generate, ["It rains.", "It snows."], {"epsilon": 20.0, "samples": 1, "max_new_tokens": 1}),
     "contexts": (leakmeter.susceptibility, ["Who?"], {"contexts": ["Emma is by Poe.", "It rains."]}),
     "pieces": (leakmeter.influence, CASES[:1], {}),
-    "": (leakmeter.redaction, CASES[:1], {"max_loss": 0.2}),
+    "": (leakmeter.redact, CASES[:1], {"max_loss": 0.2}),
 }
 """A measure, by what its results have as pieces."""
 
@@ -95,7 +95,7 @@ def test_the_sql_of_a_run_lists_its_pieces_or_where_it_has_none_its_cases(pieces
     run = measure("toy", data, **options, out=tmp_path / "runs")
     with client(serving_of(tmp_path)) as made:
         page = html.unescape(made.get(f"/runs/{run.path.name}").text)
-    (command,) = re.findall(r"<pre[^>]*>leakmeter query ([^<]*)</pre>", page)
+    (command,) = re.findall(r"<pre[^>]*>leakmeter runs query ([^<]*)</pre>", page)
     sql, _, place = shlex.split(command)
     rows = leakmeter.query(sql, place)
     assert len(rows) == sum(len(getattr(case, pieces)) if pieces else 1 for case in run)

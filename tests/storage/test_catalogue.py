@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
     written(root)
     written(root, other("unfinished"), parts=1)
     (written(root, other("damaged")) / "spec.json").write_text("[1]", encoding="utf-8")
-    for name in ("study-figure_8-laptop-0123456789abcdef", "audit-0123456789abcdef", "notes", "study-mine"):
+    for name in ("study-figure_8-laptop-0123456789abcdef", "generate-0123456789abcdef", "notes", "study-mine"):
         (root / name).mkdir()
     (root / "frontier-0123456789abcdef").write_text("a file", encoding="utf-8")
     return root
@@ -42,7 +42,7 @@ def test_runs_and_studies_are_listed(root: Path) -> None:
         ),
         other("damaged").id: Entry(other("damaged").id, "run", "damaged"),
         "study-figure_8-laptop-0123456789abcdef": Entry("study-figure_8-laptop-0123456789abcdef", "study"),
-        "audit-0123456789abcdef": Entry("audit-0123456789abcdef", "audit"),
+        "generate-0123456789abcdef": Entry("generate-0123456789abcdef", "generate"),
     }
 
 

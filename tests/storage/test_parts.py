@@ -207,7 +207,7 @@ def test_a_spec_that_was_edited(change: Callable[[dict[str, Any]], object], fiel
 
 def test_what_is_left_is_above_a_limit_that_was_met(tmp_path: Path) -> None:
     """Any number may have been measured: such a plan is shown as one that does not reach its limit."""
-    run = in_numbers(copied("redact_plan", tmp_path), of_series("left", value=7.0))
+    run = in_numbers(copied("redact", tmp_path), of_series("left", value=7.0))
     loaded = load_run(run)
     assert not loaded[0].reached
     assert loaded.report()

@@ -147,7 +147,7 @@ def test_a_put_that_fails_half_way_costs_its_part_alone(
     assert ("begun.json" in here) == (n_done > 0)
     if n_done:
         assert cli("runs", "verify", "--runs", root).out.startswith(f"unfinished  {local.name}  {2 * n_done} files")
-        assert cli("query", "select 1", "--runs", root).code == 2
+        assert cli("runs", "query", "select 1", "--runs", root).code == 2
     faults.clear()
     assert measure(root).code == 0
     written = {path.rpartition("/")[2] for method, path in faults.requests if method == "PUT"}
@@ -369,7 +369,7 @@ def test_what_cannot_be_kept_in_a_store_is_refused(root: str, cli: Call, tmp_pat
     abstracts.write_text(json.dumps({"1": record}), encoding="utf-8")
     for refused in (
         cli("study", "figure_8", "--data", abstracts, "--set", "model=toy", "--out", root),
-        cli("audit", "run", "--model", "toy", "--out", root),
+        cli("generate", "--model", "toy", "--out", root),
     ):
         assert (refused.code, "is in an object store, where runs of cases alone are kept" in refused.err) == (2, True)
     assert list(Path.cwd().iterdir()) == []
@@ -378,8 +378,8 @@ def test_what_cannot_be_kept_in_a_store_is_refused(root: str, cli: Call, tmp_pat
 def test_what_is_not_there_is_said_in_one_line(root: str, measure: Call, cli: Call, faults: Faults) -> None:
     for refused, said in (
         (measure("s3://nowhere/x"), "'s3://nowhere/x': there is no such bucket"),
-        (cli("query", "select 1", "--runs", "s3://nowhere/x"), "there is no such bucket"),
-        (cli("query", "select 1", "--runs", root), f"there is nothing at '{root}'"),
+        (cli("runs", "query", "select 1", "--runs", "s3://nowhere/x"), "there is no such bucket"),
+        (cli("runs", "query", "select 1", "--runs", root), f"there is nothing at '{root}'"),
         (cli("report", f"{root}/influence-1"), f"there is nothing at '{root}/influence-1'"),
         (measure("s3://key:hush@bucket/x"), "credentials in the environment"),
     ):

@@ -16,15 +16,15 @@ from leakmeter.report import blocks as b
 from leakmeter.stats.stats import bootstrap_interval_of_mean
 from leakmeter.studies import contexts
 from leakmeter.studies.cells import FinishedCell
-from leakmeter.studies.generations_report import Generations
-from leakmeter.studies.grid import Study, load_study
-from leakmeter.studies.table import (
+from leakmeter.studies.expected import (
     by_position,
     early_and_late,
     estimate,
     nats_by_piece,
     whole_context_nats,
 )
+from leakmeter.studies.generations_report import Generations
+from leakmeter.studies.grid import Study, load_study
 
 
 def measurement(statistic: str, values: list[float], piece: str = "", sample: int = 0) -> Measurement:

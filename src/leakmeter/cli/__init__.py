@@ -7,42 +7,65 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from itertools import takewhile
+from pathlib import Path
 from typing import Final, NoReturn
 
-from cyclopts import App, CycloptsError, Parameter, UnknownOptionError, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
 
 from leakmeter.cli import process
+from leakmeter.cli.short_help import Formatter
 from leakmeter.core import registry
 from leakmeter.core.plain import excerpt, visible
 from leakmeter.core.urls import as_given
 from leakmeter.errors import LeakmeterError
 
+_GROUPS: Final = ("Measure", "Act", "Follow up", "Set up")
 _COMMANDS: Final = {
-    "study": "Run factor studies, those of the papers or your own, with a table and a figure.",
-    "regurgitation": "Count the responses that repeat their contexts, by shared words and by ROUGE-L, and score their "
-    "quality.",
-    "report": "Write the HTML report of finished runs or of a study, and figures for a paper.",
-    "query": "Query finished runs in SQL.",
-    "runs": "List, show, compare, verify and export runs.",
-    "schema": "Print the JSON schema of an instrument's --json output; without a name, list the instruments.",
-    "ledger": "Keep account of what logged answers told of documents and people, to whom, and how much.",
-    "gate": "Check finished runs against bounds and a baseline; exit with 1 if one is broken.",
-    "tokens": "Show the prompts that cases are measured with: text, token ids, and the piece of each token.",
-    "doctor": "Examine this installation; with --model whether a model gives the log-probabilities that measurements "
-    "need.",
-    "demo": "Measure an invented clinic note: how much does each sentence influence an answer?",
-    "serve": "Show on a local page what a model leaks as you type, and browse what was measured.",
-    "models": "List known models, and fetch them.",
-    "cache": "Show the score cache, and empty it.",
+    "report": ("Follow up", "Write the HTML report of finished runs or of a study, and figures for a paper."),
+    "gate": ("Follow up", "Check finished runs against bounds and a baseline; exit with 1 if one is broken."),
+    "ledger": ("Follow up", "Keep account of what logged answers disclosed of documents and people, and to whom."),
+    "runs": ("Follow up", "List, show, compare, query, verify and export runs."),
+    "study": ("Follow up", "Run factor studies, those of the papers or your own, with a table and a figure."),
+    "demo": ("Set up", "Measure an invented clinic note: how much does each sentence influence an answer?"),
+    "serve": ("Set up", "Show on a local page what a model leaks as you type, and browse what was measured."),
+    "doctor": (
+        "Set up",
+        "Check that leakmeter works here, or with --model that a model's log-probabilities can be used.",
+    ),
+    "models": ("Set up", "List known models, and fetch them."),
 }
-"""What the list of commands says of those that are no instrument's: the first line of their own help."""
+"""What the list of commands says of those that are no instrument's: their heading, and the first line of their help."""
+_LOGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".gz", ".zst")
+"""Ends of files of logged answers, where one is the first word."""
+_FIRST_STEPS: Final = """\
+leakmeter measures, in nats, what a language model's answers disclose of its context and its training text.
+
+Try it on a sample      leakmeter demo
+Measure a log           leakmeter LOG.jsonl
+Get files to try        leakmeter demo --write-samples samples
+See it while you type   leakmeter serve --open
+Check this computer     leakmeter doctor
+
+All commands: leakmeter --help
+"""
+_EPILOGUE: Final = "`leakmeter COMMAND --help` shows a command's main options and examples, `--help-all` all options."
 _LONGEST_WORD: Final = 60
-_GROUPS: Final = ("study", "runs", "ledger", "models", "cache")
+_ORDER: Final = ("influence", "icl", "pii", "susceptibility", "generate", "redact", "decode", *_COMMANDS)
+"""Of commands within their headings."""
+_WITH_COMMANDS: Final = ("study", "runs", "ledger", "models", "doctor")
 """Commands that have commands of their own."""
 
 
-def program(first: str | None = None) -> App:
-    """The command line. A command is imported when it is the first word asked for, and its help is its own then."""
+def program(words: Sequence[str] = (), *, all_options: bool = False) -> App:
+    """The command line. A command is imported when it is the first word asked for, and its help is its own then.
+
+    Args:
+        words: what was typed.
+        all_options: `--help` shows every option of a command.
+    """
+    first = words[0] if words else None
+    command = " ".join(takewhile(lambda word: not word.startswith("-"), words))
     app = App(
         name="leakmeter",
         help="Measure, in nats, how much of its context a language model leaks into its answers.",
@@ -50,24 +73,46 @@ def program(first: str | None = None) -> App:
         suppress_keyboard_interrupt=False,
         # An option that is not given is off, or empty: there is neither --no-… nor --empty-….
         default_parameter=Parameter(negative="", show_default=_shown_default),
+        help_formatter=Formatter(command, all_options=all_options),
+        help_epilogue=None if command else _EPILOGUE,
     )
     commands = {
-        name: (f"leakmeter.cli.{name}:{'app' if name in _GROUPS else name}", text) for name, text in _COMMANDS.items()
+        name: (f"leakmeter.cli.{name}:{'app' if name in _WITH_COMMANDS else name}", *shown)
+        for name, shown in _COMMANDS.items()
     }
     for kind in registry.instruments():
         instrument = registry.instrument(kind)
         commands |= {
-            command.name: (f"{instrument.package}.{command.at}", command.about) for command in instrument.commands
+            command.name: (f"{instrument.package}.{command.at}", command.group, command.about)
+            for command in instrument.commands
         }
-    for name, (where, text) in commands.items():
+    order = {name: number for number, name in enumerate(_ORDER)}
+    groups = {name: Group(name, sort_key=number) for number, name in enumerate(_GROUPS)}
+    for name, (where, group, text) in commands.items():
         if name == first:
-            app.command(where, name=name)
+            app.command(where, name=name, group=groups[group], sort_key=order.get(name))
         elif where.endswith(":app"):
             # A text given with an App becomes its help for good, and this one is shared by all who import it.
-            app.command(App(name=name, help=text))
+            app.command(App(name=name, help=text, group=groups[group], sort_key=order.get(name)))
         else:
-            app.command(where, name=name, help=text)
+            app.command(where, name=name, help=text, group=groups[group], sort_key=order.get(name))
     return app
+
+
+def expanded(words: Sequence[str]) -> tuple[Sequence[str], bool]:
+    """The words as commands understand them, and whether all options are to be shown."""
+    if "--help-all" in words:
+        return ["--help" if word == "--help-all" else word for word in words], True
+    is_log = words and not words[0].startswith("-") and Path(words[0]).suffix in _LOGS
+    return (_log_command(words) if is_log else words), False
+
+
+def _log_command(words: Sequence[str]) -> list[str]:
+    """`leakmeter LOG.jsonl`: what answers disclosed of which document, with a page beside where it is run."""
+    log, *options = words
+    named = any(option.partition("=")[0] == "--html" for option in options)
+    more = [] if named else ["--html", f"{Path(log).name.partition('.')[0]}.html"]
+    return ["influence", "--data", log, *more, *options]
 
 
 def _shown_default(value: object) -> str | None:
@@ -93,7 +138,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         words = sys.argv[1:] if arguments is None else arguments
         ended: str | int | None = None
         try:
-            app = program(words[0] if words else None)
+            if not words:
+                sys.stdout.write(_FIRST_STEPS)
+                sys.exit(0)
+            words, all_options = expanded(words)
+            app = program(words, all_options=all_options)
             app(words, exit_on_error=False, print_error=False)
         except SystemExit as error:
             ended = error.code

@@ -1,4 +1,4 @@
-"""`leakmeter cache`: how much the score cache holds, and emptying it."""
+"""`leakmeter models cache`: how much the score cache holds, and emptying it."""
 
 from __future__ import annotations
 

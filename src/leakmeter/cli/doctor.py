@@ -6,16 +6,20 @@ import sys
 from pathlib import Path
 from typing import Annotated, Final
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import Flag
 from leakmeter.errors import UsageError
 
+app = App(name="doctor")
+app.command("leakmeter.cli.tokens:tokens", name="tokens")
+
 _UNSOUND: Final = 1
 
 
+@app.default
 def doctor(
     *,
     model: str | None = None,
@@ -29,7 +33,7 @@ def doctor(
     report: Annotated[Path | None, Parameter(name=("--report", "--html"))] = None,
     json: Flag = False,
 ) -> None:
-    """Examine this installation; with --model whether a model gives the log-probabilities that measurements need.
+    """Check that leakmeter works here, or with --model that a model's log-probabilities can be used.
 
     Without --model: versions of libraries, and numbers of the engine against a slow way; what it prints can be pasted
     into a bug report, with no path and no name of yours. With --model: sends a few hundred short texts of its own, none

@@ -45,9 +45,9 @@ def gate(
     Of a context that was searched (--search) a number may be a lower bound, as influence.worst_piece is. Beyond an
     upper bound it breaks the bound; else the bound is undecided, and the command exits with 2.
 
-    A bound is of QUANTITY.AGGREGATE: influence.p95, influence.max, icl.accuracy, audit.ratio. Aggregates over the cases
-    are mean, median, min, max and p1 to p99. A quantity of each case is in no bound without one, but for those that
-    have one obvious aggregate. What quantities there are is told where one is asked for that there is not.
+    A bound is of QUANTITY.AGGREGATE: influence.p95, influence.max, icl.accuracy, generate.ratio. Aggregates over the
+    cases are mean, median, min, max and p1 to p99; per-case quantities need one, except where one is obvious. An
+    unknown name prints the list of quantities.
 
     Parameters
     ----------

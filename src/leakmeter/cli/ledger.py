@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="ledger",
-    help="""Keep account of what logged answers told of documents and people, to whom, and how much.
+    help="""Keep account of what logged answers disclosed of documents and people, and to whom.
 
     A ledger is a directory of its owner's alone. It holds numbers, ids of documents and traces, and keyed pseudonyms of
     people; texts and names only with --keep-texts. docs/ledger.md states what adds up, and when.""",

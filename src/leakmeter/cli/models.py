@@ -13,6 +13,7 @@ from leakmeter.core.json_object import JsonObject
 from leakmeter.models import DEFAULT_MODEL, KNOWN_MODELS, KnownModel, cached_model, models_dir, pull_model, resolve
 
 app = App(name="models", help="List known models, and fetch them.")
+app.command("leakmeter.cli.cache:app", name="cache")
 
 
 @app.default

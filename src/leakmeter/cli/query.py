@@ -1,4 +1,4 @@
-"""`leakmeter query`: SQL over finished runs."""
+"""`leakmeter runs query`: SQL over finished runs."""
 
 from __future__ import annotations
 

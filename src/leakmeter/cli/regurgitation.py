@@ -1,4 +1,4 @@
-"""`leakmeter regurgitation`: which of existing responses repeat their contexts; no model, and no torch."""
+"""`leakmeter study regurgitation`: which of existing responses repeat their contexts; no model, and no torch."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _qualities(
     responses: list[str], contexts: list[str], references: list[str] | None, chosen: Quality, seed: int
 ) -> list[_Row]:
     from leakmeter.studies import quality
-    from leakmeter.studies.table import estimate
+    from leakmeter.studies.expected import estimate
 
     scores: dict[str, list[float]] = {}
     if references is not None:

@@ -123,6 +123,6 @@ def published(result: Any) -> Any:
     receipt = getattr(result, "public", None)
     if receipt is None:
         raise UsageError(
-            "--public is for `leakmeter decode --epsilon` and `leakmeter audit run`; nothing else promises anything"
+            "--public is for `leakmeter decode --epsilon` and `leakmeter generate`; nothing else promises anything"
         )
     return receipt

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 app = App(
     name="runs",
-    help="""List, show, compare, verify and export runs.
+    help="""List, show, compare, query, verify and export runs.
 
     A run is a directory under runs, or under --runs. It is given by its path, its name, or as much of the name as tells
     it from others. Either may be a URL of an object store (s3://, gs://, az://). Nothing here loads a model.""",
 )
+app.command("leakmeter.cli.query:query", name="query")
+app.command("leakmeter.cli.schema:schema", name="schema")
 
 _WIDEST: Final = 60
 _GROUPS: Final = ("parameters", "prompts", "model", "versions")

@@ -1,4 +1,4 @@
-"""`leakmeter schema`."""
+"""`leakmeter runs schema`."""
 
 from __future__ import annotations
 

@@ -36,6 +36,7 @@ app = App(
 
     `leakmeter study NAME` is short for `leakmeter study run NAME`.""",
 )
+app.command("leakmeter.cli.regurgitation:regurgitation", name="regurgitation")
 
 
 @app.default
@@ -77,7 +78,7 @@ def run(
     out
         Directory of runs; the study gets a directory of its own beside them.
     no_cache
-        Neither use nor keep scores in the score cache (see `leakmeter cache`); of people's data it never keeps any.
+        Neither use nor keep scores in the score cache (see `leakmeter models cache`), which never has people's data.
     dry_run
         Predict tokens and time instead, from each cell's first records; nothing is run or written.
     """

@@ -1,4 +1,4 @@
-"""`leakmeter tokens`: the prompt of a case as the model reads it."""
+"""`leakmeter doctor tokens`: the prompt of a case as the model reads it."""
 
 from __future__ import annotations
 

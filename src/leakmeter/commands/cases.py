@@ -36,13 +36,14 @@ def run_cases(
     inputs: Sequence[object] = (),
     public: bool = False,
     hides_paths: bool = False,
+    hides: Iterable[str] = (),
 ) -> Sequence[Any]:
     """Measure a plan into a run directory, show its results, and return them; or predict what that would take.
 
     `accept` refuses a back end on which the measure would not mean what it promises; `inputs` are options that may name
     files which the command reads, and must not write over. `public` says nothing of the work, of the run's name and of
     what was wrong with a case, which tell of the texts; `hides_paths`: files may be called by the names of people, and
-    are left out of the command line that is kept.
+    are left out of the command line that is kept, as are the words that it `hides`.
     """
     read = (plan.settings, run.model, Path(run.model), *inputs)
     if not public:
@@ -72,7 +73,7 @@ def run_cases(
     if not public:
         for note in kept.notes:
             output.tell(note)
-    hidden = [*inputs, run.out, run.html] if hides_paths else []
+    hidden = [*hides, *([*inputs, run.out, run.html] if hides_paths else [])]
     command = command_line(sys.argv[1:], without=hidden)
     files = () if hides_paths or public else dict.fromkeys(as_unicode(str(path)) for path in files_among(inputs))
     shown: list[AnyResult] = []

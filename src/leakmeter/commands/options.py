@@ -109,7 +109,7 @@ class RunOptions(WorkerOptions):
     json: bool = False
     """Print one JSON object a case instead of the heat map."""
     no_cache: bool = False
-    """Neither use nor keep scores in the score cache (see `leakmeter cache`)."""
+    """Neither use nor keep scores in the score cache (see `leakmeter models cache`)."""
     dry_run: bool = False
     """Predict tokens, memory and time instead, of a served model requests and prompt tokens; nothing is run or
     written."""

@@ -2,11 +2,9 @@
 
 # Annotations are not deferred here: those of fields would be looked up in the modules of derived classes.
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Final
+from typing import Any
 
-from cyclopts import Group, Parameter
-
-_WORKERS: Final = Parameter(group=Group("Threads and workers", sort_key=2))
+from cyclopts import Parameter
 
 
 @Parameter(name="*", negative="")
@@ -14,17 +12,17 @@ _WORKERS: Final = Parameter(group=Group("Threads and workers", sort_key=2))
 class WorkerOptions:
     """How many threads and processes measure, and where."""
 
-    threads: Annotated[int | None, _WORKERS] = None
+    threads: int | None = None
     """Threads of the CPU, in this process or in each worker; all cores here, and 1 in a worker, by default. They decide
     the last digits."""
-    on: Annotated[str | None, _WORKERS] = None
+    on: str | None = None
     """Have workers measure: ray for this machine or the cluster of RAY_ADDRESS, or ray:ADDRESS. Contexts, queries and
     responses are sent to them."""
-    workers: Annotated[int | None, _WORKERS] = None
+    workers: int | None = None
     """Workers that load the model and measure, with --on; 2 by default."""
-    gpus_per_worker: Annotated[float | None, _WORKERS] = None
+    gpus_per_worker: float | None = None
     """GPUs of each worker, which may be a part of one; none by default."""
-    allow_mixed: Annotated[bool, _WORKERS] = False
+    allow_mixed: bool = False
     """Take workers on machines of several kinds, which moves last digits."""
 
     def loading(self) -> dict[str, Any]:

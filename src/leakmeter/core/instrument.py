@@ -87,6 +87,8 @@ class Command:
     """'module:name' within the instrument's folder; it is imported when it is asked for."""
     about: str
     """The first line of its help, said without importing it."""
+    group: str = "Measure"
+    """The heading under which `leakmeter --help` lists it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _LONGEST_NAME: Final = 40  # letters of the file's name within that of the parti
 # How a run's files begin that say what it is, and names of other directories that hold what was measured.
 _TOLD: Final = re.compile(rb'\s*\{\s*"id":\s*"[^"]*-[0-9a-f]{16}",\s*"measure"')
 _RUN: Final = re.compile(r"[a-z_]+-[0-9a-f]{16}")
-_KEPT: Final = re.compile(r"(study-.+|frontier|icl-select|audit)-[0-9a-f]{16}")
+_KEPT: Final = re.compile(r"(study-.+|frontier|icl-select|generate)-[0-9a-f]{16}")
 
 
 class ForeignFileError(OSError):

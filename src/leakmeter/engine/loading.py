@@ -55,7 +55,7 @@ def load_backend(
             weights in memory is slow, and the hash stale as soon as they are trained further. Other weights need
             another id.
         cache: keep scores, and use those that were kept, in the user's score cache. It holds numbers from which texts
-            might be reconstructed; `leakmeter cache clear` empties it.
+            might be reconstructed; `leakmeter models cache clear` empties it.
         tokenizer: of a served model: a known name, 'hf:ORG/NAME', a directory with a tokenizer.json, a .gguf file, or
             a fast tokenizer of the transformers library.
         allow_remote: a served model may be on another machine, to which contexts, queries and responses are sent.

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leakmeter._typed import (
-        audit,
         calibrate,
         decode,
         fisher_susceptibility,
         frontier,
+        generate,
         icl,
         icl_responses,
         icl_select,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         pii_check,
         pii_insert,
         pii_tune,
-        redaction,
+        redact,
         susceptibility,
     )
     from leakmeter.instruments.decoding.result import DecodeResult
@@ -42,11 +42,11 @@ __all__ = [
     "PrivateGenerationResult",
     "RedactionResult",
     "SusceptibilityResult",
-    "audit",
     "calibrate",
     "decode",
     "fisher_susceptibility",
     "frontier",
+    "generate",
     "icl",
     "icl_responses",
     "icl_select",
@@ -56,7 +56,7 @@ __all__ = [
     "pii_extract",
     "pii_insert",
     "pii_tune",
-    "redaction",
+    "redact",
     "susceptibility",
 ]
 
@@ -69,17 +69,17 @@ HOME = {
     "PrivateGenerationResult": "leakmeter.instruments.generation.result",
     "RedactionResult": "leakmeter.instruments.redaction.result",
     "SusceptibilityResult": "leakmeter.instruments.susceptibility.result",
-    "audit": "leakmeter.instruments.generation.command",
     "calibrate": "leakmeter.instruments.generation.command",
     "decode": "leakmeter.instruments.decoding.command",
     "fisher_susceptibility": "leakmeter.instruments.susceptibility.command",
     "frontier": "leakmeter.instruments.decoding.command",
+    "generate": "leakmeter.instruments.generation.command",
     "icl": "leakmeter.instruments.icl.command",
     **dict.fromkeys(("icl_responses", "icl_select"), "leakmeter.instruments.icl.command"),
     "influence": "leakmeter.instruments.influence.command",
     "pii": "leakmeter.instruments.pii.api",
     **dict.fromkeys(("pii_check", "pii_extract", "pii_insert", "pii_tune"), "leakmeter.instruments.pii.api"),
-    "redaction": "leakmeter.instruments.redaction.command",
+    "redact": "leakmeter.instruments.redaction.command",
     "susceptibility": "leakmeter.instruments.susceptibility.command",
 }
 """Module of each name."""

@@ -306,6 +306,6 @@ def _left(book: Book, gone: _Gone, kind: str, names: Collection[str]) -> tuple[s
     sentences += [
         "The logs that were added are as they were: further answers with it bring it back.",
         "Pages, exports and copies that were made of the ledger before are as they were.",
-        "Other commands may have kept scores of the same texts: `leakmeter cache clear` removes those.",
+        "Other commands may have kept scores of the same texts: `leakmeter models cache clear` removes those.",
     ]
     return tuple(sentences)

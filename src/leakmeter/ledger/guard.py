@@ -388,7 +388,7 @@ class Guard:
                 continue
             case = as_case(replace(logged, documents=(document,)))
             measure = Redaction(max_loss=use.room_nats, temperature=scored_at(logged), max_new_tokens=1)
-            plan = Plan("redact_plan", measure, PromptSettings(unit="sentence"), LoadedCases((case,)))
+            plan = Plan("redact", measure, PromptSettings(unit="sentence"), LoadedCases((case,)))
             (result,) = run_measure(self._model, plan, CallOptions())
             yield Cut(
                 document.id,

@@ -55,7 +55,7 @@ DEFINING: Final = ("prompts.unit", "prompts.removal", "params.temperature", "par
 
 @dataclass(frozen=True, slots=True)
 class PieceFields:
-    """Where the pieces of a result lie, for the view `pieces` of `leakmeter query`."""
+    """Where the pieces of a result lie, for the view `pieces` of `leakmeter runs query`."""
 
     field: str
     """Of the result, a tuple of records: 'pieces', 'exemplars' …"""
@@ -225,7 +225,7 @@ class Result(AnyResult, Record):
 
     @override
     def to_dict(self) -> JsonObject:
-        """As `Record.to_dict`, with the name and version of the schema (see `leakmeter schema`) in front."""
+        """As `Record.to_dict`, with the name and version of the schema (see `leakmeter runs schema`) in front."""
         return {"schema": self.schema, **to_plain(self)}
 
     @staticmethod

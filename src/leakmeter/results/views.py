@@ -1,4 +1,4 @@
-"""Views of what reports are made of, for `leakmeter query`: a row a case, a row a piece, a row a quantity of a run.
+"""Views of what reports are made of, for `leakmeter runs query`: a row a case, a piece, or a quantity of a run.
 
 Rows are made of the typed results of a run (`Result.from_run`), by the same code as its report: their numbers are the
 report's own. Columns are the scalar fields of these records.

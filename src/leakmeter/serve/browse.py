@@ -286,7 +286,7 @@ def _codes(path: Path, entry: Entry) -> list[tuple[str, str]]:
         *([("The command that measured it", command)] if isinstance(command, str) else []),
         ("Its report, from the command line", f"leakmeter report {shlex.quote(place)}"),
         ("In Python", f"import leakmeter\n\nrun = leakmeter.load_run({place!r})\nrun.to_frame()"),
-        ("In SQL", f"leakmeter query {shlex.quote(sql)} --runs {shlex.quote(place)}"),
+        ("In SQL", f"leakmeter runs query {shlex.quote(sql)} --runs {shlex.quote(place)}"),
     ]
 
 

@@ -20,7 +20,7 @@ from leakmeter.storage.stored import fetched
 State = Literal["complete", "unfinished", "damaged"]
 
 RUN: Final = "run"
-_STUDIES: Final = re.compile(r"(study|audit|frontier|icl-select)-(?:.*-)?[0-9a-f]{16}")
+_STUDIES: Final = re.compile(r"(study|generate|frontier|icl-select)-(?:.*-)?[0-9a-f]{16}")
 """Directories that other commands keep beside their runs; what stands before the first '-' says of what."""
 
 
@@ -30,7 +30,7 @@ class Entry:
 
     name: str
     kind: str
-    """run, study, audit, frontier or icl-select."""
+    """run, study, generate, frontier or icl select."""
     state: State | None = None
     measure: str | None = None
     model: str | None = None

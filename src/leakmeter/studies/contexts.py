@@ -18,11 +18,12 @@ from leakmeter.errors import UsageError
 from leakmeter.overriding import override
 from leakmeter.report import html
 from leakmeter.studies.cells import FinishedCell
+from leakmeter.studies.expected import whole_by_token
 from leakmeter.studies.generations_report import Column, Generation, Generations, generations_report
 from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, field_types
 from leakmeter.studies.quality import Regurgitation, rouge_l_f1
-from leakmeter.studies.table import responses, tables, whole_by_token
+from leakmeter.studies.table import responses, tables
 from leakmeter.studies.tables import HEADINGS
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.units import AUTO

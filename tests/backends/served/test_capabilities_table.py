@@ -32,7 +32,7 @@ ROWS: Mapping[str, tuple[str, str | None, Mapping[str, Any]]] = {
     "… at T > 1, or λ > 1": ("influence", GIVEN, {"temperature": 0.8, "cid_lambda": 1.5}),
     "expected influence: responses drawn, λ = 1": ("influence", None, {"max_new_tokens": 2}),
     "… with another λ": ("influence", None, {"cid_lambda": 0.5, "max_new_tokens": 2}),
-    "redaction": ("redact_plan", GIVEN, {"max_new_tokens": 2}),
+    "redaction": ("redact", GIVEN, {"max_new_tokens": 2}),
     "exemplars, labels by their first token": ("icl", None, {"label_scoring": "first-token"}),
     "exemplars, labels by all their tokens": ("icl", None, {}),
     "exemplars, over the whole vocabulary": ("icl", None, {"space": "vocabulary"}),

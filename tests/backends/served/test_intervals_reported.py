@@ -74,7 +74,7 @@ def test_interval_reaches_result_report_and_gate(cli: Cli, data: Path) -> None:
 def test_redaction_says_between(cli: Cli, data: Path) -> None:
     with ModelServer(VLLM, max_top=20) as server:
         options = ("--temperature", 0.5, "--max-loss", 1, "--max-new-tokens", 2)
-        found = result_of(measure(cli, server.model, data, *options, command="redact-plan"))
+        found = result_of(measure(cli, server.model, data, *options, command="redact"))
     result = RedactionResult.from_dict(found)
     assert result.half_width_nats
     assert result.reached is (result.left_nats + result.half_width_nats <= 1)

@@ -32,7 +32,7 @@ MEASURED: dict[str, tuple[str, str | None, dict[str, Any]]] = {
     "influence": ("influence", GIVEN, {}),
     "influence of drawn responses": ("influence", None, {"max_new_tokens": 3}),
     "influence, mixed": ("influence", "The clinic", {"cid_lambda": 1.5, "temperature": 0.7}),
-    "redaction": ("redact_plan", GIVEN, {}),
+    "redaction": ("redact", GIVEN, {}),
     "icl, whole sequences": ("icl", None, {"label_scoring": "whole-sequence"}),
     "icl, first tokens": ("icl", None, {"label_scoring": "first-token"}),
     "susceptibility, next token": ("susceptibility", None, {}),

@@ -223,7 +223,7 @@ def test_reports_of_other_runs(cli: Call, note: Path) -> None:
     assert cli("influence", "--context-file", note, "--query", "Who?", "--response", "Anna", "--model", "toy").code == 0
     (run,) = Path("runs").iterdir()
     ended = cli("report", run, "--public")
-    assert_refused(ended, "--public is for `leakmeter decode --epsilon` and `leakmeter audit run`")
+    assert_refused(ended, "--public is for `leakmeter decode --epsilon` and `leakmeter generate`")
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def cases(tmp_path: Path) -> Path:
 
 def words_of(data: Path, kind: str, *more: object) -> list[object]:
     swept = [f"--{kind}", *SWEPT[kind]]
-    return ["frontier", "--data", data, "--model", "toy", "--max-new-tokens", 8, *swept, *more]
+    return ["decode", "frontier", "--data", data, "--model", "toy", "--max-new-tokens", 8, *swept, *more]
 
 
 def frontier_in(out: Path) -> Path:
@@ -196,7 +196,7 @@ def test_a_named_data_set_is_cut_and_framed_as_the_paper_has_it(cli: Call, tmp_p
     path = tmp_path / "abstracts.json"
     path.write_text(json.dumps(records), encoding="utf-8")
     ended = cli(
-        *("frontier", "--data", f"pubmedqa={path}", "--records", 3, "--model", "toy", "--lambda", "0.5", "1"),
+        *("decode", "frontier", "--data", f"pubmedqa={path}", "--records", 3, "--model", "toy", "--lambda", "0.5", "1"),
         *("--max-new-tokens", 3),
     )
     assert ended.code == 0, ended.err
@@ -207,7 +207,7 @@ def test_a_named_data_set_is_cut_and_framed_as_the_paper_has_it(cli: Call, tmp_p
 
 
 def test_kinds_have_values_of_their_own(cli: Call, cases: Path) -> None:
-    words = ("frontier", "--data", cases, "--records", 2, "--model", "toy", "--max-new-tokens", 2)
+    words = ("decode", "frontier", "--data", cases, "--records", 2, "--model", "toy", "--max-new-tokens", 2)
     told = json.loads(cli(*words, "--json", "--epsilon").out)
     assert [row["epsilon"] for row in told["settings"]] == [0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0]
     assert all(row["guaranteed_nats_most"] <= 2 * row["epsilon"] for row in told["settings"])
@@ -268,7 +268,7 @@ def test_secrets_are_neither_printed_nor_written_but_where_they_belong(cli: Call
     ],
 )
 def test_what_cannot_be_swept_is_one_line(cli: Call, cases: Path, more: tuple[str, ...], told: str) -> None:
-    ended = cli("frontier", "--data", cases, "--model", "toy", *more)
+    ended = cli("decode", "frontier", "--data", cases, "--model", "toy", *more)
     assert_refused(ended, told)
     assert not list(Path().glob("runs/decode-*"))
 
@@ -290,7 +290,7 @@ def test_cases_that_cannot_be_used_are_one_line(
     data = write_cases(tmp_path / "cases.jsonl", **(changes or {}))
     if changes is None:
         data.write_text("\n", encoding="utf-8")
-    ended = cli("frontier", "--data", data, "--model", "toy", "--lambda")
+    ended = cli("decode", "frontier", "--data", data, "--model", "toy", "--lambda")
     assert_refused(ended, told.format(data))
     assert not Path("runs").exists()
 
@@ -314,7 +314,18 @@ def test_a_single_case_or_setting_is_measured_and_recommends_nothing(
     cli: Call, cases: Path, n: int, values: tuple[str, ...], told: str
 ) -> None:
     ended = cli(
-        "frontier", "--data", cases, "--records", n, "--model", "toy", "--max-new-tokens", 4, "--lambda", *values
+        "decode",
+        "frontier",
+        "--data",
+        cases,
+        "--records",
+        n,
+        "--model",
+        "toy",
+        "--max-new-tokens",
+        4,
+        "--lambda",
+        *values,
     )
     assert ended.code == 0, ended.err
     assert told in ended.out
@@ -339,7 +350,7 @@ def test_python_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.M
     assert repr(found) == f"<Frontier of 3 settings: {found.recommendation}>"
     assert os.listdir() == []
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, CASES)), encoding="utf-8")
-    words = ["frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "2"]
+    words = ["decode", "frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "2"]
     with pytest.raises(SystemExit):
         main([*words, "--max-new-tokens", "6", "--samples", "2", "--temperature", "0.7"])
     (path,) = Path("runs").glob("frontier-*")
@@ -364,7 +375,20 @@ def test_bounds_draw_anew_unless_seeded(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.long
 def test_bertscore_without_its_model_is_left_out_in_one_line(cli: Call, cases: Path) -> None:
-    words = ("frontier", "--data", cases, "--records", 2, "--model", "toy", "--max-new-tokens", 2, "--lambda", "1")
+    words = (
+        "decode",
+        "frontier",
+        "--data",
+        cases,
+        "--records",
+        2,
+        "--model",
+        "toy",
+        "--max-new-tokens",
+        2,
+        "--lambda",
+        "1",
+    )
     ended = cli(*words, "--bertscore", "nobody/none")
     assert ended.code == 0
     (line,) = [line for line in ended.err.splitlines() if "bertscore" in line]
@@ -403,7 +427,19 @@ def test_what_is_context_in_chats_can_be_said_in_both_doors(tmp_path: Path, monk
     found = leakmeter.frontier(ToyChat(), chats, lambdas=[0, 1], max_new_tokens=2, context_from="system")
     Path("cases.jsonl").write_text("\n".join(map(json.dumps, chats)), encoding="utf-8")
     monkeypatch.setattr("leakmeter.engine.loading.load_backend", lambda *given, **options: ToyChat())
-    words = ["frontier", "--data", "cases.jsonl", "--model", "toy", "--lambda", "0", "1", "--max-new-tokens", "2"]
+    words = [
+        "decode",
+        "frontier",
+        "--data",
+        "cases.jsonl",
+        "--model",
+        "toy",
+        "--lambda",
+        "0",
+        "1",
+        "--max-new-tokens",
+        "2",
+    ]
     with pytest.raises(SystemExit) as ended:
         main([*words, "--context-from", "system"])
     assert ended.value.code in (0, None)

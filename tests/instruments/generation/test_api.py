@@ -28,7 +28,7 @@ def audited(exemplars: Any = TEXTS, **more: Any) -> Results[PrivateGenerationRes
     given = {"instruction": "Write a notice.", "samples": 2, "max_new_tokens": 4, **more}
     if not {"epsilon", "temperature", "mechanism"} & given.keys():
         given["epsilon"] = 8.0
-    return leakmeter.audit(given.pop("model", "toy"), exemplars, **given)
+    return leakmeter.generate(given.pop("model", "toy"), exemplars, **given)
 
 
 def test_what_was_asked_for_is_guaranteed_and_kept() -> None:

@@ -1,4 +1,4 @@
-"""`leakmeter audit`: settings with a guarantee; texts drawn, measured, judged and told with the toy model."""
+"""`leakmeter generate`: settings with a guarantee; texts drawn, measured, judged and told with the toy model."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ TEXTS = [f"The ferry no. {i} sails at {i} to {'Aland' if i % 2 else 'Brac'}." fo
 
 @pytest.fixture
 def calibrate(cli: Call) -> Call:
-    """`leakmeter audit calibrate` with the paper's settings; more options win, None drops one."""
+    """`leakmeter generate calibrate` with the paper's settings; more options win, None drops one."""
 
     def call(free: str, target: object, *more: object, **named: object) -> Any:
         usual: dict[str, object] = {"clip": 10, "subset_size": 50, "temperature": 4.8 if free == "none" else 2}
         usual.pop(free.replace("-", "_"), None)
-        return cli("audit", "calibrate", *as_options({"epsilon": target, "free": free} | usual | named), *more)
+        return cli("generate", "calibrate", *as_options({"epsilon": target, "free": free} | usual | named), *more)
 
     return call
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_calibrated_is_one_line(
 
 def test_calibrating_loads_no_model() -> None:
     words = [
-        "audit",
+        "generate",
         "calibrate",
         *map(str, as_options({"epsilon": 10, "free": "clip", "subset_size": 50, "temperature": 2})),
     ]
@@ -143,7 +143,7 @@ def mine(tmp_path: Path) -> Path:
     with (folder / "notes.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerows([("id", "note"), *((f"n{i}", text) for i, text in enumerate(TEXTS))])
-    (folder / "audit.toml").write_text(
+    (folder / "generate.toml").write_text(
         'model = "toy"\nexemplars = "notes.csv"\ncolumn = "note"\ninstruction = "Write a notice."\n'
         "subset_size = 3\nepsilon = 8\nsamples = 4\nmax_new_tokens = 60\n",
         encoding="utf-8",
@@ -153,16 +153,16 @@ def mine(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def audit(cli: Call, mine: Path) -> Call:
-    """`leakmeter audit run --config …` with further options."""
+    """`leakmeter generate --config …` with further options."""
 
     def call(*more: object, **named: object) -> Any:
-        return cli("audit", "run", "--config", mine / "audit.toml", *as_options(named), *more)
+        return cli("generate", "--config", mine / "generate.toml", *as_options(named), *more)
 
     return call
 
 
 def test_the_sample_works_end_to_end(cli: Call) -> None:
-    ended = cli("audit", "run", "--model", "toy", "--html", "audit.html")
+    ended = cli("generate", "--model", "toy", "--html", "audit.html")
     assert ended.code == 0, ended.err
     # What the toy writes may hold characters of no width.
     assert all(cell_len(line) <= 80 for line in ended.out.split("\n"))
@@ -196,7 +196,7 @@ def test_batches_of_a_configuration_are_audited_apart(audit: Call) -> None:
         assert case["bounds"]["spent"]["n_tokens"] == sum(len(one["token_ids"]) for one in case["samples"])
     # From Python it is the same.
     how: dict[str, Any] = {"subset_size": 3, "epsilon": 8, "samples": 4, "max_new_tokens": 60, "seed": 5}
-    made = leakmeter.audit("toy", TEXTS, instruction="Write a notice.", **how)
+    made = leakmeter.generate("toy", TEXTS, instruction="Write a notice.", **how)
     assert [list(result.texts) for result in made] == [[one["text"] for one in case["samples"]] for case in cases]
     assert json.loads(json.dumps(made.summary.to_dict())) == told
     # Another question has another nonce.
@@ -225,7 +225,7 @@ def test_an_interrupted_audit_goes_on(audit: Call, monkeypatch: pytest.MonkeyPat
     """With a seed it ends as if it had not been interrupted; without, what was left is drawn, and nothing twice."""
     given: dict[str, int] = {"max_new_tokens": 20, **({} if seed is None else {"seed": seed})}
     first, _ = objects_of(audit("--json", **given))
-    (run,), kept = (list(Path("runs").glob(f"{name}-*")) for name in ("private_generation", "audit"))
+    (run,), kept = (list(Path("runs").glob(f"{name}-*")) for name in ("private_generation", "generate"))
     assert [path.stat().st_mode & 0o777 for path in kept] == ([0o700] if seed is None else [])
     stamps = {path.name: path.stat().st_mtime_ns for path in run.glob("measurements-*")}
     assert objects_of(audit("--json", **given))[0] == first
@@ -339,12 +339,12 @@ def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("clop = 2", "no key of configuration 'audit.toml' named 'clop'; did you mean 'clip'?"),
-        ('clip = "wide"', "configuration 'audit.toml': 'clip' is 'wide'; it has to be a number"),
-        ("clip = true", "configuration 'audit.toml': 'clip' is True; it has to be a number"),
-        ("samples = 2.5", "configuration 'audit.toml': 'samples' is 2.5; it has to be a whole number"),
-        ("label = 3", "configuration 'audit.toml': 'label' is 3; it has to be text"),
-        ("clip", "configuration 'audit.toml' is not TOML"),
+        ("clop = 2", "no key of configuration 'generate.toml' named 'clop'; did you mean 'clip'?"),
+        ('clip = "wide"', "configuration 'generate.toml': 'clip' is 'wide'; it has to be a number"),
+        ("clip = true", "configuration 'generate.toml': 'clip' is True; it has to be a number"),
+        ("samples = 2.5", "configuration 'generate.toml': 'samples' is 2.5; it has to be a whole number"),
+        ("label = 3", "configuration 'generate.toml': 'label' is 3; it has to be text"),
+        ("clip", "configuration 'generate.toml' is not TOML"),
         ("clip = 2", "nothing sets the guarantee; give one of epsilon, temperature"),
         ("epsilon = 2", "nothing says which exemplars; give exemplars"),
         (
@@ -355,13 +355,13 @@ def test_what_cannot_be_audited_is_one_line(audit: Call, named: dict[str, object
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_one_line(cli: Call, text: str, said: str) -> None:
-    Path("audit.toml").write_text(text, encoding="utf-8")
-    ended = cli("audit", "run", "--model", "toy", "--config", "audit.toml")
+    Path("generate.toml").write_text(text, encoding="utf-8")
+    ended = cli("generate", "--model", "toy", "--config", "generate.toml")
     assert_refused(ended, said)
 
 
 def test_every_key_is_an_option_and_the_sample_has_only_keys(cli: Call) -> None:
-    told = cli("audit", "run", "--help").out
+    told = cli("generate", "--help-all").out
     keys = set(Options.__dataclass_fields__)
     assert all(f"--{key.replace('_', '-')}" in told for key in keys)
     found = audit_command.merged(None, Options())

@@ -40,7 +40,7 @@ report = PrivateGenerationResult.report
 @pytest.fixture(scope="module")
 def audited() -> list[Case]:
     """Two batches of seven exemplars, drawn by the toy model."""
-    made = leakmeter.audit(
+    made = leakmeter.generate(
         "toy", TEXTS, instruction="Write.", subset_size=7, epsilon=8, samples=3, max_new_tokens=6, seed=1
     )
     return list(made)
@@ -105,7 +105,7 @@ CALIBRATED = Calibration(
 @pytest.mark.parametrize("name", ["one", "several", "broken", "public", "calibrated"])
 def test_what_a_report_says_is_as_reviewed(audited: list[Case], name: str) -> None:
     made = {
-        "one": lambda: report(audited[:1], command="leakmeter audit run"),
+        "one": lambda: report(audited[:1], command="leakmeter generate"),
         "several": lambda: report(audited),
         "broken": lambda: report([audited[0], broken(audited[1])]),
         "public": lambda: public_report([case.public for case in audited]),

@@ -1,4 +1,4 @@
-"""From measurements to the result that `leakmeter audit run --json` prints, by hand-written numbers."""
+"""From measurements to the result that `leakmeter generate --json` prints, by hand-written numbers."""
 
 from __future__ import annotations
 

@@ -117,10 +117,10 @@ def test_one_name_for_one_exemplar(cli: Call, files: None) -> None:
     for shown in (cli(*given).out, cli(*given, "--html", "icl.html") and Path("icl.html").read_text("utf-8")):
         assert all(id_ in shown for id_ in ids)
         assert not any(other in shown.split() for other in ("e1", "e2", "e3"))
-    rows_of_sql = cli("query", "select distinct piece from pieces order by piece", "--runs", "runs", "--json")
+    rows_of_sql = cli("runs", "query", "select distinct piece from pieces order by piece", "--runs", "runs", "--json")
     assert [json.loads(line)["piece"] for line in rows_of_sql.out.splitlines()] == ids
     found = cli(
-        *("icl-select", "--exemplars", "named.csv", "--data", "named.csv", *columns),
+        *("icl", "select", "--exemplars", "named.csv", "--data", "named.csv", *columns),
         *("--max-steps", "1", "--json", "--out", "selected"),
     )
     (selection,) = results(found)
@@ -137,7 +137,18 @@ QA = ["Question: Who runs it?\nSaid: Ines Varga.", "Question: When?\nSaid: At si
 def test_free_responses_are_scored_behind_inputs_and_outputs(cli: Call, files: None) -> None:
     Path("asked.csv").write_text("question,said\nWho sells tickets?,Ines.\nIs it late?,\n", encoding="utf-8")
     Path("qa.csv").write_text("question,said\nWho runs it?,Ines Varga.\nWhen?,At six.\n", encoding="utf-8")
-    given = ("icl-responses", "--model", "toy", "--exemplars", "qa.csv", "--data", "asked.csv", "--max-new-tokens", "5")
+    given = (
+        "icl",
+        "responses",
+        "--model",
+        "toy",
+        "--exemplars",
+        "qa.csv",
+        "--data",
+        "asked.csv",
+        "--max-new-tokens",
+        "5",
+    )
     columns = ("--input-column", "question", "--output-column", "said", "--instruction", "Be brief.")
     first, second = results(cli(*given, *columns, "--json"))
     assert (first["unit"], first["response"]["sampled"], second["response"]["sampled"]) == ("exemplar", False, True)

@@ -1,4 +1,4 @@
-"""`leakmeter icl-select` with the toy model: its files, the same bytes again, nothing lost or done twice."""
+"""`leakmeter icl select` with the toy model: its files, the same bytes again, nothing lost or done twice."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def words(tmp_path: Path) -> list[object]:
     data = write_csv(tmp_path / "data.csv", [f"{i} {text}" for i, text in enumerate(SAID)])
     pool = write_csv(tmp_path / "pool.csv", [*SAID[:2], "New\x1b[31m!", "Newer?"])
     return [
-        *("icl-select", "--task", tmp_path / "mood.toml", "--exemplars", tmp_path / "prompts.jsonl", "--data", data),
+        *("icl", "select", "--task", tmp_path / "mood.toml", "--exemplars", tmp_path / "prompts.jsonl", "--data", data),
         *("--pool", pool, "--model", "toy", "--label-scoring", "whole-sequence", "--max-steps", 2),
     ]
 

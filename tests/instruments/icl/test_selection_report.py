@@ -106,7 +106,7 @@ def test_tables_hold_the_numbers() -> None:
 
 
 def test_what_a_report_says_is_as_reviewed() -> None:
-    made = report(told(n_too_long=3), command="leakmeter icl-select")
+    made = report(told(n_too_long=3), command="leakmeter icl select")
     assert_as_reviewed(SNAPSHOTS / "selection.txt", made, with_page=False)
 
 

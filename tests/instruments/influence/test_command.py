@@ -200,7 +200,7 @@ def test_a_logged_chat_is_measured_as_its_question_and_answer(
     apart = object_of(run("influence", "asked", "--json", *meant, "--response", "Anna."))
     unmarked = "nly context is the system prompt; the rest of the chat, 11 tokens, counts as the query"
     for command, chat, more in (
-        ("influence", "logged", ()), ("redact-plan", "logged", ("--max-loss", "1")), ("decode", "asked", ()),
+        ("influence", "logged", ()), ("redact", "logged", ("--max-loss", "1")), ("decode", "asked", ()),
     ):  # fmt: skip
         told = run(command, chat, "--json", *meant, *more)
         case = object_of(told)

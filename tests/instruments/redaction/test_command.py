@@ -1,4 +1,4 @@
-"""`leakmeter redact-plan`: what to cut, measured with the toy model."""
+"""`leakmeter redact`: what to cut, measured with the toy model."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NOTE = "Anna Ek lives in Graz. Her phone is 555-010-7788. Bo asked twice.\nCall 
 
 @pytest.fixture
 def plan(of_note: Call) -> Call:
-    """`leakmeter redact-plan` of the note; more options win."""
-    return of_note("redact-plan", response="Anna", max_loss=0.5, max_new_tokens=5, out="runs")
+    """`leakmeter redact` of the note; more options win."""
+    return of_note("redact", response="Anna", max_loss=0.5, max_new_tokens=5, out="runs")
 
 
 def cases_file(folder: Path, n: int = 5) -> Path:
@@ -70,9 +70,9 @@ def test_the_whole_context_has_one_posterior_whichever_command_is_asked(
 
 
 def test_a_finished_run_is_read_and_an_unfinished_one_goes_on(cli: Call, plan: Call, tmp_path: Path) -> None:
-    words = ("redact-plan", "--model", "toy", "--data", cases_file(tmp_path, 3), "--max-loss", 1, "--max-new-tokens", 4)
+    words = ("redact", "--model", "toy", "--data", cases_file(tmp_path, 3), "--max-loss", 1, "--max-new-tokens", 4)
     run, _ = resumed(cli, words)
-    assert run.name.startswith("redact_plan-")
+    assert run.name.startswith("redact-")
     assert [result.id for result in leakmeter.load_run(run)] == ["c0", "c1", "c2"]
 
 
@@ -131,7 +131,7 @@ def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, 
     assert ended.code == 2
     assert "--swap puts surrogate values" in ended.err
     data = cases_file(tmp_path)
-    ended = cli("redact-plan", "--model", "toy", "--data", data, "--max-loss", 1, "--write-redacted", "left.txt")
+    ended = cli("redact", "--model", "toy", "--data", data, "--max-loss", 1, "--write-redacted", "left.txt")
     assert ended.code == 2
     assert "--write-redacted is for one --context-file, and none was given" in ended.err
     ended = plan("--context-file", note, write_redacted="left.txt")
@@ -145,13 +145,13 @@ def test_other_words_that_do_not_go_together(cli: Call, plan: Call, note: Path, 
 def test_from_python_it_is_the_same(plan: Call) -> None:
     told = object_of(plan("--json"))
     how: dict[str, Any] = {"query": "Who?", "response": "Anna", "max_loss": 0.5, "max_new_tokens": 5}
-    result = leakmeter.redaction("toy", context={"note.txt": NOTE}, **how)
+    result = leakmeter.redact("toy", context={"note.txt": NOTE}, **how)
     assert [piece.to_dict() for piece in result.redacted] == told["redacted"]
     assert result.left_nats == told["left_nats"]
     assert result.text == told["redacted_documents"][0]["text"]
-    for more, said in (({"max_loss": 0}, "max-loss is 0"), ({"swap": True}, "no option of redaction named 'swap'")):
+    for more, said in (({"max_loss": 0}, "max-loss is 0"), ({"swap": True}, "no option of redact named 'swap'")):
         with pytest.raises(UsageError, match=said):
-            leakmeter.redaction("toy", context="Anna sang.", query="Who?", **{"max_loss": 1, **more})
+            leakmeter.redact("toy", context="Anna sang.", query="Who?", **{"max_loss": 1, **more})
 
 
 def test_the_page_of_documentation_lists_every_field(plan: Call) -> None:
@@ -167,7 +167,7 @@ def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
     folder = resources.files("leakmeter.samples")
     asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
-    result = leakmeter.redaction(real_backend, context=note, **asked, max_loss=10, group=True, max_new_tokens=2)
+    result = leakmeter.redact(real_backend, context=note, **asked, max_loss=10, group=True, max_new_tokens=2)
     steps = result.to_frame()
     assert list(steps["name"]) == ["v1", "v2", "s1", "s8", "s5"]
     assert result.whole_nats == pytest.approx(81.4, abs=0.05)

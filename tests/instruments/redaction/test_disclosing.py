@@ -437,12 +437,12 @@ def cases_file(folder: Path) -> Path:
 
 @pytest.mark.usefixtures("copying")
 def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path) -> None:
-    words = ("redact-plan", "--model", "toy", "--data", cases_file(tmp_path), "--disclosures", "--max-new-tokens", 4)
+    words = ("redact", "--model", "toy", "--data", cases_file(tmp_path), "--disclosures", "--max-new-tokens", 4)
     run, told = resumed(cli, words)
     assert [[span["kind"] for span in case["disclosed"]["spans"]] for case in told] == [["phone"], [], ["phone"]]
     assert [sorted(piece["name"] for piece in case["redacted"]) for case in told] == [["s2", "s4"], [], ["s2", "s4"]]
     kept = leakmeter.load_run(run)
-    in_memory = leakmeter.redaction("toy", tmp_path / "cases.jsonl", disclosures=True, max_new_tokens=4)
+    in_memory = leakmeter.redact("toy", tmp_path / "cases.jsonl", disclosures=True, max_new_tokens=4)
     assert [result.disclosed for result in in_memory] == [result.disclosed for result in kept]
     for result, case in zip(kept, told, strict=True):
         assert result.disclosed is not None
@@ -454,9 +454,9 @@ def test_a_run_is_kept_read_and_goes_on(cli: Call, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("copying")
 def test_disclosures_are_a_table_of_their_own(cli: Call, tmp_path: Path) -> None:
-    cli("redact-plan", "--model", "toy", "--data", cases_file(tmp_path), "--disclosures", "--max-new-tokens", 4)
+    cli("redact", "--model", "toy", "--data", cases_file(tmp_path), "--disclosures", "--max-new-tokens", 4)
     (run,) = Path("runs").iterdir()
-    rows = leakmeter.query("select kind, is_left, before_nats > after_nats as fell from redact_plan_disclosed_spans")
+    rows = leakmeter.query("select kind, is_left, before_nats > after_nats as fell from redact_disclosed_spans")
     assert run.is_dir()
     assert [tuple(row) for row in rows.itertuples(index=False)] == [("phone", False, True)] * 2
 
@@ -475,7 +475,7 @@ def test_measurements_without_those_of_disclosures_are_none_of_the_case(statisti
 def test_the_report_tells_each_disclosure_before_and_after(cli: Call, tmp_path: Path) -> None:
     note = tmp_path / "note.txt"
     note.write_text(TOLD, encoding="utf-8")
-    words = ("redact-plan", "--model", "toy", "--context-file", note, "--query", "Who?", "--max-new-tokens", 4)
+    words = ("redact", "--model", "toy", "--context-file", note, "--query", "Who?", "--max-new-tokens", 4)
     ended = cli(*words, "--response", "Her phone is 617-555-0134.", "--disclosures", "--write-redacted", "left.txt")
     assert ended.code == 0, ended.err
     assert "leaves none of 1 personal or secret disclosure" in flat(ended.out)
@@ -523,7 +523,7 @@ def test_the_demo_note_as_the_documentation_tells_it(real_backend: Any) -> None:
     folder = resources.files("leakmeter.samples")
     asked = json.loads(folder.joinpath("clinic_note.json").read_text(encoding="utf-8"))
     note = folder.joinpath("clinic_note.txt").read_text(encoding="utf-8")
-    result = leakmeter.redaction(real_backend, context=note, **asked, disclosures=True, group=True, max_new_tokens=2)
+    result = leakmeter.redact(real_backend, context=note, **asked, disclosures=True, group=True, max_new_tokens=2)
     assert [(step.action, step.name) for step in result.steps] == [("cut", "v1"), ("cut", "v2"), ("cut", "s1")]
     assert result.n_pieces == 12
     assert result.disclosed is not None

@@ -102,7 +102,7 @@ def chart_of(case: RedactionResult) -> b.Chart:
 
 
 def test_what_a_plan_says_is_as_reviewed() -> None:
-    assert_as_reviewed(SNAPSHOTS / "one.txt", report([planned()], command="leakmeter redact-plan"))
+    assert_as_reviewed(SNAPSHOTS / "one.txt", report([planned()], command="leakmeter redact"))
     assert_as_reviewed(SNAPSHOTS / "several.txt", report([planned(id="first"), untouched(reached=False)]))
 
 

@@ -1,4 +1,4 @@
-"""From measurements to the object that `leakmeter redact-plan --json` prints, by hand-written numbers."""
+"""From measurements to the object that `leakmeter redact --json` prints, by hand-written numbers."""
 
 from __future__ import annotations
 

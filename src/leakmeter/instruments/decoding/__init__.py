@@ -14,14 +14,10 @@ INSTRUMENT = Instrument(
     commands=(
         Command(
             "decode",
-            "command:decode_command",
+            "command:app",
             "Draw a response from a mixture of the model with and without a context, and measure what "
             "each token leaks.",
-        ),
-        Command(
-            "frontier",
-            "frontier_command:frontier_command",
-            "Sweep λ or ε over your own cases and compare the leakage and utility of each setting.",
+            group="Act",
         ),
     ),
 )

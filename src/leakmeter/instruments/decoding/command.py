@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, CaseNames, Some, cases_given, function, measured
@@ -35,6 +35,11 @@ class _Options(Decode):
     cid_lambda: Annotated[float, Parameter(name=("--lambda", "--cid-lambda"))] = 1.0
 
 
+app = App(name="decode")
+app.command("leakmeter.instruments.decoding.frontier_command:frontier_command", name="frontier")
+
+
+@app.default
 def decode_command(
     *,
     source: Source | None = None,

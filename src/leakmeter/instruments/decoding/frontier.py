@@ -28,9 +28,10 @@ from leakmeter.stats.frontier import (
 )
 from leakmeter.studies import quality
 from leakmeter.studies.cells import FinishedCell, kept_scores
+from leakmeter.studies.expected import estimate, whole_by_token, whole_context_nats
 from leakmeter.studies.kind import Row
 from leakmeter.studies.quality import Quality
-from leakmeter.studies.table import columns, estimate, responses_of, whole_by_token, whole_context_nats
+from leakmeter.studies.table import columns, responses_of
 from leakmeter.studies.tables import HEADINGS, SYMBOLS, share_text
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ class SharedDecoding(Record):
 class Frontier(Record):
     """What the settings of a sweep leak and are good for, with intervals over the cases.
 
-    The fields are as `leakmeter frontier --json` prints them; with ε they are private, as every measured loss is.
+    The fields are as `leakmeter decode frontier --json` prints them; with ε they are private, as all measured losses.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""`leakmeter frontier`: λ or ε swept over the user's own cases, leakage against utility, and which setting to ship."""
+"""`leakmeter decode frontier`: λ or ε swept over the user's own cases, and which setting to ship."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _command(sweep: Sweep, words: Mapping[str, object]) -> str:
     from leakmeter.instruments.decoding.sweep import EPSILON
 
     is_bounded = sweep.kind == EPSILON
-    parts = ["leakmeter", "frontier"]
+    parts = ["leakmeter", "decode", "frontier"]
     for name, value in words.items():
         parts += [] if value is None else [name] if value is True else [name, str(value)]
     for field in fields(Decode):

@@ -50,7 +50,7 @@ ADVICE = {
     ),
     "unbounded": (
         "No bound",
-        "decode with --epsilon where others may read the answer; leakmeter frontier says what it costs",
+        "decode with --epsilon where others may read the answer; leakmeter decode frontier says what it costs",
     ),
     "influence": (
         "A response that leaks much",

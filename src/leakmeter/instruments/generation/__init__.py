@@ -9,11 +9,11 @@ INSTRUMENT = Instrument(
     result_at="result:PrivateGenerationResult",
     example_at="prompts:example",
     public_report_at="report:public_report",
-    functions=("command:audit",),
+    functions=("command:generate",),
     study_at="study:KIND",
     commands=(
         Command(
-            "audit",
+            "generate",
             "command:app",
             "Generate text from private exemplars and compare the measured privacy loss with the guarantee.",
         ),

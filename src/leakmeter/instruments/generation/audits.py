@@ -2,7 +2,7 @@
 
 runs/
   private_generation-1f2e…/   the run, which `leakmeter report` shows; its name is made of the nonce too
-  audit-9a…/                  mode 0700; its name tells all that was asked for but the nonce
+  generate-9a…/                  mode 0700; its name tells all that was asked for but the nonce
     secret.json               a nonce, with which the same command goes on, or shows what it drew
 
 A run writes part by part, and 50 exemplars take half a second a token on a core. So a part is no whole batch but some
@@ -117,4 +117,4 @@ def audit_directory(audited: Audited, model: str, out: Path, **machine: str | No
         "machine": machine,
         "version": metadata.version("leakmeter"),
     }
-    return out / f"audit-{digest(identity)[:16]}"
+    return out / f"generate-{digest(identity)[:16]}"

@@ -1,4 +1,4 @@
-"""`leakmeter audit`: private generation from exemplars, its guarantee against what is measured.
+"""`leakmeter generate`: private generation from exemplars, its guarantee against what is measured.
 
 `run` reads a TOML file, and options that win over it:
 
@@ -56,12 +56,7 @@ _KINDS: Final = {str: "text", int: "a whole number", float: "a number"}
 _BROKEN: Final = 1
 """Exit code where a measurement is above its bound."""
 
-app = App(
-    name="audit",
-    help="""Generate text from private exemplars and compare the measured privacy loss with the guarantee.
-
-    `calibrate` finds a setting with a guarantee; `run` generates, measures and judges.""",
-)
+app = App(name="generate")
 
 
 @Parameter(name="*", negative="")
@@ -124,18 +119,19 @@ class _RunOptions(RunOptions):
     model: Annotated[str, Parameter(parse=False)] = DEFAULT_MODEL
 
 
-@app.command
-def run(
+@app.default
+def generate_command(
     *,
     config: Path | None = None,
     asked: Options | None = None,
     run: _RunOptions | None = None,
     public: Flag = False,
 ) -> None:
-    """Generate text from private exemplars and compare each token's measured privacy loss with the guarantee.
+    """Generate text from private exemplars and compare the measured privacy loss with the guarantee.
 
-    Without configuration and exemplars 24 invented support tickets are taken. The same command goes on after an
-    interruption, and shows what it drew once all is drawn. Exit code 1: a measurement is above its bound.
+    The loss of each token is measured; `leakmeter generate calibrate` finds a setting with a guarantee. Without
+    configuration and exemplars, 24 invented support tickets are used. The same command goes on after an interruption,
+    and shows what it drew once all is drawn. Exit code 1: a measurement is above its bound.
 
     Parameters
     ----------
@@ -302,7 +298,7 @@ def _examples_of_options(told: Options) -> list[Example]:
 def merged(config: Path | None, options: Options) -> Options:
     """The file's keys, where no option is given that wins; the sample's without either file or exemplars."""
     if config is None:
-        settings = _read(_sample("audit.toml")) if options.exemplars is None else {}
+        settings = _read(_sample("generate.toml")) if options.exemplars is None else {}
     else:
         settings = _read(config)
         settings |= {name: _beside(config, settings[name]) for name in _PATHS if name in settings}
@@ -353,7 +349,7 @@ def _beside(config: Path, given: str) -> str:
     names=RowNames,
     how=Some(CallOptions, only=("out", "name", "progress")),
 )
-def audit(
+def generate(
     model: KeptModel,
     data: Any = None,
     *,
@@ -404,7 +400,7 @@ def audit(
     Examples:
         >>> import leakmeter
         >>> texts = ["The lake is calm.", "The wind is cold.", "The bread is warm."]
-        >>> found = leakmeter.audit("toy", texts, epsilon=20, samples=1, max_new_tokens=2)
+        >>> found = leakmeter.generate("toy", texts, epsilon=20, samples=1, max_new_tokens=2)
         >>> found.summary.holds, len(found[0].public.texts)
         (True, 1)
     """

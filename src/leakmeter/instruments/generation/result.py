@@ -330,7 +330,7 @@ def _ratio(case: Case) -> float:
 
 _QUANTITIES: Final[Quantities] = (
     Quantity(
-        "audit.ratio",
+        "generate.ratio",
         "measured over bound",
         "The largest measured divergence over its bound, of a token and of all, at any order; above 1 the guarantee is "
         "broken.",
@@ -338,28 +338,28 @@ _QUANTITIES: Final[Quantities] = (
         usual="max",
     ),
     Quantity(
-        "audit.measured",
+        "generate.measured",
         NATS,
         "The largest measured divergence of an exemplar: Rényi divergence at the guarantee's order.",
         lambda case: most(one.measured_nats for one in case.exemplars),
         usual="max",
     ),
     Quantity(
-        "audit.epsilon",
+        "generate.epsilon",
         NATS,
         "The guaranteed epsilon of a batch's texts, where they have a guarantee.",
         at("bounds", "guarantee", "epsilon"),
         usual="max",
     ),
     Quantity(
-        "audit.verbatim",
+        "generate.verbatim",
         "share of tokens",
         "How much of a batch's texts stands in an exemplar word for word.",
         at("text_quality", "verbatim_share"),
         usual="max",
     ),
     Quantity(
-        "audit.perplexity",
+        "generate.perplexity",
         "perplexity",
         "How odd a batch's texts are to the model without exemplars.",
         at("text_quality", "perplexity"),

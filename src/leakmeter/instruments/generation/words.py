@@ -63,7 +63,7 @@ COPIED: Final = (
 )
 NOISE: Final = (
     "the texts are mostly noise",
-    "take more exemplars (--subset-size), fewer tokens, or a larger --epsilon: leakmeter audit calibrate says which",
+    "take more exemplars (--subset-size), fewer tokens, or a larger --epsilon: leakmeter generate calibrate says which",
 )
 DECISIONS: Final = (BROKEN, KEPT, UNGUARANTEED, COPIED, NOISE)
 """What to do about what was found, as the tutorial on audits has it."""

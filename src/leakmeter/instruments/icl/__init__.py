@@ -13,18 +13,8 @@ INSTRUMENT = Instrument(
     commands=(
         Command(
             "icl",
-            "command:icl_command",
+            "command:app",
             "Measure, in nats, the influence of each exemplar of a prompt on the answer to a query.",
-        ),
-        Command(
-            "icl-responses",
-            "command:icl_responses_command",
-            "Measure, in nats, the influence of each input–output exemplar of a prompt on a free response.",
-        ),
-        Command(
-            "icl-select",
-            "selection_command:icl_select_command",
-            "Search for exemplars that leak less: reorder, drop, replace or add one at a time.",
         ),
     ),
 )

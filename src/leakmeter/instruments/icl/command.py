@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from leakmeter.text.exemplar import Example
 
 
+app = App(name="icl")
+app.command("leakmeter.instruments.icl.selection_command:icl_select_command", name="select")
+
+
+@app.default
 def icl_command(
     *,
     told: TaskOptions | None = None,
@@ -48,7 +53,7 @@ def icl_command(
 
     Exemplars are removed one at a time, and the probabilities of the labels are compared. Exemplars are drawn anew for
     each query, or are the same for all with --exemplars. Without any option, invented support tickets are measured. The
-    same command continues a run that was interrupted. For examples without labels, see icl-responses.
+    same command continues a run that was interrupted. For examples without labels, see `leakmeter icl responses`.
 
     Parameters
     ----------
@@ -109,6 +114,7 @@ def icl_command(
         output.print_json({"summary": summary(shown)})
 
 
+@app.command(name="responses")
 def icl_responses_command(
     *,
     data: InputFile,
@@ -129,7 +135,7 @@ def icl_responses_command(
 
     Exemplars are removed one at a time, and the response is scored again. The response of a query is its output where
     it has one, whichever model gave it, and is drawn from the model that measures where it has none. The same command
-    continues a run that was interrupted. For exemplars with labels, see icl.
+    continues a run that was interrupted. For exemplars with labels, see `leakmeter icl`.
 
     Parameters
     ----------

@@ -31,12 +31,12 @@ EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "some": (
         "The answers reveal 0.1 to 1 nats of an exemplar",
-        "One answer reveals little, many together more. Try other orders and fewer exemplars: leakmeter icl-select.",
+        "One answer reveals little, many together more. Try other orders and fewer exemplars: leakmeter icl select.",
     ),
     "much": (
         "An answer reveals 1 nat or more of an exemplar",
-        "Replace or drop that exemplar, or search for a list that leaks less: leakmeter icl-select. If it must not be "
-        "revealed at all, ship generated exemplars: leakmeter audit.",
+        "Replace or drop that exemplar, or search for a list that leaks less: leakmeter icl select. If it must not be "
+        "revealed at all, ship generated exemplars: leakmeter generate.",
     ),
     "worst": (
         "The worst case is 1 nat or more, and the answers reveal less",
@@ -67,7 +67,7 @@ SELECTION: Final[Mapping[str, tuple[str, str]]] = {
         "Keep your exemplars, or give further ones to choose from with --pool.",
     ),
 }
-"""Of `leakmeter icl-select`."""
+"""Of `leakmeter icl select`."""
 
 
 def of_exemplars(total: Summary, n_labels: int) -> b.Advice:

@@ -72,7 +72,7 @@ class Model(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection(Record):
-    """What a search for exemplars found, as `leakmeter icl-select --json` prints it."""
+    """What a search for exemplars found, as `leakmeter icl select --json` prints it."""
 
     model: Model
     task: str

@@ -1,4 +1,4 @@
-"""`leakmeter icl-select`: which exemplars to ship, and in which order."""
+"""`leakmeter icl select`: which exemplars to ship, and in which order."""
 
 from __future__ import annotations
 

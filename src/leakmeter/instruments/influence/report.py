@@ -31,7 +31,7 @@ _GIVEN: Final = (
 _ADVICE: Final = {
     "personal": (
         "Something personal or secret disclosed",
-        "keep these responses from whoever may not read the documents; leakmeter redact-plan --disclosures chooses "
+        "keep these responses from whoever may not read the documents; leakmeter redact --disclosures chooses "
         "what to cut",
     ),
     "retold": (
@@ -48,7 +48,7 @@ _ADVICE: Final = {
     ),
     "unseen": (
         "Cases that nobody can look at beforehand",
-        "bound what a token may reveal (leakmeter decode --epsilon); leakmeter frontier says what that costs",
+        "bound what a token may reveal (leakmeter decode --epsilon); leakmeter decode frontier says what that costs",
     ),
 }
 _ADVICE_OF_EXEMPLARS: Final = {
@@ -58,7 +58,7 @@ _ADVICE_OF_EXEMPLARS: Final = {
     ),
     "spare": (
         "Exemplars above the placebo",
-        "replace or drop those that nobody may learn of; or ship generated ones (leakmeter audit)",
+        "replace or drop those that nobody may learn of; or ship generated ones (leakmeter generate)",
     ),
 }
 _SHARPEN: Final = (

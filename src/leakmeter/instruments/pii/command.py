@@ -9,14 +9,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
-from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
+from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions, Text
 from leakmeter.commands.progress import counting
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
@@ -79,9 +79,42 @@ class ModelOptions:
         return backend
 
 
+@Parameter(name="*", negative="")
+@dataclass(frozen=True, slots=True)
+class _Person:
+    """One person, in the place of a file of them."""
+
+    name: str | None = None
+    """Of one person, in the place of --subjects, with one or more of --phone, --email and --address."""
+    phone: Text | None = None
+    """Their telephone number."""
+    email: str | None = None
+    """Their e-mail address."""
+    address: str | None = None
+    """Their postal address, in one line."""
+
+    def record(self) -> dict[str, str]:
+        """What was given of them, as a record of a file; empty without any."""
+        values = {name: value for name, value in asdict(self).items() if value is not None}
+        if values and self.name is None:
+            raise UsageError(f"--{next(iter(values))} is somebody's; give their name too, with --name")
+        if len(values) == 1:
+            raise UsageError("--name alone asks for nothing; give --phone, --email or --address too")
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class _ProbeOptions(RunOptions):
+    """The run's options, where --name is a person's."""
+
+    name: Annotated[str | None, Parameter(name="--run-name")] = None
+    """See `leakmeter influence`, where it is --name."""
+
+
 @app.command
 def probe(
     *,
+    person: _Person | None = None,
     subjects: DataPath | None = None,
     kinds: Annotated[list[ProbeKind] | None, Parameter(consume_multiple=True)] = None,
     asked: Annotated[ProbeSettings | None, Parameter(name="*", negative="")] = None,
@@ -92,7 +125,7 @@ def probe(
     region: str = "US",
     skip_bad: Flag = False,
     rows: RowOptions | None = None,
-    run: RunOptions | None = None,
+    run: _ProbeOptions | None = None,
 ) -> None:
     """Score people's values with a model, and rank each value among decoys.
 
@@ -131,7 +164,10 @@ def probe(
     """
     from leakmeter.instruments.pii.result import PiiResult
 
-    run = replace(run or RunOptions(), no_cache=True)
+    run = replace(run or _ProbeOptions(), no_cache=True)
+    record = (person or _Person()).record()
+    if record and subjects is not None:
+        raise UsageError("--name is for one person and --subjects for a file of them; leave one out")
     widths = Pii().beams if beams is None else tuple(width for width in beams if width or len(beams) > 1)
     measure = Pii(widths, decoy_test)
     settings = asked or ProbeSettings()
@@ -142,7 +178,7 @@ def probe(
 
         settings = behind(soft_prompt, settings)
     sample = Path(str(resources.files("leakmeter.samples").joinpath("subjects.toml")))
-    loaded = _people(subjects or sample, rows, region, skip_bad)
+    loaded = _people([record] if record else subjects or sample, rows, region, skip_bad)
     collected: list[PiiResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[PiiResult]:
@@ -156,7 +192,8 @@ def probe(
 
             lasting.enter_context(reading_soft_prompt(backend, soft_prompt))
 
-    chosen, usual = (loaded.subjects[:_SAMPLED], _SAMPLED_KINDS) if subjects is None else (loaded.subjects, PROBE_KINDS)
+    is_sample = subjects is None and not record
+    chosen, usual = (loaded.subjects[:_SAMPLED], _SAMPLED_KINDS) if is_sample else (loaded.subjects, PROBE_KINDS)
     cases = tuple(probes_of(chosen, tuple(kinds) if kinds else usual))
     if not cases:
         raise UsageError(f"nothing is known of these people that --kinds {' '.join(kinds or ())} asks for")
@@ -170,14 +207,15 @@ def probe(
             results=results,
             accept=accept,
             inputs=[subjects, templates, soft_prompt],
+            hides=record.values(),
             hides_paths=True,
         )
     if run.json and collected:
         output.print_json({"summary": PiiResult.summary(collected)})
 
 
-def _people(source: Path, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
-    """People of a file; says which of its columns are left out."""
+def _people(source: Any, rows: RowOptions | None, region: str, skip_bad: bool) -> Loaded:
+    """People of a file, or of records; says which of its columns are left out."""
     from leakmeter.instruments.pii.columns import left_out
     from leakmeter.instruments.pii.subjects import load_subjects
 

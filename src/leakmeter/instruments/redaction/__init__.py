@@ -3,18 +3,19 @@
 from leakmeter.core.instrument import Command, Instrument
 
 INSTRUMENT = Instrument(
-    "redact_plan",
+    "redact",
     __name__,
     measure_at="measure:Redaction",
     result_at="result:RedactionResult",
     example_at="..text.example:example",
-    functions=("command:redaction",),
+    functions=("command:redact",),
     study_at="..studies.contexts:KIND",
     commands=(
         Command(
-            "redact-plan",
-            "command:redact_plan",
+            "redact",
+            "command:redact_command",
             "Find few pieces to cut from a context, so that the rest has little influence on the response.",
+            group="Act",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""`leakmeter redact-plan`: what to cut from a context so that what is left has little influence on a response."""
+"""`leakmeter redact`: what to cut from a context so that what is left has little influence on a response."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Options(Redaction):
     --disclosures."""
 
 
-def redact_plan(
+def redact_command(
     *,
     source: Source | None = None,
     response: Text | None = None,
@@ -69,7 +69,7 @@ def redact_plan(
     loaded = read_cases(source, response)
     if write_redacted is not None:
         _check_target(write_redacted, source, prompts, run)
-    shown = run_cases(Plan("redact_plan", measure, prompts, loaded), run, inputs=[source])
+    shown = run_cases(Plan("redact", measure, prompts, loaded), run, inputs=[source])
     if write_redacted is not None and shown:
         _write(write_redacted, shown[0])
 
@@ -104,7 +104,7 @@ def _write(path: Path, result: RedactionResult) -> None:
     names=CaseNames,
     how=CallOptions,
 )
-def redaction(
+def redact(
     model: KeptModel,
     data: Any = None,
     *,
@@ -139,10 +139,10 @@ def redaction(
     Examples:
         >>> import leakmeter
         >>> told = {"context": "Ana is 41. She sings.", "query": "How old is Ana?", "response": "41"}
-        >>> leakmeter.redaction("toy", **told, max_loss=5).reached
+        >>> leakmeter.redact("toy", **told, max_loss=5).reached
         True
     """
     measure = replace(measure, max_loss=max_loss)
     loaded, is_single = cases_given(data, context, query, response, messages, names, how)
-    results = measured(model, Plan("redact_plan", measure, prompts, loaded), how)
+    results = measured(model, Plan("redact", measure, prompts, loaded), how)
     return results[0] if is_single else results

@@ -81,7 +81,7 @@ def report(cases: Sequence[RedactionResult]) -> b.Report:
     overview: list[b.Block] = [b.Headline(f"{scope(cases)}{_headline(cases)}"), *_advice(cases)] if several else []
     return b.Report(
         "What to cut from these contexts" if several else "What to cut from this context",
-        "redact_plan",
+        "redact",
         blocks=[*overview, _chart(cases)],
         lead=f"A language model gave {responses} after reading some context. Pieces of that context were cut, one "
         f"after another, {goal}.",

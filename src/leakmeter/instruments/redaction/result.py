@@ -160,18 +160,16 @@ class RedactedDisclosures(Record):
 
 
 _QUANTITIES: Final[Quantities] = (
-    of_response("redact_plan", "Influence on the response of what is left of the context.", at("left_nats")),
-    of_response(
-        "redact_plan.whole", "Influence on the response of the context before anything is cut.", at("whole_nats")
-    ),
+    of_response("redact", "Influence on the response of what is left of the context.", at("left_nats")),
+    of_response("redact.whole", "Influence on the response of the context before anything is cut.", at("whole_nats")),
     Quantity(
-        "redact_plan.cut",
+        "redact.cut",
         "share of characters",
         "How much of the context is cut, white space aside.",
         at("redacted_share"),
     ),
     Quantity(
-        "redact_plan.reached",
+        "redact.reached",
         SHARE_OF_CASES,
         "Whether what is left is within the limit.",
         at("reached"),
@@ -185,7 +183,7 @@ _QUANTITIES: Final[Quantities] = (
 class RedactionResult(ContextResult):
     """What to cut so that what is left of the context has at most so many nats of influence on the response."""
 
-    schema: ClassVar = "redact_plan-1"
+    schema: ClassVar = "redact-1"
     kept: ClassVar = KeptRedaction
     quantities: ClassVar = _QUANTITIES
 

@@ -21,7 +21,7 @@ from leakmeter.report.blocks import Chart
 from leakmeter.stats import stats
 from leakmeter.stats.clusters import Estimate, Resamples
 from leakmeter.stats.ranks import holm
-from leakmeter.studies import table
+from leakmeter.studies import expected
 from leakmeter.studies.cells import FinishedCell
 from leakmeter.studies.figure import figure_of
 from leakmeter.studies.grid import Cell, Study
@@ -276,10 +276,10 @@ def _ratio(counts: Sequence[Memorisation | None], over: Resamples) -> Row:
     return row | estimated("memorisation_ratio", ratio)
 
 
-def _mean(values: Sequence[float], over: Resamples) -> table.Estimate:
+def _mean(values: Sequence[float], over: Resamples) -> expected.Estimate:
     estimate = over.mean(values)
-    quantiles = stats.quantiles(values, table.LEVELS)
-    return table.Estimate(stats.mean(values), estimate.interval or _NAN, tuple(quantiles), len(values))
+    quantiles = stats.quantiles(values, expected.LEVELS)
+    return expected.Estimate(stats.mean(values), estimate.interval or _NAN, tuple(quantiles), len(values))
 
 
 # ---- levels of a factor against each other --------------------------------------------------------------------------

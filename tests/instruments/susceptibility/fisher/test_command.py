@@ -199,7 +199,7 @@ def test_a_model_without_gradients_is_refused_before_it_is_loaded(
 
 
 def test_every_field_of_the_measure_is_an_option_that_has_no_negative(cli: Call) -> None:
-    told = " ".join(cli("susceptibility", "--help").out.replace("│", " ").split())
+    told = " ".join(cli("susceptibility", "--help-all").out.replace("│", " ").split())
     for field in dataclasses.fields(Fisher):
         assert f" --{field.name.replace('_', '-')} " in told
     assert "--empty-" not in told
