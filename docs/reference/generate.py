@@ -6,17 +6,33 @@ They are made when the site is built and never written into the checkout.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import leakmeter
 from leakmeter.cli import program
+from leakmeter.cli.schema import schema_of
+from leakmeter.core import registry
+from leakmeter.report.glossary import TERMS, Term
 
 ABOUT_COMMANDS = """# Command line
 
-`leakmeter COMMAND --help` says the same in a terminal. Exit codes: 0; 1 for a broken promise or bound; 2 for what the
-user can mend, with one line that says how; 130 when interrupted.
+`leakmeter COMMAND --help` says the same in a terminal. [Exit codes](../environment.md).
+
+"""
+ABOUT_TERMS = """# Glossary
+
+The terms of reports, each in one line. [Concepts](../concepts.md) defines the quantities.
+
+| term | meaning |
+| --- | --- |
+"""
+ABOUT_FIELDS = """# Fields of results
+
+What `--json` prints, a table a command, made of its JSON schema (`leakmeter runs schema NAME`). In Python the fields have the same names.
+A missing value is null; infinity is the text "Infinity".
 
 """
 ABOUT_NAMES = """# Python
@@ -30,9 +46,41 @@ def commands_page() -> str:
     """Every command, as cyclopts describes it from the functions and dataclasses that it is made of."""
     names = [name for name in program() if not name.startswith("-")]
     # A command has its own, longer help where it is the one that was asked for.
-    pages = [program(name)[name].generate_docs(heading_level=2, usage_name=f"leakmeter {name}") for name in names]
+    pages = [program([name])[name].generate_docs(heading_level=2, usage_name=f"leakmeter {name}") for name in names]
     # The list of commands below says the same as the contents of a group.
     return ABOUT_COMMANDS + "\n".join(re.sub(r"## Table of Contents\n\n(- .*\n)+\n", "", page) for page in pages)
+
+
+def terms_page() -> str:
+    """Every term that a report explains."""
+    rows = (f"| {term.name} | {term.gloss.replace('|', chr(92) + '|')} |\n" for term in sorted(TERMS, key=_by_name))
+    return ABOUT_TERMS + "".join(rows)
+
+
+def _by_name(term: Term) -> str:
+    return term.name.casefold()
+
+
+def fields_page() -> str:
+    """The fields of each kind of result, and of the objects within it."""
+    return ABOUT_FIELDS + "\n".join(_fields_of(name) for name in registry.all_printed())
+
+
+def _fields_of(name: str) -> str:
+    schema = json.loads(schema_of(name))
+    tables = [f"## {name}\n", *_table(schema)]
+    for part, within in schema.get("$defs", {}).items():
+        if within.get("properties"):
+            tables += [f"### {name}: {part}\n", *_table(within)]
+    return "\n".join(tables)
+
+
+def _table(schema: dict[str, Any]) -> list[str]:
+    rows = [
+        f"| `{field}` | {' '.join(about.get('description', '').split()).replace('|', chr(92) + '|')} |"
+        for field, about in schema["properties"].items()
+    ]
+    return ["| field | meaning |", "| --- | --- |", *rows, ""]
 
 
 def names_page() -> str:
@@ -77,4 +125,6 @@ def on_files(files: Any, config: Any) -> Any:
 
     files.append(File.generated(config, "reference/cli.md", content=commands_page()))
     files.append(File.generated(config, "reference/api.md", content=names_page()))
+    files.append(File.generated(config, "reference/glossary.md", content=terms_page()))
+    files.append(File.generated(config, "reference/fields.md", content=fields_page()))
     return files

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from helpers import role_files
 from helpers.docs_blocks import PAGES, blocks, command_lines, exit_code, with_the_toy, words_of
-from helpers.model_server import VLLM, ModelServer
 from helpers.places import ROOT
 
 TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials"]
@@ -27,12 +24,12 @@ def somewhere(toy_chats: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def write_files(page: Path) -> None:
     """Those that a page shows."""
     for block in blocks(page=page):
-        if block.title is not None:
+        if block.title not in (None, "Output"):
             Path(block.title).write_text(block.text, encoding="utf-8")
 
 
 def test_there_is_one_for_each_reader() -> None:
-    assert [page.stem for page in TUTORIALS] == ["auditor", "exemplars", "provider", "rag"]
+    assert [page.stem for page in TUTORIALS] == ["auditor", "exemplars", "my_number", "provider", "rag"]
 
 
 @pytest.mark.parametrize(
@@ -56,24 +53,7 @@ def test_a_tutorial_can_be_followed(page: Path) -> None:
 
 @pytest.mark.usefixtures("somewhere", "undrawn")
 def test_the_commands_of_the_readme_run() -> None:
-    write_files(ROOT / "README.md")
-    role_files.few_shots(Path("shots.csv"))
-    role_files.queries(Path("reviews.csv"))
-    role_files.crm_export(Path("crm.csv"))
-    role_files.cases(Path("cases.jsonl"))
-    Path("note.txt").write_text(role_files.NOTE, encoding="utf-8")
-    every = [words_of(line) for _, line in command_lines(ROOT / "README.md")]
-    # A page is served until somebody ends it; tests/cli/test_serve.py does.
-    followed = [words for words in every if words[0] != "serve"]
-    with ModelServer(VLLM) as server:
-        for words in followed:
-            served = [server.model if word.startswith("vllm:") else word for word in words]
-            of_toy = ["toy" if word.startswith("hf:") else word for word in served]
-            called = with_the_toy(words) if served == words else of_toy
-            assert exit_code(called) == 0, words
-    assert len(followed) > 5
-
-
-def test_the_note_is_the_one_whose_numbers_are_told() -> None:
-    (note,) = [block for block in blocks(page=ROOT / "docs" / "tutorials" / "rag.md") if block.title == "note.txt"]
-    assert note.text == resources.files("leakmeter.samples").joinpath("clinic_note.txt").read_text(encoding="utf-8")
+    followed = [words_of(line) for _, line in command_lines(ROOT / "README.md")]
+    for words in followed:
+        assert exit_code(with_the_toy(words)) in ((0, 1) if words[0] == "gate" else (0,)), words
+    assert len(followed) == 4

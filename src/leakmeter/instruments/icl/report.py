@@ -27,7 +27,7 @@ MUCH_NATS: Final = 1.0
 EXEMPLARS: Final[Mapping[str, tuple[str, str]]] = {
     "little": (
         "The answers reveal less than 0.1 nats of every exemplar",
-        'Ship the prompt, and keep it so: leakmeter gate icl --max "icl.answer.max <= 0.1"',
+        'Ship the prompt, and keep it so: leakmeter gate --latest --max "icl.answer.max <= 0.1"',
     ),
     "some": (
         "The answers reveal 0.1 to 1 nats of an exemplar",
