@@ -31,7 +31,8 @@ The terms of reports, each in one line. [Concepts](../concepts.md) defines the q
 """
 ABOUT_FIELDS = """# Fields of results
 
-What `--json` prints, a table a command, made of its JSON schema (`leakmeter runs schema NAME`). In Python the fields have the same names.
+What `--json` prints, a table a command, made of its JSON schema (`leakmeter runs schema
+NAME`). In Python the fields have the same names.
 A missing value is null; infinity is the text "Infinity".
 
 """

@@ -14,7 +14,20 @@ from typing import Any
 
 import pytest
 from benchmarks import __main__ as program
-from benchmarks import base, estimates, extraction, fisher, linear, machine, pages, scale, scenarios, store, traces
+from benchmarks import (
+    base,
+    estimates,
+    extraction,
+    fisher,
+    jobs,
+    linear,
+    machine,
+    pages,
+    scale,
+    scenarios,
+    store,
+    traces,
+)
 from benchmarks.disclosures import corpus
 from benchmarks.disclosures import run as disclosures
 from benchmarks.random_models import random_backend
@@ -113,6 +126,13 @@ def test_fleets_of_workers_are_simulated(run: Call, tmp_path: Path) -> None:
     assert (tmp_path / "scale.png").is_file()
     again = run(scale.NAME, "--out", str(tmp_path))
     assert again[0]["write_cpu_s"] == pytest.approx(rows[0]["write_cpu_s"], rel=1e-3)
+
+
+@pytest.mark.long
+def test_the_main_jobs_are_timed(run: Call) -> None:
+    rows = run(jobs.NAME)
+    assert [(row["job"], row["cases"]) for row in rows] == [(job, n) for job in jobs.JOBS for n in jobs.TINY["sizes"]]
+    assert all(row["tokens"] > 0 and 0 <= row["share_inside_model"] <= 1 for row in rows)
 
 
 @pytest.mark.long

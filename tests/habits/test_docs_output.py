@@ -24,7 +24,7 @@ _CUT = "…"
 SHOWING = [page for page in PAGES if any(block.title == "Output" for block in blocks(page=page))]
 
 
-@pytest.mark.parametrize("shown, printed, same", [("a  1.0 nats", "a 1.04 nats", True), ("+3.1", "−3.1", False)])
+@pytest.mark.parametrize(("shown", "printed", "same"), [("a  1.0 nats", "a 1.04 nats", True), ("+3.1", "−3.1", False)])
 def test_numbers_are_compared_and_words_are_equal(shown: str, printed: str, same: bool) -> None:
     assert _agree(shown, printed) == same
 
