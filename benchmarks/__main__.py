@@ -6,8 +6,8 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 `disclosures` says how many planted leaks each method finds, and which of what it finds are leaks.
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
-fleets of workers. `jobs` times the main commands from start to end. `pages` asks a server for its pages. `--tiny` makes any of them as small as it can be and still do
-all that it does, to see that it runs.
+fleets of workers. `jobs` times the main commands from start to end. `pages` asks a server for its pages. `--tiny` makes
+any of them as small as it can be and still do all that it does, to see that it runs.
 """
 
 from __future__ import annotations

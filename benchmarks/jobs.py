@@ -1,4 +1,4 @@
-"""What people wait for: the main jobs as commands, at several numbers of cases, from the start of the process to its end.
+"""What people wait for: the main jobs as commands, at several numbers of cases, each from start to end.
 
 `python -m benchmarks jobs` repeats the shipped samples under other ids until there are enough cases, runs each command
 without the score cache, and reads what its results say of their cost. Numbers of cases above `--most` are predicted by
