@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.options import Explain, Flag, RunOptions
 from leakmeter.core.case import Case, Document
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.instruments.influence.measure import Influence
@@ -23,6 +23,7 @@ def demo(
     allow_remote: Flag = False,
     out: Path = Path("runs"),
     no_cache: Flag = False,
+    explain: Explain = False,
     dry_run: Flag = False,
 ) -> None:
     """Measure an invented clinic note: how much does each sentence influence an answer?
@@ -56,6 +57,7 @@ def demo(
         name="demo",
         html=html,
         no_cache=no_cache,
+        explain=explain,
         dry_run=dry_run,
     )
     run_cases(Plan("influence", Influence(), PromptSettings(unit="sentence", group=True), LoadedCases((case,))), run)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 
 from leakmeter.cli.query import LimitOptions, write_rows
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import Explain, Flag
 from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -178,6 +178,7 @@ def show(
     by: str | None = None,
     subject: str | None = None,
     show_names: Flag = False,
+    explain: Explain = False,
     json: Flag = False,
 ) -> None:
     """Show what was told: of which document or person, to whom, how much, and on which day.
@@ -209,7 +210,7 @@ def show(
             for record in shown.records(book, by):
                 output.print_json(record)
         else:
-            _print(shown.summary(book, by, show_names=show_names))
+            output.print_report(shown.summary(book, by, show_names=show_names), explain=explain)
         return
     _, thing_id = find(book, subject, "subject")
     if json:
@@ -217,7 +218,7 @@ def show(
             if entry.thing.id == thing_id:
                 output.print_json(shown.record(entry, book))
     else:
-        _print(shown.of_subject(book, thing_id, show_names=show_names))
+        output.print_report(shown.of_subject(book, thing_id, show_names=show_names), explain=explain)
 
 
 @app.command
@@ -412,9 +413,3 @@ def _book(path: Path) -> Book:
     from leakmeter.ledger.totals import Book
 
     return Book(_opened(path))
-
-
-def _print(report: Any) -> None:
-    from leakmeter.report import console
-
-    output.console().print(console.view(report))

@@ -78,6 +78,9 @@ class Text:
     text: Phrase
     style: Literal["plain", "soft", "prose"] = "plain"
     heading: Phrase = ""
+    detail: bool = False
+    """Explains a finding that a reader understands without: a terminal shows it with --explain only, as it does what is
+    not plain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ class Warning:
     """What narrows the meaning of the numbers."""
 
     text: Phrase
+    detail: bool = False
+    """Changes no reading of a number: a terminal shows it with --explain only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +228,8 @@ class Table:
     filterable: bool = False
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
+    detail: bool = False
+    """Is not what a reader looks for first: a terminal shows it with --explain only."""
 
 
 Columns: TypeAlias = list[tuple[Column, Callable[[T], Cell]]]
@@ -500,6 +507,8 @@ class Part:
 
     heading: Phrase
     blocks: Sequence[Block]
+    detail: bool = False
+    """Is not what a reader looks for first: a terminal shows it with --explain only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -791,6 +800,34 @@ def spelled_out(block: Block) -> Sequence[Block]:
             return (Text(("Figure: ", *parts(block.name), "; pages show it."), "soft"),)
         case _:
             return ()
+
+
+_BRIEF_ROWS: Final = 8
+_BRIEF_ADVICE: Final = 2
+
+
+def brief(block: Block) -> Iterator[Block]:
+    """What a terminal shows of a block where nobody asked for explanations."""
+    match block:
+        case Headline():
+            yield block
+        case Advice():
+            yield Advice(block.rows[:_BRIEF_ADVICE])
+        case Warning() | Table():
+            yield from () if block.detail else (block,)
+        case Text():
+            yield from () if block.detail or block.style != "plain" else (block,)
+        case Attribution():
+            for table in block.tables:
+                n_findings = sum(not row.quiet for row in table.rows)
+                yield replace(table, first=min(n_findings or _BRIEF_ROWS, _BRIEF_ROWS))
+        case Part():
+            kept = () if block.detail else tuple(part for inner in block.blocks for part in brief(inner))
+            yield from (Part(block.heading, kept),) if kept else ()
+        case Cards() | Beside():
+            yield from (part for inner in within(block) for part in brief(inner))
+        case _:
+            return
 
 
 class Arranged(NamedTuple):

@@ -36,10 +36,12 @@ _NAME_COLUMNS: Final = 16
 _HEAD_COLUMNS: Final = 10
 
 
-def view(report: b.Report, *, width: int | None = None) -> Composed:
+def view(report: b.Report, *, width: int | None = None, explain: bool = True) -> Composed:
     """A report for `rich.print`, or the last line of a notebook cell; its only section is shown whole, of several the
-    index."""
-    return Composed(lambda paint, columns: _apart(_report(report, paint, columns)), width)
+    index. Without `explain` the findings, what changes their meaning, and what to do; for commands, which have an
+    option for the rest."""
+    shown = _report if explain else _brief
+    return Composed(lambda paint, columns: _apart(shown(report, paint, columns)), width)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -120,6 +122,37 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
             apart = False
     if report.caveat:
         yield apart, _dim(report.caveat)
+
+
+_LEFT_OUT: Final = "Conditions, caveats and how it was measured: add --explain"
+_BRIEF_LINES: Final = 3
+
+
+def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
+    """The headline, the tables, what changes their meaning, what the numbers are, and what to do."""
+    order = b.arranged(b.blocks_of(report))
+    shown = [part for one in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(one)]
+    found = [part for one in order.found for part in b.brief(one)]
+    lead = [one for one in found if isinstance(one, b.Headline | b.Text)]
+    warnings = [one for one in found if isinstance(one, b.Warning)]
+    advice = [one for one in found if isinstance(one, b.Advice)]
+    for one in (*lead, *shown):
+        yield from _block(one, paint, columns)
+    apart = True
+    for one in warnings:
+        for _, line in _block(one, paint, columns):
+            yield apart, line
+            apart = False
+    terms = glossary.first_said((word for leaf in glossary.leaves([*lead, *shown]) for word in glossary.words(leaf)), set())
+    n_terms = max(1, _BRIEF_LINES - sum(len(one.rows) for one in advice))
+    for term in terms[:n_terms]:
+        yield apart, Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
+        apart = False
+    for one in advice:
+        for _, line in _block(one, paint, columns):
+            yield apart, line
+            apart = False
+    yield False, _dim(_LEFT_OUT)
 
 
 def _explains(one: b.Block) -> bool:
@@ -278,6 +311,8 @@ def _longest(table: b.Table, shown: Sequence[int]) -> int | None:
 def _more(table: b.Table, n_shown: int) -> str:
     n = len(table.rows) - n_shown
     sentence = f"{n:,} more {table.rest[n != 1]}"
+    if all(row.quiet for row in table.rows[n_shown:]):
+        return f"{sentence}, no finding"
     bars = [i for i, column in enumerate(table.columns) if column.bar and column.kind == "nats"]
     nats = [row.cells[i] for i in bars[:1] for row in table.rows[n_shown:]]
     numbers = [float(value) for value in nats if isinstance(value, float | int)]

@@ -221,7 +221,7 @@ def _write(
     if run.json:
         output.print_json(result)
     else:
-        output.console().print(console.view(result.report()))
+        output.print_report(result.report(), explain=run.explain)
     output.tell(f"frontier: {directory}")
     if run.html is not None:
         from leakmeter.report import html
