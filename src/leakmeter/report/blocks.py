@@ -80,7 +80,7 @@ class Text:
     heading: Phrase = ""
     detail: bool = False
     """Explains a finding that a reader understands without: a terminal shows it with --explain only, as it does what is
-    not plain."""
+    soft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +338,8 @@ class ShadedText:
     """The floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
     floor_name: str = "noise"
     style: Literal["pieces", "tokens"] = "pieces"
+    detail: bool = False
+    """A terminal shows it with --explain only."""
 
     @property
     def unmeasured(self) -> list[Unmeasured]:
@@ -803,6 +805,7 @@ def spelled_out(block: Block) -> Sequence[Block]:
 
 
 _BRIEF_ROWS: Final = 8
+_BRIEF_QUIET_ROWS: Final = 3
 _BRIEF_ADVICE: Final = 2
 
 
@@ -813,14 +816,14 @@ def brief(block: Block) -> Iterator[Block]:
             yield block
         case Advice():
             yield Advice(block.rows[:_BRIEF_ADVICE])
-        case Warning() | Table():
+        case Warning() | Table() | ShadedText():
             yield from () if block.detail else (block,)
         case Text():
-            yield from () if block.detail or block.style != "plain" else (block,)
+            yield from () if block.detail or block.style == "soft" else (block,)
         case Attribution():
             for table in block.tables:
                 n_findings = sum(not row.quiet for row in table.rows)
-                yield replace(table, first=min(n_findings or _BRIEF_ROWS, _BRIEF_ROWS))
+                yield replace(table, first=min(n_findings, _BRIEF_ROWS) or _BRIEF_QUIET_ROWS, marks=())
         case Part():
             kept = () if block.detail else tuple(part for inner in block.blocks for part in brief(inner))
             yield from (Part(block.heading, kept),) if kept else ()

@@ -345,7 +345,7 @@ def _guaranteed(guarantee: Guarantee, n_responses: int) -> b.Part:
     if guarantee.note:
         blocks.append(b.Text(guarantee.note, "soft"))
     sentences = (*meaning(guarantee, n_responses), CONDITIONS)
-    return b.Part("What is guaranteed", [*blocks, *map(b.Text, sentences)])
+    return b.Part("What is guaranteed", [*blocks, *(b.Text(sentence, detail=True) for sentence in sentences)])
 
 
 # ---- public ---------------------------------------------------------------------------------------------------------

@@ -438,7 +438,7 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
         return
     samples, shown = case.samples, findings.shown_in_context(case.pieces)
     over = _over_samples(case, "whole_")
-    yield b.Text(f"Over {len(samples)} sampled responses, nats: {over}.")
+    yield b.Text(f"Over {len(samples)} sampled responses, nats: {over}.", detail=True)
     rows = []
     for sample in samples:
         nats = {i: sample.piece_nats[i] for i in shown if case.pieces[i].kind != "value"}
@@ -457,6 +457,7 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
         rows,
         caption=f"Sampled again: {len(samples)} response{'s' if len(samples) != 1 else ''}",
         rest=("response", "responses"),
+        detail=True,
     )
 
 

@@ -287,7 +287,7 @@ def _of_one(result: SusceptibilityResult, summary: Summary) -> Iterator[b.Block]
     yield b.Text(explanation(result))
     yield b.Advice.of(DECISIONS, decisions([result], summary))
     yield from _explained([result], result.memorisation)
-    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)))
+    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)), detail=True)
     yield _contexts(result)
     yield b.Details(_SETTINGS, b.facts_of(facts))
 

@@ -229,7 +229,7 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
             caption = ("Factors, sigma ", b.Untrusted(row.sigma))
             yield from factor_table(row.factors, caption, b.Column("Mean", "nats", _unit(row.sigma)))
     else:
-        yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)))
+        yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)), detail=True)
         yield _values(first)
     yield _chart(results, summary)
 
