@@ -150,3 +150,15 @@ def print_report(report: Report, *, explain: bool) -> None:
     from leakmeter.report import console as drawn
 
     console().print(drawn.view(report, explain=explain))
+
+
+def print_tables(markdown: str, *, explain: bool) -> None:
+    """The tables of a study: without `explain` their titles, what they show and their rows."""
+    from leakmeter.report.console import LEFT_OUT
+    from leakmeter.studies.study_report import FINDING
+
+    if not explain:
+        lines = markdown.splitlines(keepends=True)
+        kept = (line for line in lines if not line.startswith("- ") or line.startswith(f"- {FINDING}"))
+        markdown = re.sub("\n{3,}", "\n\n", f"{''.join(kept)}\n{LEFT_OUT}\n")
+    print_plain(markdown)

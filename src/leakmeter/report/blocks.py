@@ -170,6 +170,8 @@ class Column:
     shown by HTML alone."""
     digits: int | None = None
     """Significant digits of a share, where those of its kind are too few."""
+    detail: bool = False
+    """A terminal shows it with --explain only."""
 
     @property
     def title(self) -> Phrase:
@@ -816,14 +818,18 @@ def brief(block: Block) -> Iterator[Block]:
             yield block
         case Advice():
             yield Advice(block.rows[:_BRIEF_ADVICE])
-        case Warning() | Table() | ShadedText():
+        case Table():
+            # `pages` leaves a column out of a terminal.
+            columns = [replace(one, on="pages") if one.detail else one for one in block.columns]
+            yield from () if block.detail else (replace(block, columns=columns, marks=()),)
+        case Warning() | ShadedText():
             yield from () if block.detail else (block,)
         case Text():
             yield from () if block.detail or block.style == "soft" else (block,)
         case Attribution():
-            for table in block.tables:
+            for table in (part for inner in block.tables for part in brief(inner) if isinstance(part, Table)):
                 n_findings = sum(not row.quiet for row in table.rows)
-                yield replace(table, first=min(n_findings, _BRIEF_ROWS) or _BRIEF_QUIET_ROWS, marks=())
+                yield replace(table, first=min(n_findings, _BRIEF_ROWS) or _BRIEF_QUIET_ROWS)
         case Part():
             kept = () if block.detail else tuple(part for inner in block.blocks for part in brief(inner))
             yield from (Part(block.heading, kept),) if kept else ()

@@ -114,7 +114,7 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     for shown_block in shown:
         yield from _block(shown_block, paint, columns)
         for term in (term for leaf in glossary.leaves([shown_block]) for term in glosses.get(id(leaf), ())):
-            yield False, Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
+            yield False, _gloss(term)
     apart = True
     for shown_block in explained:
         for _, line in _block(shown_block, paint, columns):
@@ -124,35 +124,26 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
         yield apart, _dim(report.caveat)
 
 
-_LEFT_OUT: Final = "Conditions, caveats and how it was measured: add --explain"
+LEFT_OUT: Final = "Conditions, caveats and how it was measured: add --explain"
 _BRIEF_LINES: Final = 3
 
 
 def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     """The headline, the tables, what changes their meaning, what the numbers are, and what to do."""
     order = b.arranged(b.blocks_of(report))
-    shown = [part for one in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(one)]
     found = [part for one in order.found for part in b.brief(one)]
-    lead = [one for one in found if isinstance(one, b.Headline | b.Text)]
+    shown = [one for one in found if not isinstance(one, b.Warning | b.Advice)]
+    shown += [part for one in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(one)]
+    for one in shown:
+        yield from _block(one, paint, columns)
     warnings = [one for one in found if isinstance(one, b.Warning)]
     advice = [one for one in found if isinstance(one, b.Advice)]
-    for one in (*lead, *shown):
-        yield from _block(one, paint, columns)
-    apart = True
-    for one in warnings:
-        for _, line in _block(one, paint, columns):
-            yield apart, line
-            apart = False
-    terms = glossary.first_said((word for leaf in glossary.leaves([*lead, *shown]) for word in glossary.words(leaf)), set())
+    words = (word for leaf in glossary.leaves(shown) for word in glossary.words(leaf))
     n_terms = max(1, _BRIEF_LINES - sum(len(one.rows) for one in advice))
-    for term in terms[:n_terms]:
-        yield apart, Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
-        apart = False
-    for one in advice:
-        for _, line in _block(one, paint, columns):
-            yield apart, line
-            apart = False
-    yield False, _dim(_LEFT_OUT)
+    lines = [line for one in warnings for _, line in _block(one, paint, columns)]
+    lines += [_gloss(term) for term in glossary.first_said(words, set())[:n_terms]]
+    lines += [line for one in advice for _, line in _block(one, paint, columns)]
+    yield from ((not number, line) for number, line in enumerate([*lines, _dim(LEFT_OUT)]))
 
 
 def _explains(one: b.Block) -> bool:
@@ -203,6 +194,10 @@ def _heading(phrase: b.Phrase) -> Text:
 
 def _dim(phrase: b.Phrase) -> Text:
     return Text(b.plain(phrase), style="dim")
+
+
+def _gloss(term: glossary.Term) -> Text:
+    return Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
 
 
 def _lower(name: b.Phrase) -> str:

@@ -196,7 +196,6 @@ def _write(
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.frontier_report import report
     from leakmeter.instruments.decoding.sweep import EPSILON
-    from leakmeter.report import console
     from leakmeter.studies.cells import write
     from leakmeter.studies.table import models_line, responses
     from leakmeter.studies.tables import SYMBOLS, items_to_csv, to_csv, to_markdown

@@ -205,7 +205,7 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
             (b.Column("By the answers", "nats", "nats", shade=True), lambda exemplar: exemplar.answers.mean_nats),
             (b.Column("Interval", "interval"), lambda exemplar: _means(exemplar.answers)[2]),
             (b.Column("Worst case", "nats", on="wide"), lambda exemplar: exemplar.mean_nats),
-            (b.Column("Most", "nats", on="wide"), lambda exemplar: exemplar.max_nats),
+            (b.Column("Most", "nats", on="wide", detail=True), lambda exemplar: exemplar.max_nats),
             (b.Column("Worst in", "share"), lambda exemplar: exemplar.worst_share),
         ],
         "Exemplars, the same for all queries, by what the answers reveal of them on average",

@@ -391,10 +391,18 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
         (b.Column("Without it", "nats", bar=True, role="nats"), lambda piece: piece.nats, True),
         (b.Column("Found by"), lambda piece: search_report.found_by(case, piece), case.search is not None),
         (b.Column(_SURROGATE, "nats", role="whole"), lambda piece: piece.swapped_nats, swaps),
-        (b.Column("Signed", "signed_nats", role="signed", on="wide"), lambda piece: piece.signed_nats, True),
-        (b.Column("Alone", "nats", role="whole"), lambda piece: piece.alone_nats, has_alone),
+        (
+            b.Column("Signed", "signed_nats", role="signed", on="wide", detail=True),
+            lambda piece: piece.signed_nats,
+            True,
+        ),
+        (b.Column("Alone", "nats", role="whole", detail=True), lambda piece: piece.alone_nats, has_alone),
         (b.Column("Posterior", "posterior", role="whole"), lambda piece: _posterior(case, piece), True),
-        (b.Column("Over samples", role="whole"), lambda piece: _over_samples(piece, "") or scale.NOT_MEASURED, sampled),
+        (
+            b.Column("Over samples", role="whole", detail=True),
+            lambda piece: _over_samples(piece, "") or scale.NOT_MEASURED,
+            sampled,
+        ),
     ]
     shown = [(column, cell) for column, cell, is_there in columns if is_there]
     rows = []

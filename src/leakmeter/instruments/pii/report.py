@@ -247,7 +247,7 @@ def _tests(summary: Summary) -> b.Table:
 def _matches(summary: Summary) -> b.Table:
     columns = (
         b.Column("Values"), b.Column("n", "count"), b.Column("Beams", "count"), b.Column("Word for word", "number"),
-        b.Column("Parts of it"),
+        b.Column("Parts of it", detail=True),
     )  # fmt: skip
     rows = []
     for row in summary.kinds:
