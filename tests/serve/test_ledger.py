@@ -148,7 +148,7 @@ def test_a_ledger_is_read_once_until_it_changes(
 def test_a_person_is_found_by_name_where_names_are_kept(ledger: Ledger, made: TestClient) -> None:
     page = made.get("/ledger/subject", params={"id": "Ana Alvi"})
     assert page.status_code == 200
-    assert "Told to whom" in page.text
+    assert "By recipient" in page.text
     assert "Alvi" not in page.text
     for bad in ("", "nobody", HOSTILE):
         answer = made.get("/ledger/subject", params={"id": bad})

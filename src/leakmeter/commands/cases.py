@@ -105,7 +105,8 @@ def run_cases(
         output.tell(f"part {part} is measured; when all {part.n_slices} are: leakmeter runs complete {directory.place}")
         return shown
     if not run.json:
-        output.print_results(shown, explain=run.explain)
+        # Who publishes a guarantee publishes its conditions.
+        output.print_results(shown, explain=run.explain or public)
     if run.html is not None:
         output.write_page(run.html, shown, command, Path(directory.place))
     output.tell(

@@ -78,9 +78,9 @@ class Text:
     text: Phrase
     style: Literal["plain", "soft", "prose"] = "plain"
     heading: Phrase = ""
-    detail: bool = False
-    """Explains a finding that a reader understands without: a terminal shows it with --explain only, as it does what is
-    soft."""
+    detail: bool | None = None
+    """Explains a finding that a reader understands without: a terminal shows it with --explain only. None: so does what
+    is soft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -825,7 +825,8 @@ def brief(block: Block) -> Iterator[Block]:
         case Warning() | ShadedText():
             yield from () if block.detail else (block,)
         case Text():
-            yield from () if block.detail or block.style == "soft" else (block,)
+            is_detail = block.style == "soft" if block.detail is None else block.detail
+            yield from () if is_detail else (block,)
         case Attribution():
             for table in (part for inner in block.tables for part in brief(inner) if isinstance(part, Table)):
                 n_findings = sum(not row.quiet for row in table.rows)

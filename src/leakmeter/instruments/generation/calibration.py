@@ -129,8 +129,7 @@ def report(told: Calibration) -> b.Report:
             _table(told),
             b.Text(
                 "Rényi divergences of tokens add up; α is the order at which their sum makes the least ε. The target "
-                f"was for an exemplar {_NEIGHBOURS[told.adjacency]}. Texts that end early have no weaker guarantee.",
-                detail=True,
+                f"was for an exemplar {_NEIGHBOURS[told.adjacency]}. Texts that end early have no weaker guarantee."
             ),
             b.Text(sharpness(told.clip, told.temperature)[0]),
         ],

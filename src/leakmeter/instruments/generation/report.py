@@ -192,7 +192,7 @@ def _exemplars(case: PrivateGenerationResult) -> b.Table:
         (b.Column("Copied", "count"), lambda exemplar: exemplar.copied_tokens),
         (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 160)),
     ]
-    caption = f"Who paid most, at order {words.order_text(case.bounds.order)}; shares: of the bound; copied: tokens"
+    caption = f"Largest losses, at order {words.order_text(case.bounds.order)}; shares: of the bound; copied: tokens"
     ranked = sorted(case.exemplars, key=lambda exemplar: exemplar.rank)
     rest = ("exemplar", "exemplars")
     return b.table_of(ranked, columns, caption, rest=rest, first=_SHOWN, open_on_pages=_OPEN, detail=True)

@@ -218,10 +218,11 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
         yield b.Text(explanation(first))
     for row in summary.values if several else ():
         if (explained := correlations(row)) is not None:
-            yield b.Text(explained)
+            yield b.Text(explained, detail=row.n < FEWEST_TO_CORRELATE)
     yield b.Advice.of(DECISIONS, decisions(summary))
-    for line in (*scales(results), INTERVALS):
-        yield b.Text(line, "soft")
+    # Some of the numbers are no nats.
+    for number, line in enumerate((*scales(results), INTERVALS)):
+        yield b.Text(line, "soft", detail=not 0 < number <= len(results[0].sigma))
     yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
     yield from b.warnings_of(shared_words.warnings(results))
     if several:
