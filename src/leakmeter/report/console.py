@@ -132,8 +132,8 @@ def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     """The headline, the tables, what changes their meaning, what the numbers are, and what to do."""
     order = b.arranged(b.blocks_of(report))
     found = [part for one in order.found for part in b.brief(one)]
-    shown = [one for one in found if not isinstance(one, b.Warning | b.Advice)]
-    shown += [part for one in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(one)]
+    tables = [part for one in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(one)]
+    shown: list[b.Block] = [*(one for one in found if not isinstance(one, b.Warning | b.Advice)), *tables]
     for one in shown:
         yield from _block(one, paint, columns)
     warnings = [one for one in found if isinstance(one, b.Warning)]
@@ -306,11 +306,11 @@ def _longest(table: b.Table, shown: Sequence[int]) -> int | None:
 def _more(table: b.Table, n_shown: int) -> str:
     n = len(table.rows) - n_shown
     sentence = f"{n:,} more {table.rest[n != 1]}"
-    if all(row.quiet for row in table.rows[n_shown:]):
-        return f"{sentence}, no finding"
     bars = [i for i, column in enumerate(table.columns) if column.bar and column.kind == "nats"]
     nats = [row.cells[i] for i in bars[:1] for row in table.rows[n_shown:]]
     numbers = [float(value) for value in nats if isinstance(value, float | int)]
+    if numbers and all(row.quiet for row in table.rows[n_shown:]):
+        return f"{sentence}, no finding"
     return f"{sentence}, at most {scale.nats_text(max(numbers))} nats each" if numbers else sentence
 
 
