@@ -158,17 +158,23 @@ def _tell_added(done: Added, n_hidden_calls: int) -> None:
     from leakmeter.traces import Reason
 
     output.print_text(
-        f"read {done.n_read:,} calls: added {done.n_added:,} answers, {done.n_measured:,} of them measured; "
-        f"{done.n_known:,} were known, {done.refused.total():,} refused, {len(done.problems):,} left out"
+        f"read {done.n_read:,} call{_s(done.n_read)}: added {done.n_added:,} answer{_s(done.n_added)}, "
+        f"{done.n_measured:,} of them measured; {done.n_known:,} were known, {done.refused.total():,} refused, "
+        f"{len(done.problems):,} left out"
     )
     if n_hidden_calls:
         output.print_text(
-            f"beside them {n_hidden_calls:,} calls that answered nobody, such as those that rewrite a question"
+            f"not counted: {n_hidden_calls:,} call{_s(n_hidden_calls)} without an answer to anybody, such as one that "
+            "rewrites a question"
         )
     for reason, n in done.refused.most_common():
         output.print_text(f"refused {n:,}: {Reason(reason).sentence}")
     if done.problems:
         output.tell(f"left out {len(done.problems):,} that cannot be measured; the first: {done.problems[0]}")
+
+
+def _s(n: int) -> str:
+    return "" if n == 1 else "s"
 
 
 @app.command

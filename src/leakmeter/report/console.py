@@ -213,7 +213,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
     longest = _longest(table, shown)
     # Only texts of users are cut: what the program says is read whole, on as many lines as it takes.
     folded = longest is not None and any(_is_own(row.cells[longest]) for row in kept)
-    bar_columns = max(8, min(24, columns - 10 * len(shown) - 12))
+    bar_columns = max(8, min(columns // 5, 24, columns - 10 * len(shown) - 12))
     drawn = Table(
         box=None, padding=(0, 1, 0, 0), pad_edge=False, collapse_padding=True, header_style="dim",
         expand=longest is not None,

@@ -258,12 +258,12 @@ def _unmeasured(case: InfluenceResult) -> Iterator[b.Text]:
 def _conclusion(case: InfluenceResult) -> b.Phrase:
     piece = context.leader(case)
     if piece is None:
-        stands = "stands" if case.half_width_nats is None else "is known to stand"
+        known = "is" if case.half_width_nats is None else "is known to be"
         nothing = (
             "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
         )
         noun = f"{_piece(case)}{search_report.scored(case)}"
-        none = f"No {noun} {stands} above noise and placebo." if case.pieces else nothing
+        none = f"No {noun} {known} above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"

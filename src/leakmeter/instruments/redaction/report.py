@@ -324,7 +324,7 @@ def _steps(case: RedactionResult) -> b.Table:
         b.Column("Piece"),
         b.Column("Text"),
         b.Column("Left", "nats", "nats", shade=True),
-        b.Column("Change", "signed_nats", on="wide"),
+        b.Column("Change", "signed_nats", on="wide", detail=True),
         b.Column("Signed", "signed_nats", on="wide"),
         b.Column("Posterior", "posterior"),
     )
