@@ -434,7 +434,7 @@ def _columns(*first: str) -> tuple[b.Column, ...]:
         b.Column("Largest so far", "nats", shade=True),
         b.Column("Interval", "interval", on="pages"),
         b.Column("Sum", "signed_nats"),
-        b.Column("Largest answer", "nats"),
+        b.Column("Largest answer", "nats", detail=True),
         b.Column("Answers", "count"),
         b.Column("Placebo", "nats", on="wide" if len(first) == 2 else "pages"),
         b.Column("Posterior", "posterior"),

@@ -126,6 +126,8 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
 
 LEFT_OUT: Final = "Conditions, caveats and how it was measured: add --explain"
 _BRIEF_LINES: Final = 3
+"""Of terms and advice."""
+_BRIEF_TERMS: Final = 2
 
 
 def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
@@ -139,7 +141,7 @@ def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     warnings = [one for one in found if isinstance(one, b.Warning)]
     advice = [one for one in found if isinstance(one, b.Advice)]
     words = (word for leaf in glossary.leaves(shown) for word in glossary.words(leaf))
-    n_terms = max(1, _BRIEF_LINES - sum(len(one.rows) for one in advice))
+    n_terms = min(_BRIEF_TERMS, max(1, _BRIEF_LINES - sum(len(one.rows) for one in advice)))
     lines = [line for one in warnings for _, line in _block(one, paint, columns)]
     lines += [_gloss(term) for term in glossary.first_said(words, set())[:n_terms]]
     lines += [line for one in advice for _, line in _block(one, paint, columns)]
