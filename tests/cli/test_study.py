@@ -21,6 +21,7 @@ import pytest
 from helpers.command_line import PROGRAM
 from helpers.examples import few
 from helpers.places import TESTS
+from leakmeter.report.console import LEFT_OUT
 from leakmeter.stats.stats import bootstrap_interval_of_mean, mean
 from leakmeter.storage.export import write
 from leakmeter.storage.parts import cases_of_run
@@ -69,7 +70,7 @@ def study_of(out: Path) -> Path:
 
 
 def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> None:
-    ended = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none"))
+    ended = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none", "--explain"))
     assert ended.code == 0, ended.err
     # Quality without its model is left out in one line, whatever the number of cells.
     (line,) = [line for line in ended.err.splitlines() if "FactKB" in line]
@@ -79,6 +80,10 @@ def test_a_study_gives_table_figure_and_items(cli: Call, abstracts: Path) -> Non
     assert path.stat().st_mode & 0o777 == 0o700
     table = (path / "table.md").read_text(encoding="utf-8")
     assert ended.out == table
+    # Without it, the title, the rows and where the rest is.
+    brief = cli(*words_of("figure_8", abstracts, "--set", "factkb=nobody/none")).out
+    rows = [line for line in table.splitlines() if line.startswith(("|", "#"))]
+    assert [line for line in brief.splitlines() if line] == [*rows, LEFT_OUT]
     for said in (
         "command: leakmeter study run figure_8",
         "seed: 0",
@@ -120,12 +125,12 @@ def test_a_study_costs_nothing_dry_or_once_it_is_finished(
     ended = cli(*short, "--dry-run")
     assert (ended.code, "nothing was run" in ended.out, Path("runs").exists()) == (0, True, False)
     # What is left is said first, and `run` is the same command.
-    ended = cli("study", "run", *short[1:])
+    ended = cli("study", "run", *short[1:], "--explain")
     assert ended.code == 0, ended.err
     first = ended.err.splitlines()[1]
     assert re.fullmatch(r"0 of 3 cells are measured; 18 records are left: [\d,]+ tokens, time not predicted", first)
     monkeypatch.setattr("leakmeter.engine.loading.load_backend", None)
-    again = cli(*short)
+    again = cli(*short, "--explain")
     assert (again.code, again.out, "are measured" in again.err) == (0, ended.out, False)
     assert (study_of(Path("runs")) / "table.md").read_text(encoding="utf-8") == ended.out
 
@@ -288,7 +293,7 @@ def moods(cli: Call) -> list[str]:
 
 @pytest.mark.parametrize("name", few(["icl_figure_1", "icl_figure_4"]))
 def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
-    ended = cli("study", name, *moods, "--out", "one")
+    ended = cli("study", name, *moods, "--out", "one", "--explain")
     assert ended.code == 0, ended.err
     assert "mood.toml: 9 queries are there where the study asks for 100; all are taken" in ended.err
     path = study_of(Path("one"))
@@ -311,7 +316,7 @@ def test_a_study_of_exemplars(cli: Call, moods: list[str], name: str) -> None:
         assert (pair["calibration"], pair["less"], pair["n"]) == ("blank", "none", "9")
     assert not (path / "generations.html").exists()
     # The same seed gives the same bytes.
-    assert cli("study", name, *moods, "--out", "two").out == ended.out
+    assert cli("study", name, *moods, "--out", "two", "--explain").out == ended.out
     one, two = ({file.name: file.read_bytes() for file in study_of(Path(out)).iterdir()} for out in ("one", "two"))
     assert one == two
 

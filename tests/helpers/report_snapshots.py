@@ -1,4 +1,4 @@
-"""Reports as they were reviewed: the terminal's text, the Markdown and the page."""
+"""Reports as they were reviewed: the terminal's text, without explanations and with them, the Markdown and the page."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from leakmeter.report import blocks as b
 from leakmeter.report import console, html, markdown
 
 
-def printed(report: b.Report, *, width: int = 80, colour: bool = False) -> str:
+def printed(report: b.Report, *, width: int = 80, colour: bool = False, explain: bool = True) -> str:
     sink = io.StringIO()
     out = Console(file=sink, width=width, color_system="truecolor" if colour else None, force_terminal=colour)
-    out.print(console.view(report))
+    out.print(console.view(report, explain=explain))
     return sink.getvalue()
 
 
 def assert_as_reviewed(file: Path, report: b.Report, *, with_page: bool = True) -> None:
     """Compare with the snapshot, which LEAKMETER_SNAPSHOTS=1 writes anew."""
     rule = f"\n{'=' * 80}\n"
-    made = f"{printed(report)}{rule}{markdown.text(report)}"
+    made = f"{printed(report, explain=False)}{rule}{printed(report)}{rule}{markdown.text(report)}"
     if with_page:
         made += rule + _body(report)
     if os.environ.get("LEAKMETER_SNAPSHOTS"):

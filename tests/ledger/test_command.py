@@ -69,6 +69,19 @@ def test_the_whole_way(cli: Call, log: Path, tmp_path: Path) -> None:
     assert "2026-03-01" in shown.out
     assert "Alvi" not in shown.out
     assert "Ana Alvi" in cli("ledger", "show", "--subject", "Ana Alvi", "--show-names").out
+    # Recipients are called by the names that are kept, the people of documents are not.
+    for by in ("document", "subject"):
+        named = " ".join(cli("ledger", "show", "--by", by).out.split())
+        assert "2 answers, 1 document, 2 recipients" in named
+        assert "anna" in named
+        assert "Alvi" not in named
+        # What makes the sums no posterior stays in sight; why is explained where it is asked for.
+        assert "posterior: a condition is not met, or not stated" in named
+        assert "--conditions-hold was not given" not in named
+        assert named.endswith("add --explain")
+    why = " ".join(cli("ledger", "show", "--explain").out.split())
+    assert "--conditions-hold was not given" in why
+    assert "add --explain" not in why
 
     junit = tmp_path / "j.xml"
     held = cli("ledger", "check", "--budget", "1000", "--junit", junit)

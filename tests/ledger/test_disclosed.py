@@ -77,7 +77,7 @@ def test_who_was_told_what_is_a_table_with_personal_things_first(ledger: Ledger)
         for report in (summary(book, "document"), page(book))
     ]
     for table in tables:
-        assert table.caption == "Disclosed: who was told what"
+        assert table.caption == "Disclosed personal data and other content, by recipient"
         assert [column.heading for column in table.columns] == ["Recipient", "Kind", "Document", "Answers", "Most"]
         kinds = [b.plain(row.cells[1]) for row in table.rows]  # type: ignore[arg-type]
         assert kinds == sorted(kinds, key=lambda kind: kind == "other")

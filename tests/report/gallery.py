@@ -1,6 +1,6 @@
 """The site's gallery: real reports of the samples, one a command, as files of the site.
 
-    PYTHONPATH=tests python -m report.gallery docs/gallery --model smollm2-135m
+PYTHONPATH=tests python -m report.gallery docs/gallery --model smollm2-135m
 """
 
 from __future__ import annotations

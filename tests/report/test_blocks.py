@@ -317,6 +317,70 @@ def test_every_renderer_says_what_was_found_and_what_to_do_before_all_else() -> 
     assert all("irrelevant text" not in said for said in (html.page(report), markdown.text(report), printed(report)))
 
 
+def test_a_terminal_leaves_out_what_explains_and_never_what_changes_a_meaning() -> None:
+    table = b.Table(
+        (b.Column("Piece"), b.Column("Nats", "nats", "nats"), b.Column("Inner", detail=True)),
+        [b.Row(("s1", 1.0, "hidden cell"))],
+        "Pieces",
+    )
+    report = b.Report(
+        "Title",
+        "influence",
+        [
+            b.Headline("Found."),
+            b.Text("What changes the number."),
+            b.Text("hidden text", detail=True),
+            b.Text("hidden soft", "soft"),
+            b.Text("A unit.", "soft", detail=False),
+            b.Advice([(f"Case {n}", "do it") for n in range(3)]),
+            b.Warning("Only the system prompt was measured."),
+            b.Warning("hidden warning", detail=True),
+            table,
+            b.Table((b.Column("A"),), [b.Row(("hidden row",))], detail=True),
+            b.Part("Kept part", [b.Text("In a part."), b.Text("hidden part", detail=True)]),
+            b.Part("hidden heading", [b.Text("hidden soft", "soft")]),
+            b.Details("Settings", [b.Facts([("Model", "hidden fact")])]),
+        ],
+        caveat="hidden caveat",
+    ).interrupted(1, 3)
+    brief, whole = (flat(printed(report, explain=explain)) for explain in (False, True))
+    assert "hidden" not in brief
+    assert brief.endswith(console.LEFT_OUT)
+    assert console.LEFT_OUT not in whole
+    places = [
+        brief.index(said)
+        for said in (
+            "Found.", "What changes the number.", "s1 1.00", "Kept part In a part.", "! Interrupted: 1 of 3 cases",
+            "! Only the system prompt was measured.", "nat: unit", "→ Case 0", "→ Case 1",
+        )
+    ]  # fmt: skip
+    assert places == sorted(places)
+    assert "A unit." in brief
+    assert "Case 2" not in brief
+    for said in ("text", "soft", "warning", "row", "cell", "part", "heading", "fact", "caveat"):
+        assert f"hidden {said}" in whole
+
+
+def test_of_pieces_a_terminal_shows_the_findings() -> None:
+    def pieces_of(*quiet: bool) -> str:
+        rows = [b.Row((f"p{n}", 9.0 - n), piece=n, quiet=one) for n, one in enumerate(quiet)]
+        table = b.Table(
+            (b.Column("Piece"), b.Column("Nats", "nats", bar=True)), rows, "Pieces", rest=("piece", "pieces")
+        )
+        text = b.ShadedText([b.Passage([b.Segment(b.Untrusted("the context"))])])
+        shown = b.Attribution(text, text, [table], [0.0] * len(rows), [[]] * len(rows), [], [], [])
+        return flat(printed(b.Report("Title", "influence", [shown]), explain=False))
+
+    assert "the context" not in pieces_of(False)
+    some = pieces_of(False, False, *[True] * 5)
+    assert ("p1" in some, "p2" in some, "5 more pieces, no finding" in some) == (True, False, True)
+    none = pieces_of(*[True] * 5)
+    assert ("p2" in none, "p3" in none, "2 more pieces, no finding" in none) == (True, False, True)
+    many = pieces_of(*[False] * 10, True)
+    assert ("p7" in many, "p8" in many) == (True, False)
+    assert "3 more pieces, at most 1.00 nats each" in many
+
+
 def test_what_is_struck_out_is_a_mark_where_there_is_no_page() -> None:
     texts = [("A ", False), ("secret", True), (" ", False), ("word", True), (" is out.", False)]
     segments = [b.Segment(b.Untrusted(text), said="piece", struck=struck) for text, struck in texts]

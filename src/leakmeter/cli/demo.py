@@ -9,7 +9,7 @@ from typing import Final
 
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.options import Explain, Flag, RunOptions
 from leakmeter.core.case import Case, Document
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.written import write_whole
@@ -35,6 +35,7 @@ def demo(
     allow_remote: Flag = False,
     out: Path = Path("runs"),
     no_cache: Flag = False,
+    explain: Explain = False,
     dry_run: Flag = False,
     write_samples: Path | None = None,
 ) -> None:
@@ -74,6 +75,7 @@ def demo(
         name="demo",
         html=html,
         no_cache=no_cache,
+        explain=explain,
         dry_run=dry_run,
     )
     run_cases(Plan("influence", Influence(), PromptSettings(unit="sentence", group=True), LoadedCases((case,))), run)

@@ -87,7 +87,7 @@ def doctor(
     if json:
         output.print_json(result.to_dict())
     else:
-        output.print_results([result])
+        output.print_results([result], explain=True)
     if report is not None:
         output.tell_page(report, public=True)
     if not result.is_sound:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import App, Parameter
 
 from leakmeter.cli.query import LimitOptions, write_rows
 from leakmeter.commands import output
-from leakmeter.commands.options import Flag
+from leakmeter.commands.options import Explain, Flag
 from leakmeter.commands.worker_options import WorkerOptions
 from leakmeter.errors import StoreError, UsageError
 from leakmeter.models import DEFAULT_MODEL
@@ -158,17 +158,23 @@ def _tell_added(done: Added, n_hidden_calls: int) -> None:
     from leakmeter.traces import Reason
 
     output.print_text(
-        f"read {done.n_read:,} calls: added {done.n_added:,} answers, {done.n_measured:,} of them measured; "
-        f"{done.n_known:,} were known, {done.refused.total():,} refused, {len(done.problems):,} left out"
+        f"read {done.n_read:,} call{_s(done.n_read)}: added {done.n_added:,} answer{_s(done.n_added)}, "
+        f"{done.n_measured:,} of them measured; {done.n_known:,} were known, {done.refused.total():,} refused, "
+        f"{len(done.problems):,} left out"
     )
     if n_hidden_calls:
         output.print_text(
-            f"beside them {n_hidden_calls:,} calls that answered nobody, such as those that rewrite a question"
+            f"not counted: {n_hidden_calls:,} call{_s(n_hidden_calls)} without an answer to anybody, such as one that "
+            "rewrites a question"
         )
     for reason, n in done.refused.most_common():
         output.print_text(f"refused {n:,}: {Reason(reason).sentence}")
     if done.problems:
         output.tell(f"left out {len(done.problems):,} that cannot be measured; the first: {done.problems[0]}")
+
+
+def _s(n: int) -> str:
+    return "" if n == 1 else "s"
 
 
 @app.command
@@ -178,6 +184,7 @@ def show(
     by: str | None = None,
     subject: str | None = None,
     show_names: Flag = False,
+    explain: Explain = False,
     json: Flag = False,
 ) -> None:
     """Show what was told: of which document or person, to whom, how much, and on which day.
@@ -209,7 +216,7 @@ def show(
             for record in shown.records(book, by):
                 output.print_json(record)
         else:
-            _print(shown.summary(book, by, show_names=show_names))
+            output.print_report(shown.summary(book, by, show_names=show_names), explain=explain)
         return
     _, thing_id = find(book, subject, "subject")
     if json:
@@ -217,7 +224,7 @@ def show(
             if entry.thing.id == thing_id:
                 output.print_json(shown.record(entry, book))
     else:
-        _print(shown.of_subject(book, thing_id, show_names=show_names))
+        output.print_report(shown.of_subject(book, thing_id, show_names=show_names), explain=explain)
 
 
 @app.command
@@ -412,9 +419,3 @@ def _book(path: Path) -> Book:
     from leakmeter.ledger.totals import Book
 
     return Book(_opened(path))
-
-
-def _print(report: Any) -> None:
-    from leakmeter.report import console
-
-    output.console().print(console.view(report))

@@ -11,7 +11,7 @@ from cyclopts import App, Parameter
 
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
-from leakmeter.commands.options import Flag, RunOptions
+from leakmeter.commands.options import Explain, Flag, RunOptions
 from leakmeter.commands.study import (
     datasets_of,
     loaded_study,
@@ -53,6 +53,7 @@ def run(
     out: Path = Path("runs"),
     no_cache: Flag = False,
     dry_run: Flag = False,
+    explain: Explain = False,
     workers: WorkerOptions | None = None,
 ) -> None:
     """Run a factor study: every cell a run that can be continued, then a table and a figure with intervals.
@@ -97,7 +98,7 @@ def run(
     words += [part for setting in set or [] for part in ("--set", setting)]
     words += [part for name, value in (("dtype", dtype), ("device", device)) if value for part in (f"--{name}", value)]
     directory, markdown = run_study(chosen, records, command_line(words, without=_hidden(chosen, data or [])), options)
-    output.print_plain(markdown)
+    output.print_tables(markdown, explain=explain)
     output.tell(f"study: {directory}")
 
 

@@ -106,7 +106,8 @@ def run_cases(
         output.tell(f"part {part} is measured; when all {part.n_slices} are: leakmeter runs complete {directory.place}")
         return shown
     if not run.json:
-        output.print_results(shown)
+        # Who publishes a guarantee publishes its conditions.
+        output.print_results(shown, explain=run.explain or public)
     if run.html is not None:
         output.write_page(run.html, shown, command, Path(directory.place))
     output.tell(
@@ -122,7 +123,7 @@ def run_cases(
 def _show_interrupted(shown: Sequence[AnyResult], n_cases: int, run: RunOptions, command: str) -> None:
     """What is measured so far, on the terminal and as a page."""
     if not run.json:
-        output.print_results(shown, n_cases)
+        output.print_results(shown, n_cases, explain=run.explain)
     if run.html is not None:
         output.write_page(run.html, shown, command, None, n_cases)
         output.tell_page(run.html, public=type(shown[0]).is_public)

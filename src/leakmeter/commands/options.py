@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 Flag = Annotated[bool, Parameter(negative="")]
 """An option that is given or not: there is no `--no-…` of it."""
 
+Explain = Annotated[bool, Parameter(negative="", help="Print the conditions, the caveats and how it was measured too.")]
+"""The same option of commands that have no `RunOptions`."""
+
 Text = Annotated[str, Parameter(allow_leading_hyphen=True)]
 """What was said, which may be a list: '- first …'."""
 
@@ -106,6 +109,8 @@ class RunOptions(WorkerOptions):
     """A name for the run, which `leakmeter runs list` and pages show; it changes neither numbers nor the run's id."""
     html: Path | None = None
     """Also write the report to this file."""
+    explain: bool = False
+    """Print the conditions, the caveats, how it was measured and texts in colours too."""
     json: bool = False
     """Print one JSON object a case instead of the heat map."""
     no_cache: bool = False

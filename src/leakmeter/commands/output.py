@@ -16,6 +16,7 @@ from leakmeter.errors import LeakmeterError, StoreError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from leakmeter.report.blocks import Report
     from leakmeter.results.result import AnyResult
 
 _WIDEST = 1000  # characters of a line
@@ -138,7 +139,26 @@ def tell_page(path: Path, *, public: bool) -> None:
     tell(f"report: {path}" if public else f"report: {path} (private, readable by you alone)")
 
 
-def print_results(results: Sequence[AnyResult], n_cases: int | None = None) -> None:
+def print_results(results: Sequence[AnyResult], n_cases: int | None = None, *, explain: bool = False) -> None:
     """One result whole, of several what was found over all and the worst cases; all of one kind. `n_cases` says of how
     many cases they are the first."""
-    console().print(type(results[0]).overview(results, n_cases=n_cases))
+    print_report(type(results[0]).report(results, n_cases=n_cases), explain=explain)
+
+
+def print_report(report: Report, *, explain: bool) -> None:
+    """A report on standard output: what was found and what to do, or with `explain` all of it."""
+    from leakmeter.report import console as drawn
+
+    console().print(drawn.view(report, explain=explain))
+
+
+def print_tables(markdown: str, *, explain: bool) -> None:
+    """The tables of a study: without `explain` their titles, what they show and their rows."""
+    from leakmeter.report.console import LEFT_OUT
+    from leakmeter.studies.study_report import FINDING
+
+    if not explain:
+        lines = markdown.splitlines(keepends=True)
+        kept = (line for line in lines if not line.startswith("- ") or line.startswith(f"- {FINDING}"))
+        markdown = re.sub("\n{3,}", "\n\n", f"{''.join(kept)}\n{LEFT_OUT}\n")
+    print_plain(markdown)

@@ -69,10 +69,10 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
     over = [group for group in groups if group.total.largest_running_nats > budget.nats]
     value = groups[0].total.largest_running_nats
     who = " to one recipient" if budget.by_recipient else " to all recipients together"
+    exceed = "exceeds" if len(over) == 1 else "exceed"
     sentence = (
-        f"At most {nats_text(value)} nats were counted as told of one {budget.kind}{who}; the budget is "
-        f"{nats_text(budget.nats)}"
-        f"{f', which {len(over)} of {len(groups)} are over' if over else ''}."
+        f"Answers reveal at most {nats_text(value)} nats of one {budget.kind}{who}; the budget is "
+        f"{nats_text(budget.nats)}{f': {len(over)} of {len(groups)} {exceed} it' if over else ''}."
     )
     # Of what was not scored as a whole nobody knows whether it is within.
     n_unknown = sum(not group.is_known for group in groups)
@@ -110,7 +110,8 @@ def lines(over: Sequence[Told]) -> list[str]:
     """A line for each that is over a budget, or of which that is not known, for whoever may see the ids."""
     return [
         f"        {nats_text(group.total.largest_running_nats)} nats: {group.thing.kind} {label(group)}"
-        f"{'' if group.recipient is None else f', recipient {shown(group.recipient)}'}, {group.total.n_answers} answers"
+        f"{'' if group.recipient is None else f', recipient {shown(group.recipient)}'}"
+        f", {group.total.n_answers:,} answer{'' if group.total.n_answers == 1 else 's'}"
         f"{'' if group.is_known else f'; not known: {_and(_why([group]))}'}"
         for group in over
     ]

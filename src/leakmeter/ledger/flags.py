@@ -16,7 +16,7 @@ SENTENCES: Final = {
     "top-k": "The answer was drawn from the likeliest tokens alone (top-k).",
     "top-p": "The answer was drawn from the likeliest tokens alone (top-p or min-p).",
     "decoding not logged": "The log does not have temperature, top-p, top-k, min-p and the penalty of repetitions, and "
-    "nobody has stated (--plain-draws) that what it leaves out was off. Without a temperature 1 was taken.",
+    "--plain-draws, which states that what it leaves out was off, was not given. Without a temperature, 1 was taken.",
     "changed distribution": "Penalties, a bias of logits or a grammar changed the distribution that was drawn from.",
     "other model": "The model that answered has another name than the one that scored.",
     HIDDEN_CALLS: "The trace has calls of models or tools, or reasoning, that the recipient did not see.",
@@ -26,8 +26,8 @@ SENTENCES: Final = {
     "interrupted": "The answer broke off.",
     "no recipient": "The log does not say whom the answer went to.",
     "no time": "The log does not say when the answer was finished: it counts in the order in which it was added.",
-    "conditions not stated": "Nobody has stated (--conditions-hold) that queries depend on documents only through what "
-    "their recipient saw, and that recipients know the other documents.",
+    "conditions not stated": "--conditions-hold was not given: it states that queries depend on documents only through "
+    "what their recipient saw, and that recipients know the other documents.",
 }
 """Every flag, and what it means."""
 

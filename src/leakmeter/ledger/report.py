@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, Final
@@ -30,12 +30,12 @@ _LETTER_INCHES: Final = 0.075
 """Width of a letter beside it."""
 _MOST_LINES: Final = 5
 _WHAT: Final = {
-    DOCUMENT: "What was told of each document, to whom; nats",
-    SUBJECT: "What was told of each person, or other value of personal data, to whom; nats",
-    "recipient": "What each recipient was told most of",
-    "day": "What was told most of on each day",
+    DOCUMENT: "What the answers reveal of each document to each recipient; nats",
+    SUBJECT: "What the answers reveal of each person, or other personal data, to each recipient; nats",
+    "recipient": "The document that each recipient learned most of",
+    "day": "The document that each day’s answers reveal most of",
 }
-_DISCLOSED: Final = "Disclosed: who was told what"
+_DISCLOSED: Final = "Disclosed personal data and other content, by recipient"
 _HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
 _MOST_HOURS: Final = 72
 """Of a timeline in hours; longer ones are in days."""
@@ -48,12 +48,14 @@ class Names:
     Args:
         book: the ledger.
         in_clear: by their names, which are there where texts are kept.
+        named: people who are called so all the same.
         address: kind and id of a document, a subject, a recipient, a day or an answer to where its page is; "" where
             there is none.
     """
 
     book: Book
     in_clear: bool = False
+    named: Collection[str | None] = ()
     address: Callable[[str, str], str] = lambda kind, id_: ""
 
     def __post_init__(self) -> None:
@@ -62,7 +64,7 @@ class Names:
             raise UsageError("the ledger holds no names: they are kept only by `leakmeter ledger add --keep-texts`")
 
     def phrase(self, pseudonym: str | None) -> b.Phrase:
-        name = self.book.names.get(pseudonym or "") if self.in_clear else None
+        name = self.book.names.get(pseudonym or "") if self.in_clear or pseudonym in self.named else None
         return shown(pseudonym) if name is None else b.Untrusted(name, _ID)
 
     def of_thing(self, pair: Told | Look) -> b.Phrase:
@@ -106,12 +108,49 @@ def records(book: Book, by: str) -> list[JsonObject]:
 
 def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
     """What a ledger says, one row for each of `by` in `BY`."""
-    names = Names(book, show_names)
+    names = Names(book, show_names, frozenset(book.recipients))
+    table = rows_table(book, by, names)
+    pairs = book.told(SUBJECT if by == SUBJECT else DOCUMENT, by_recipient=True)
     return b.Report(
         "Ledger",
         "ledger",
-        [_headline(book, names), *_disclosed(book, names), rows_table(book, by, names), *_notes(book)],
+        [
+            _headline(book, names),
+            *_disclosed(book, names),
+            table,
+            *_limits(pairs),
+            *_called(names, has_people=by == SUBJECT),
+            *_notes(book),
+        ],
     )
+
+
+def _limits(pairs: Sequence[Told]) -> Iterator[b.Warning]:
+    """That sums are no finding, or not what an observer knows, where it is so."""
+    n_sums = f"{len(pairs):,} {'sum' if len(pairs) == 1 else 'sums'}"
+    if n := sum(map(_is_quiet, pairs)):
+        verb = "is" if n == 1 else "are"
+        yield b.Warning(f"{n:,} of {n_sums} {verb} no larger than noise, or an irrelevant text, gives: no finding.")
+    if n := sum(pair.posterior.probability is None and not pair.is_exact for pair in pairs):
+        yield b.Warning(
+            f"{n:,} of {n_sums} {'has' if n == 1 else 'have'} no posterior: a condition is not met, or not stated. "
+            "Such a sum is a score by M, the scoring model, and not the odds of an observer."
+        )
+
+
+def _is_quiet(pair: Told) -> bool:
+    total = pair.total
+    return total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0)
+
+
+def _called(names: Names, *, has_people: bool) -> Iterator[b.Text]:
+    """Why somebody is called by a pseudonym, where somebody is."""
+    if not names.book.names:
+        yield b.Text(
+            "Recipients and people are shown as hashes: names are kept only by leakmeter ledger add --keep-texts."
+        )
+    elif has_people and not names.in_clear:
+        yield b.Text("People are shown as hashes; --show-names shows their names.")
 
 
 def rows_table(book: Book, by: str, names: Names) -> b.Table:
@@ -135,21 +174,28 @@ def overview(book: Book, names: Names) -> list[b.Block]:
     ]  # fmt: skip
     columns = (
         b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
-        b.Column("Told", "signed_nats", "nats", shade=True),
+        b.Column("Revealed", "signed_nats", "nats", shade=True),
     )  # fmt: skip
     return [
         _headline(book, names),
         *_disclosed(book, names),
         *_warnings(pairs),
         *_charts(pairs, names),
-        *([b.Table(columns, rows, "Answers that leaked most, by the document that they told most of")] if rows else []),
+        *(
+            [b.Table(columns, rows, "Answers that leaked most, with the document that they reveal most of")]
+            if rows
+            else []
+        ),
         *_notes(book),
     ]
 
 
 def of_subject(book: Book, subject: str, *, show_names: bool = False) -> b.Report:
     """All that was said about one subject: to whom, when, and of which documents."""
-    return b.Report("Subject of the ledger", "ledger", subject_blocks(book, subject, Names(book, show_names)))
+    names = Names(book, show_names, frozenset(book.recipients))
+    pairs = [pair for pair in book.told(SUBJECT, by_recipient=True) if pair.thing.id == subject]
+    blocks = [*subject_blocks(book, subject, names), *_limits(pairs), *_called(names, has_people=True)]
+    return b.Report("Subject of the ledger", "ledger", blocks)
 
 
 def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
@@ -157,26 +203,27 @@ def subject_blocks(book: Book, subject: str, names: Names) -> list[b.Block]:
     contents = book.contents_of(subject)
     mentioned = Counter({doc: contents[content] for doc, content in book.documents if content in contents})
     worst = pairs[0] if pairs else None
-    headline: b.Phrase = ("Nothing that was answered had ", *b.parts(names.phrase(subject)), " in its prompt.")
+    headline: b.Phrase = ("No answer had ", *b.parts(names.phrase(subject)), " in its prompt.")
     if worst is not None:
         nats = nats_text(worst.total.largest_running_nats)
         headline = (
-            *b.parts(names.phrase(subject)),
-            f": {nats} nats were told to ",
+            "The answers to ",
             *b.parts(names.phrase(worst.recipient)),
+            f" reveal {nats} nats of ",
+            *b.parts(names.phrase(subject)),
             ".",
         )
     documents = b.Table(
         (b.Column("Document"), b.Column("Mentions", "count")),
         [b.Row((b.Untrusted(doc, _ID), n), to=names.address(DOCUMENT, doc)) for doc, n in mentioned.most_common()],
-        "Documents that mention it",
+        "Documents that mention this subject",
         rest=("document", "documents"),
     )
     looks = [look for pair in pairs for look in pair.looks]
     return [
         b.Headline(headline),
         _to_whom(pairs, names),
-        _answers_table(book, sorted(looks, key=lambda look: look.event["order"]), names, "Told when"),
+        _answers_table(book, sorted(looks, key=lambda look: look.event["order"]), names, "Answers, in order of time"),
         documents,
         *_notes(book),
     ]
@@ -187,10 +234,12 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
     pairs = [pair for pair in book.told(DOCUMENT, by_recipient=True) if pair.thing.id == document]
     contents = {content for id_, content in book.documents if id_ == document}
     shown_id = b.Untrusted(document, _ID)
-    headline: b.Phrase = ("No answer was measured that had ", shown_id, " in its prompt.")
+    headline: b.Phrase = ("No measured answer had ", shown_id, " in its prompt.")
     if pairs:
         nats = nats_text(pairs[0].total.largest_running_nats)
-        headline = (shown_id, f": {nats} nats were told to ", *b.parts(names.phrase(pairs[0].recipient)), ".")
+        headline = (
+            "The answers to ", *b.parts(names.phrase(pairs[0].recipient)), f" reveal {nats} nats of ", shown_id, ".",
+        )  # fmt: skip
     versions = b.Text(f"The ledger has {len(contents)} versions of it, each with rows of its own.", "soft")
     mentioned: Counter[str] = Counter()
     for row in book.mentions:
@@ -213,7 +262,7 @@ def document_blocks(book: Book, document: str, names: Names) -> list[b.Block]:
         *([versions] if len(contents) > 1 else []),
         _to_whom(pairs, names),
         *_charts_of_one(pairs, names),
-        _looks_table([look for pair in pairs for look in pair.looks], names, "Told when"),
+        _looks_table([look for pair in pairs for look in pair.looks], names, "Answers, in order of time"),
         *([subjects] if mentioned else []),
         *_notes(book),
     ]
@@ -241,7 +290,7 @@ def _told_in(book: Book, called: b.Phrase, events: Sequence[Mapping[str, Any]], 
         pairs = book.totals(kind_looks, by_recipient=True)
         if pairs and not tables:
             nats = nats_text(pairs[0].total.largest_running_nats)
-            headline = (*headline, ". Most was told of ", *b.parts(names.of_thing(pairs[0])), f": {nats} nats")
+            headline = (*headline, ". They reveal most of ", *b.parts(names.of_thing(pairs[0])), f": {nats} nats")
         tables += [_pairs_table(book, kind, pairs, names)] if pairs else []
     answers = _looks_table(looks[DOCUMENT], names, "Answers and documents")
     shown_to = _disclosed(book, names, events)
@@ -259,7 +308,7 @@ def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.
         *b.parts(names.phrase(event["recipient"])),
     )
     if worst is not None and worst.signed_nats is not None:
-        headline = (*headline, f": {nats_text(worst.signed_nats)} nats were told of ", *b.parts(names.of_thing(worst)))
+        headline = (*headline, f" reveals {nats_text(worst.signed_nats)} nats of ", *b.parts(names.of_thing(worst)))
     else:
         headline = (*headline, ": no number of a document")
     when = "not logged" if event["time"] is None else f"{event['time']:%Y-%m-%d %H:%M:%S} UTC"
@@ -303,14 +352,14 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
             _worst_table(book, "day", names),
             *_heat_maps(book, names),
         ],
-        lead="What logged answers told of each document to each recipient: nats, by the model that scored them, added "
-        "up over answers.",
+        lead="What logged answers reveal of each document to each recipient: nats, by the model that scored them, "
+        "added up over answers.",
         sections=[_section(book, look, names) for look in _worst_answers(book)[:_MOST_ANSWERS]],
         index=(
             b.Column("Day"), b.Column("Recipient"), b.Column("Document"),
-            b.Column("Told", "signed_nats", "nats", shade=True),
+            b.Column("Revealed", "signed_nats", "nats", shade=True),
         ),
-        index_caption="Answers that leaked most, by the document that they told most of",
+        index_caption="Answers that leaked most, with the document that they reveal most of",
         case=("answer", "answers"),
         held_by="the ledger holds all",
         notes=_notes(book),
@@ -320,7 +369,14 @@ def page(book: Book, *, show_names: bool = False) -> b.Report:
 
 def _headline(book: Book, names: Names) -> b.Headline:
     pairs = book.told(DOCUMENT, by_recipient=True)
-    counts = f"{_answers(len(book.events))}, {len(book.documents):,} documents, {len(book.recipients):,} recipients"
+    counts = ", ".join(
+        f"{n:,} {what}{'' if n == 1 else 's'}"
+        for n, what in (
+            (len(book.events), "answer"),
+            (len(book.documents), DOCUMENT),
+            (len(book.recipients), RECIPIENT),
+        )
+    )
     if not pairs:
         return b.Headline(f"The ledger has no document in any prompt: {counts}.")
     worst = pairs[0]
@@ -328,8 +384,8 @@ def _headline(book: Book, names: Names) -> b.Headline:
     sentence = "" if sure is None else f" An observer of these answers would be {percent(sure)} sure that it was there."
     nats = nats_text(worst.total.largest_running_nats)
     return b.Headline(
-        (f"{counts}. Most was told of ", *b.parts(names.of_thing(worst)), " to ",
-         *b.parts(names.phrase(worst.recipient)), f": {nats} nats in {_answers(worst.total.n_answers)}.{sentence}")
+        (f"{counts}. Most nats: ", *b.parts(names.of_thing(worst)), " to ", *b.parts(names.phrase(worst.recipient)),
+         f", {nats} nats in {_answers(worst.total.n_answers)}.{sentence}")
     )  # fmt: skip
 
 
@@ -378,7 +434,7 @@ def _columns(*first: str) -> tuple[b.Column, ...]:
         b.Column("Largest so far", "nats", shade=True),
         b.Column("Interval", "interval", on="pages"),
         b.Column("Sum", "signed_nats"),
-        b.Column("Largest answer", "nats"),
+        b.Column("Largest answer", "nats", detail=True),
         b.Column("Answers", "count"),
         b.Column("Placebo", "nats", on="wide" if len(first) == 2 else "pages"),
         b.Column("Posterior", "posterior"),
@@ -400,7 +456,7 @@ def _told_row(first: b.Phrase, pair: Told, *more: b.Phrase, to: str = "") -> b.R
             total.placebo_running_nats,
             "scored by M" if posterior.probability is None and not pair.is_exact else posterior.probability,
         ),
-        quiet=total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0),
+        quiet=_is_quiet(pair),
         to=to,
     )
 
@@ -410,7 +466,7 @@ def _to_whom(pairs: Sequence[Told], names: Names) -> b.Table:
         _told_row(names.phrase(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or ""))
         for pair in pairs
     ]
-    return b.Table(_columns("Recipient"), rows, "Told to whom", rest=("recipient", "recipients"))
+    return b.Table(_columns("Recipient"), rows, "By recipient", rest=("recipient", "recipients"))
 
 
 def _told_table(book: Book, kind: str, names: Names) -> b.Table:
@@ -496,7 +552,7 @@ def _matrix(pairs: Sequence[Told], names: Names) -> b.Chart:
     letters = max(len(b.plain(phrase)) for phrase in of_thing.values())
     inches = (max(2.4, 1.2 + _LETTER_INCHES * letters) + 0.5 * len(recipients), 1.2 + 0.26 * len(documents))
     left_out = len({pair.thing for pair in pairs}) - len(documents)
-    footer = f"{left_out} documents of which less was told are left out." if left_out > 0 else ""
+    footer = f"{left_out} documents with fewer nats are left out." if left_out > 0 else ""
     return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
 
 
@@ -525,7 +581,7 @@ def _timeline(pairs: Sequence[Told], names: Names) -> b.Chart:
         name = (*b.parts(names.of_thing(pair)), " to ", *b.parts(names.phrase(pair.recipient)))
         series.append(b.Series("line", sums, places, name=name))
     panel = b.Panel(b.Axis(f"{unit} since {first:%Y-%m-%d %H:%M} UTC"), b.Axis("Sum so far", "nats"), series)
-    return b.Chart("timeline", "What was told, over time", [panel], columns=1, panel_inches=(8.0, 3.4))
+    return b.Chart("timeline", "What the answers reveal, over time", [panel], columns=1, panel_inches=(8.0, 3.4))
 
 
 def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
@@ -541,7 +597,7 @@ def _heat_maps(book: Book, names: Names) -> Iterator[b.Block]:
         pages.append(b.Embedded(("Answer ", trace), heat_map(book, look.event["by_document"]), anchor))
     if rows:
         columns = (
-            b.Column("Answer"), b.Column("Recipient"), b.Column("Document"), b.Column("Told", "signed_nats", "nats")
+            b.Column("Answer"), b.Column("Recipient"), b.Column("Document"), b.Column("Revealed", "signed_nats", "nats")
         )  # fmt: skip
         yield b.Table(columns, rows, "Heat maps of the answers that leaked most")
         yield from pages
@@ -583,10 +639,10 @@ def _pieces_table(book: Book, event: Mapping[str, Any], names: Names) -> b.Table
     heads = ("Which", "Kind") if linked else ("Piece", "Kind", "Which")
     columns = (
         *(b.Column(head, "count" if head == "Piece" else "text") for head in heads),
-        b.Column("Told", "signed_nats", "nats"),
+        b.Column("Revealed", "signed_nats", "nats"),
         b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column("Placebo", "signed_nats", "nats"),
     )  # fmt: skip
-    return b.Table(columns, rows, "What the answer tells of each piece of its prompt")
+    return b.Table(columns, rows, "What the answer reveals of each piece of its prompt")
 
 
 def heat_map(book: Book, score: str) -> b.Report:
@@ -624,7 +680,7 @@ def _answer_row(look: Look, last: b.Phrase, names: Names) -> b.Row:
 
 def _answers_of(rows: Sequence[b.Row], last: str, caption: str) -> b.Table:
     columns = (
-        b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Told", "signed_nats", "nats"),
+        b.Column("Answer"), b.Column("Day"), b.Column("Recipient"), b.Column("Revealed", "signed_nats", "nats"),
         b.Column("Without signs", "nats", "nats", shade=True, bar=True), b.Column(last),
     )  # fmt: skip
     return b.Table(columns, rows, caption, rest=("answer", "answers"))
@@ -637,7 +693,8 @@ def _day(event: Mapping[str, Any]) -> str:
 def _warnings(pairs: Sequence[Told]) -> Iterator[b.Warning]:
     n_separate = sum(pair.n_separate for pair in pairs)
     if n_separate:
-        yield b.Warning(f"{n_separate} answers have several values of one subject, which were scored one by one.")
+        have = "has" if n_separate == 1 else "have"
+        yield b.Warning(f"{_answers(n_separate)} {have} several values of one subject, each scored by itself.")
 
 
 def _notes(book: Book) -> list[b.Block]:
@@ -647,13 +704,13 @@ def _notes(book: Book) -> list[b.Block]:
             "Each number compares the logged prompt with the same prompt without the document, nothing in its place. "
             "Sums are an observer’s log-odds only where answers were drawn from the scoring model at the scored "
             "temperature without truncation, later queries depend on the document only through what the recipient saw, "
-            "and the recipient knows all other documents. The token that ends an answer is not scored: the observer is "
-            "one who does not see that it ends there. Elsewhere sums are what was scored by M, the scoring model.",
+            "and the recipient knows all other documents. The token that ends an answer is not scored: the observer "
+            "does not see that it ends there. Elsewhere sums are what was scored by M, the scoring model.",
             "soft",
         ),
         b.Text(
-            "A sum is, with signs, of what each answer’s log-probability loses without the document, or the person; "
-            "budgets are held against the largest size that it had so far. Sums of different documents do not add up.",
+            "A sum adds, with signs, what each answer’s log-probability loses without the document, or the person; a "
+            "budget limits the largest size that the sum has had so far. Sums of different documents do not add up.",
             "soft",
         ),
     ]

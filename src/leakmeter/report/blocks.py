@@ -78,6 +78,9 @@ class Text:
     text: Phrase
     style: Literal["plain", "soft", "prose"] = "plain"
     heading: Phrase = ""
+    detail: bool | None = None
+    """Explains a finding that a reader understands without: a terminal shows it with --explain only. None: so does what
+    is soft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ class Warning:
     """What narrows the meaning of the numbers."""
 
     text: Phrase
+    detail: bool = False
+    """Changes no reading of a number: a terminal shows it with --explain only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +170,8 @@ class Column:
     shown by HTML alone."""
     digits: int | None = None
     """Significant digits of a share, where those of its kind are too few."""
+    detail: bool = False
+    """A terminal shows it with --explain only."""
 
     @property
     def title(self) -> Phrase:
@@ -223,6 +230,8 @@ class Table:
     filterable: bool = False
     numbered: bool = False
     """Begin each row with its number, from 1; a page does so where its readers cannot sort."""
+    detail: bool = False
+    """Is not what a reader looks for first: a terminal shows it with --explain only."""
 
 
 Columns: TypeAlias = list[tuple[Column, Callable[[T], Cell]]]
@@ -331,6 +340,8 @@ class ShadedText:
     """The floor that the legend names; where None, `floor_nats`, or as `tokens` no legend."""
     floor_name: str = "noise"
     style: Literal["pieces", "tokens"] = "pieces"
+    detail: bool = False
+    """A terminal shows it with --explain only."""
 
     @property
     def unmeasured(self) -> list[Unmeasured]:
@@ -500,6 +511,8 @@ class Part:
 
     heading: Phrase
     blocks: Sequence[Block]
+    detail: bool = False
+    """Is not what a reader looks for first: a terminal shows it with --explain only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -791,6 +804,40 @@ def spelled_out(block: Block) -> Sequence[Block]:
             return (Text(("Figure: ", *parts(block.name), "; pages show it."), "soft"),)
         case _:
             return ()
+
+
+_BRIEF_ROWS: Final = 8
+_BRIEF_QUIET_ROWS: Final = 3
+_BRIEF_ADVICE: Final = 2
+
+
+def brief(block: Block) -> Iterator[Block]:
+    """What a terminal shows of a block where nobody asked for explanations."""
+    match block:
+        case Headline():
+            yield block
+        case Advice():
+            yield Advice(block.rows[:_BRIEF_ADVICE])
+        case Table():
+            # `pages` leaves a column out of a terminal.
+            columns = [replace(one, on="pages") if one.detail else one for one in block.columns]
+            yield from () if block.detail else (replace(block, columns=columns, marks=()),)
+        case Warning() | ShadedText():
+            yield from () if block.detail else (block,)
+        case Text():
+            is_detail = block.style == "soft" if block.detail is None else block.detail
+            yield from () if is_detail else (block,)
+        case Attribution():
+            for table in (part for inner in block.tables for part in brief(inner) if isinstance(part, Table)):
+                n_findings = sum(not row.quiet for row in table.rows)
+                yield replace(table, first=min(n_findings, _BRIEF_ROWS) or _BRIEF_QUIET_ROWS)
+        case Part():
+            kept = () if block.detail else tuple(part for inner in block.blocks for part in brief(inner))
+            yield from (Part(block.heading, kept),) if kept else ()
+        case Cards() | Beside():
+            yield from (part for inner in within(block) for part in brief(inner))
+        case _:
+            return
 
 
 class Arranged(NamedTuple):

@@ -36,10 +36,12 @@ _NAME_COLUMNS: Final = 16
 _HEAD_COLUMNS: Final = 10
 
 
-def view(report: b.Report, *, width: int | None = None) -> Composed:
+def view(report: b.Report, *, width: int | None = None, explain: bool = True) -> Composed:
     """A report for `rich.print`, or the last line of a notebook cell; its only section is shown whole, of several the
-    index."""
-    return Composed(lambda paint, columns: _apart(_report(report, paint, columns)), width)
+    index. Without `explain` the findings, what changes their meaning, and what to do; for commands, which have an
+    option for the rest."""
+    shown = _report if explain else _brief
+    return Composed(lambda paint, columns: _apart(shown(report, paint, columns)), width)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -112,7 +114,7 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
     for shown_block in shown:
         yield from _block(shown_block, paint, columns)
         for term in (term for leaf in glossary.leaves([shown_block]) for term in glosses.get(id(leaf), ())):
-            yield False, Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
+            yield False, _gloss(term)
     apart = True
     for shown_block in explained:
         for _, line in _block(shown_block, paint, columns):
@@ -120,6 +122,30 @@ def _report(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
             apart = False
     if report.caveat:
         yield apart, _dim(report.caveat)
+
+
+LEFT_OUT: Final = "Conditions, caveats and how it was measured: add --explain"
+_BRIEF_LINES: Final = 3
+"""Of terms and advice."""
+_BRIEF_TERMS: Final = 2
+
+
+def _brief(report: b.Report, paint: Paint, columns: int) -> Iterator[Shown]:
+    """The headline, the tables, what changes their meaning, what the numbers are, and what to do."""
+    order = b.arranged(b.blocks_of(report))
+    found = [part for one in order.found for part in b.brief(one)]
+    tables = [part for one in (*b.index_of(report, _LISTED), *order.rest) for part in b.brief(one)]
+    shown: list[b.Block] = [*(one for one in found if not isinstance(one, b.Warning | b.Advice)), *tables]
+    for one in shown:
+        yield from _block(one, paint, columns)
+    warnings = [one for one in found if isinstance(one, b.Warning)]
+    advice = [one for one in found if isinstance(one, b.Advice)]
+    words = (word for leaf in glossary.leaves(shown) for word in glossary.words(leaf))
+    n_terms = min(_BRIEF_TERMS, max(1, _BRIEF_LINES - sum(len(one.rows) for one in advice)))
+    lines = [line for one in warnings for _, line in _block(one, paint, columns)]
+    lines += [_gloss(term) for term in glossary.first_said(words, set())[:n_terms]]
+    lines += [line for one in advice for _, line in _block(one, paint, columns)]
+    yield from ((not number, line) for number, line in enumerate([*lines, _dim(LEFT_OUT)]))
 
 
 def _explains(one: b.Block) -> bool:
@@ -172,6 +198,10 @@ def _dim(phrase: b.Phrase) -> Text:
     return Text(b.plain(phrase), style="dim")
 
 
+def _gloss(term: glossary.Term) -> Text:
+    return Text.assemble((f"{term.name}: ", "dim italic"), (term.gloss, "dim"))
+
+
 def _lower(name: b.Phrase) -> str:
     text = b.plain(name)
     return text if text[1:2].isupper() else text[:1].lower() + text[1:]
@@ -185,7 +215,7 @@ def _table(table: b.Table, paint: Paint, columns: int) -> Table:
     longest = _longest(table, shown)
     # Only texts of users are cut: what the program says is read whole, on as many lines as it takes.
     folded = longest is not None and any(_is_own(row.cells[longest]) for row in kept)
-    bar_columns = max(8, min(24, columns - 10 * len(shown) - 12))
+    bar_columns = max(8, min(columns // 5, 24, columns - 10 * len(shown) - 12))
     drawn = Table(
         box=None, padding=(0, 1, 0, 0), pad_edge=False, collapse_padding=True, header_style="dim",
         expand=longest is not None,
@@ -281,6 +311,8 @@ def _more(table: b.Table, n_shown: int) -> str:
     bars = [i for i, column in enumerate(table.columns) if column.bar and column.kind == "nats"]
     nats = [row.cells[i] for i in bars[:1] for row in table.rows[n_shown:]]
     numbers = [float(value) for value in nats if isinstance(value, float | int)]
+    if numbers and all(row.quiet for row in table.rows[n_shown:]):
+        return f"{sentence}, no finding"
     return f"{sentence}, at most {scale.nats_text(max(numbers))} nats each" if numbers else sentence
 
 

@@ -198,7 +198,7 @@ def test_the_session_is_all_responses_of_the_run(cli: Call, tmp_path: Path) -> N
 
 def test_terminal_and_page_and_report(cli: Call, decode: Call, tmp_path: Path) -> None:
     page = tmp_path / "private.html"
-    ended = decode("--html", page, epsilon=0.5)
+    ended = decode("--html", page, "--explain", epsilon=0.5)
     assert "of the context; spent" in " ".join(ended.out.split())
     assert "basic composition" in ended.out
     (run,) = Path("runs").iterdir()

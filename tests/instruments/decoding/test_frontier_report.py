@@ -81,7 +81,7 @@ def test_the_terminal_has_a_line_for_each_setting_and_says_what_to_ship() -> Non
     table = shown(told(), width=80).split("Settings, the knee")[1].split("\n\n")[0]
     assert "15.0 [14.0, 17.0] -1.0 [-1.0, -1.0] 99 %" in table
     assert "…" not in table
-    assert "Of 2 contexts the end did not fit" in shown(told(n_truncated=2))
+    assert "The end of 2 contexts did not fit" in shown(told(n_truncated=2))
     assert "[1.99" not in shown(told("epsilon", intervals=False))
     shares = (0.0, 0.0005, 0.25, 0.9999, 1.0)
     assert [share_text(share) for share in shares] == ["0 %", "1 %", "25 %", "99 %", "100 %"]

@@ -57,7 +57,7 @@ def test_batches_share_no_exemplar_and_leave_out_what_fills_none(tmp_path: Path)
     assert made[0].texts != made[1].texts
     assert made.to_frame(detail=True)["case"].tolist() == ["batch 1"] * 3 + ["batch 2"] * 3
     page = made.save_html(tmp_path / "audit.html").read_text(encoding="utf-8")
-    assert page.count("Who paid most") == 2
+    assert page.count("Largest losses") == 2
     assert len(audited(subset_size=3, batches=1)) == 1
 
 

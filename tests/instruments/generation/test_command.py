@@ -162,7 +162,7 @@ def audit(cli: Call, mine: Path) -> Call:
 
 
 def test_the_sample_works_end_to_end(cli: Call) -> None:
-    ended = cli("generate", "--model", "toy", "--html", "audit.html")
+    ended = cli("generate", "--model", "toy", "--html", "audit.html", "--explain")
     assert ended.code == 0, ended.err
     # What the toy writes may hold characters of no width.
     assert all(cell_len(line) <= 80 for line in ended.out.split("\n"))

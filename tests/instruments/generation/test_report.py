@@ -136,7 +136,7 @@ def test_who_paid_most_is_first_and_the_paper_stands_beside_no_leak(case: Case) 
     told = [one.measured_nats for one in ranked]
     assert told == sorted(told, reverse=True)
     said = printed(report([case]))
-    paid = said[said.index("Who paid most") : said.index("Tokens that used most")]
+    paid = said[said.index("Largest losses") : said.index("Tokens that used most")]
     assert re.findall(r"^ *\d (\d) ", paid, re.MULTILINE) == [one.id for one in ranked[:5]]
     (_, epsilon), (_, zero), (_, guaranteed) = words.convention(case)
     assert zero < epsilon

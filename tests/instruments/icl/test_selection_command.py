@@ -108,7 +108,7 @@ def test_a_selection_is_what_its_runs_say(cli: Call, words: list[object]) -> Non
     assert ended.err.splitlines()[0].startswith("step 1: ")
     assert ended.err.splitlines()[-1] == f"selection: {path}"
     # What is shown fits 80 columns and is no markup.
-    ended = cli(*words)
+    ended = cli(*words, "--explain")
     assert ended.code == 0, ended.err
     assert max(map(len, ended.out.splitlines())) <= 80
     assert "\x1b" not in ended.out

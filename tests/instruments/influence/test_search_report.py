@@ -229,7 +229,7 @@ def test_nothing_is_said_of_pieces_that_are_not_known() -> None:
     none = tuple(replace(piece, nats=0.0, posterior=None) for piece in case.pieces)
     quiet = replace(case, pieces=none, whole_nats=0.0, whole_posterior=None)
     said = texts_of(quiet)[0]
-    assert "No piece that was scored exactly stands above noise and placebo." in said
+    assert "No piece that was scored exactly is above noise and placebo." in said
     assert "ship, and measure again" not in said
     assert "score every piece without --search before you ship" in said
     # Means over cases would be of pieces that were chosen because they are large.

@@ -196,7 +196,6 @@ def _write(
     from leakmeter.instruments.decoding.frontier import frontier_of, utilities_of
     from leakmeter.instruments.decoding.frontier_report import report
     from leakmeter.instruments.decoding.sweep import EPSILON
-    from leakmeter.report import console
     from leakmeter.studies.cells import write
     from leakmeter.studies.table import models_line, responses
     from leakmeter.studies.tables import SYMBOLS, items_to_csv, to_csv, to_markdown
@@ -221,7 +220,7 @@ def _write(
     if run.json:
         output.print_json(result)
     else:
-        output.console().print(console.view(result.report()))
+        output.print_report(result.report(), explain=run.explain)
     output.tell(f"frontier: {directory}")
     if run.html is not None:
         from leakmeter.report import html

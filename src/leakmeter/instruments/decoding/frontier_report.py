@@ -53,7 +53,10 @@ def report(found: Frontier, *, command: str | None = None) -> b.Report:
         blocks.append(b.Warning("Bound and spent: the most of any response, nats. All of this is private."))
     if found.n_truncated:
         blocks.append(
-            b.Warning(f"Of {found.n_truncated:,} contexts the end did not fit: it was left out, and unmeasured.")
+            b.Warning(
+                f"The end of {found.n_truncated:,} context{'s' * (found.n_truncated != 1)} did not fit; it was left "
+                "out and not measured."
+            )
         )
     return b.Report(
         f"Leakage and utility over {SYMBOLS[kind]}",

@@ -212,7 +212,7 @@ def _found(cases: Sequence[DecodeResult]) -> Iterator[b.Block]:
 
 
 _INDEX: Final[b.Columns[DecodeResult]] = [
-    (b.Column("Told", "nats", "nats", shade=True), lambda case: case.ledger.whole_nats),
+    (b.Column("Leaks", "nats", "nats", shade=True), lambda case: case.ledger.whole_nats),
     (b.Column("Spent", "nats"), lambda case: case.ledger.spent_nats),
     (b.Column("Bound", "nats"), lambda case: None if case.guarantee is None else case.guarantee.response.basic_nats),
     (b.Column("Response"), lambda case: b.Untrusted(case.response.text, 60)),
@@ -345,7 +345,7 @@ def _guaranteed(guarantee: Guarantee, n_responses: int) -> b.Part:
     if guarantee.note:
         blocks.append(b.Text(guarantee.note, "soft"))
     sentences = (*meaning(guarantee, n_responses), CONDITIONS)
-    return b.Part("What is guaranteed", [*blocks, *map(b.Text, sentences)])
+    return b.Part("What is guaranteed", [*blocks, *(b.Text(sentence, detail=True) for sentence in sentences)])
 
 
 # ---- public ---------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from cyclopts import App, Parameter
 from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
 from leakmeter.commands.cases import run_cases
-from leakmeter.commands.options import Flag, RunOptions, Text
+from leakmeter.commands.options import Explain, Flag, RunOptions, Text
 from leakmeter.core.files import parsed_toml, read_text
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UnknownNameError, UsageError
@@ -234,7 +234,7 @@ class Wanted:
 
 
 @app.command(name="calibrate")
-def calibrate_command(*, wanted: Wanted, json: Flag = False) -> None:
+def calibrate_command(*, wanted: Wanted, explain: Explain = False, json: Flag = False) -> None:
     """Find the temperature, clip or subset size at which private token generation has a guarantee.
 
     Nothing is loaded or run: a guarantee depends on these three, on how many tokens there may be, and on nothing else.
@@ -250,10 +250,7 @@ def calibrate_command(*, wanted: Wanted, json: Flag = False) -> None:
     if json:
         output.print_json(calibration)
         return
-
-    from leakmeter.report import console
-
-    output.console().print(console.view(report(calibration)))
+    output.print_report(report(calibration), explain=explain)
 
 
 def _judge(found: Sequence[PrivateGenerationResult], *, json: bool) -> None:

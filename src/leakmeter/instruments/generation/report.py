@@ -140,7 +140,7 @@ def _summary(cases: Sequence[PrivateGenerationResult]) -> Iterator[b.Block]:
 
 
 def _nearest(case: PrivateGenerationResult) -> b.Text:
-    return b.Text(("Nearest to its bound: exemplar ", *words.compared(case.verdict.worst_token), "."))
+    return b.Text(("Nearest to its bound: exemplar ", *words.compared(case.verdict.worst_token), "."), detail=True)
 
 
 # ---- a batch --------------------------------------------------------------------------------------------------------
@@ -192,10 +192,10 @@ def _exemplars(case: PrivateGenerationResult) -> b.Table:
         (b.Column("Copied", "count"), lambda exemplar: exemplar.copied_tokens),
         (b.Column("Text"), lambda exemplar: b.Untrusted(exemplar.text, 160)),
     ]
-    caption = f"Who paid most, at order {words.order_text(case.bounds.order)}; shares: of the bound; copied: tokens"
+    caption = f"Largest losses, at order {words.order_text(case.bounds.order)}; shares: of the bound; copied: tokens"
     ranked = sorted(case.exemplars, key=lambda exemplar: exemplar.rank)
     rest = ("exemplar", "exemplars")
-    return b.table_of(ranked, columns, caption, rest=rest, first=_SHOWN, open_on_pages=_OPEN)
+    return b.table_of(ranked, columns, caption, rest=rest, first=_SHOWN, open_on_pages=_OPEN, detail=True)
 
 
 def _tokens(case: PrivateGenerationResult) -> b.Table:
@@ -214,7 +214,7 @@ def _tokens(case: PrivateGenerationResult) -> b.Table:
     ]
     worst = sorted(shares, key=lambda at: (-shares[at], *at))[:_TOKENS]
     caption = "Tokens that used most of their bound; share: at the order where it is largest"
-    return b.table_of(worst, columns, caption, rest=("token", "tokens"), first=_SHOWN)
+    return b.table_of(worst, columns, caption, rest=("token", "tokens"), first=_SHOWN, detail=True)
 
 
 def _convention(case: PrivateGenerationResult) -> Iterator[b.Block]:
@@ -228,6 +228,7 @@ def _convention(case: PrivateGenerationResult) -> Iterator[b.Block]:
         ),
         [b.Row((value, label, value / guaranteed if 0.0 < guaranteed < math.inf else None)) for label, value in rows],
         caption="The paper’s convention, which is no verdict",
+        detail=True,
     )
     yield b.Text(words.CONVENTION, "soft")
 
@@ -235,7 +236,7 @@ def _convention(case: PrivateGenerationResult) -> Iterator[b.Block]:
 def _texts(case: PrivateGenerationResult) -> Iterator[b.Block]:
     quality = words.quality(case.text_quality)
     noise = words.noise(case)
-    blocks: list[b.Block] = [b.Text(quality if noise is None else f"{quality} {noise}")]
+    blocks: list[b.Block] = [b.Text(quality if noise is None else f"{quality} {noise}", detail=True)]
     shown = [
         _text(
             one.text,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from leakmeter.instruments.icl import words
@@ -142,9 +143,9 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
         yield b.Text(text)
     yield of_exemplars(total, len(result.labels))
     yield from b.warnings_of(shared_words.warnings([result]))
-    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)))
-    yield b.Text(words.answer(result), heading="Answer")
-    yield _labels_of(result)
+    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, 40)), detail=True)
+    yield b.Text(words.answer(result), heading="Answer", detail=True)
+    yield replace(_labels_of(result), detail=True)
     yield _exemplars_of(result)
     yield from _charts([result], total)
     yield b.Text(words.READING, "soft")
@@ -155,8 +156,8 @@ def _of_one(result: IclResult) -> Iterator[b.Block]:
 
 def _of_all(results: Sequence[IclResult], total: Summary) -> Iterator[b.Block]:
     yield b.Headline(words.headline(total))
-    sentences = (words.whose(total, results[0].model), words.worst_case(total, results))
-    for text in (*sentences, words.vocabulary(results), words.accuracy(total)):
+    yield b.Text(words.whose(total, results[0].model), detail=True)
+    for text in (words.worst_case(total, results), words.vocabulary(results), words.accuracy(total)):
         if text is not None:
             yield b.Text(text)
     yield of_exemplars(total, len(results[0].labels))
@@ -189,6 +190,7 @@ def _positions(positions: Sequence[Position]) -> b.Table:
         [b.Row((position.position, *_means(position))) for position in positions],
         caption="Positions: worst case of the exemplar there",
         first=len(positions),
+        detail=True,
     )
 
 
@@ -203,7 +205,7 @@ def _fixed_exemplars(exemplars: Sequence[FixedExemplar]) -> b.Table:
             (b.Column("By the answers", "nats", "nats", shade=True), lambda exemplar: exemplar.answers.mean_nats),
             (b.Column("Interval", "interval"), lambda exemplar: _means(exemplar.answers)[2]),
             (b.Column("Worst case", "nats", on="wide"), lambda exemplar: exemplar.mean_nats),
-            (b.Column("Most", "nats", on="wide"), lambda exemplar: exemplar.max_nats),
+            (b.Column("Most", "nats", on="wide", detail=True), lambda exemplar: exemplar.max_nats),
             (b.Column("Worst in", "share"), lambda exemplar: exemplar.worst_share),
         ],
         "Exemplars, the same for all queries, by what the answers reveal of them on average",
@@ -233,7 +235,7 @@ def _labels(results: Sequence[IclResult], total: Summary) -> b.Table:
                 None if losses is None else sum(losses) / len(losses),
             ))
         )  # fmt: skip
-    return b.Table(columns, rows, "Labels", rest=("label", "labels"), first=len(rows))
+    return b.Table(columns, rows, "Labels", rest=("label", "labels"), first=len(rows), detail=True)
 
 
 def _section(result: IclResult) -> b.Section:

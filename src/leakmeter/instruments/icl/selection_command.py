@@ -74,7 +74,7 @@ def icl_select_command(
     from leakmeter.instruments.icl.prompts import ExemplarSettings
     from leakmeter.instruments.icl.search import scope_of
     from leakmeter.instruments.icl.selection_report import report
-    from leakmeter.report import console, markdown
+    from leakmeter.report import markdown
     from leakmeter.studies.cells import write
 
     told, measure, run = told or TaskOptions(), measure or Icl(), run or PagelessRunOptions()
@@ -107,7 +107,7 @@ def icl_select_command(
     if run.json:
         output.print_json(chosen)
     else:
-        output.console().print(console.view(document))
+        output.print_report(document, explain=run.explain)
     output.tell(f"selection: {directory}")
 
 

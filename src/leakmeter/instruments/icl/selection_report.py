@@ -89,12 +89,12 @@ def _lists(found: Selection) -> Iterator[b.Table]:
     rows = [b.Row(_cells(measured_list)) for measured_list in (steps[0], *first.best)]
     caption = f"One move: the best of each kind, of {first.n_lists} lists, by the queries that choose"
     columns = (b.Column("Move"), b.Column("ICLInf", "nats"), b.Column("Largest", "nats"), b.Column("Accuracy", "share"))
-    yield b.Table(columns, rows, caption, first=len(rows))
+    yield b.Table(columns, rows, caption, first=len(rows), detail=True)
     if len(steps) > 1:
         ended = f"{found.max_steps} at most" if found.ended == "max steps" else "until none lowers ICLInf"
         rows = [b.Row((measured_list.step, *_cells(measured_list))) for measured_list in steps]
         caption = f"Steps taken, {ended}; by the queries that choose"
-        yield b.Table((b.Column("Step", "count"), *columns), rows, caption, first=len(rows))
+        yield b.Table((b.Column("Step", "count"), *columns), rows, caption, first=len(rows), detail=True)
 
 
 def _cells(one: MeasuredList) -> tuple[b.Cell, ...]:

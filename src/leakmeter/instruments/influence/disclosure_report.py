@@ -125,11 +125,12 @@ def further(cases: Sequence[InfluenceResult]) -> Iterator[b.Block]:
             f"{who} content of the documents in other words, or drawn from several pieces ({spans:,} "
             f"span{'s' * (spans != 1)}): whether that is sensitive, no recogniser can tell."
         )
+    yield b.Text(f"Searched: {SEARCHED}{_your_list(cases)}.", "soft")
     yield b.Text(
-        f"Searched: {SEARCHED}{_your_list(cases)}. Not searched: what is sensitive by its meaning, "
-        "such as an illness or a debt, and names or codes without such a shape"
-        f"{'; --sensitive FILE adds a list of your own' if not _your_list(cases) else ''}.",
+        "Not searched: what is sensitive by its meaning, such as an illness or a debt, and names or codes without such "
+        f"a shape{'; --sensitive FILE adds a list of your own' if not _your_list(cases) else ''}.",
         "soft",
+        detail=False,
     )
 
 

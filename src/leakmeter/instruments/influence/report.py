@@ -258,12 +258,12 @@ def _unmeasured(case: InfluenceResult) -> Iterator[b.Text]:
 def _conclusion(case: InfluenceResult) -> b.Phrase:
     piece = context.leader(case)
     if piece is None:
-        stands = "stands" if case.half_width_nats is None else "is known to stand"
+        known = "is" if case.half_width_nats is None else "is known to be"
         nothing = (
             "No personal data was found in it to ablate." if case.unit == "entity" else "It has no piece to ablate."
         )
         noun = f"{_piece(case)}{search_report.scored(case)}"
-        none = f"No {noun} {stands} above noise and placebo." if case.pieces else nothing
+        none = f"No {noun} {known} above noise and placebo." if case.pieces else nothing
         return f"{posterior(case)} {none}"
     what = "all its mentions" if piece.kind == "value" or piece.n_mentions > 1 else "it"
     irrelevant = "" if case.placebo_nats is None else f", an irrelevant text by {nats_text(case.placebo_nats)}"
@@ -391,10 +391,18 @@ def _table(case: InfluenceResult, ranked: Sequence[int], caption: str) -> b.Tabl
         (b.Column("Without it", "nats", bar=True, role="nats"), lambda piece: piece.nats, True),
         (b.Column("Found by"), lambda piece: search_report.found_by(case, piece), case.search is not None),
         (b.Column(_SURROGATE, "nats", role="whole"), lambda piece: piece.swapped_nats, swaps),
-        (b.Column("Signed", "signed_nats", role="signed", on="wide"), lambda piece: piece.signed_nats, True),
-        (b.Column("Alone", "nats", role="whole"), lambda piece: piece.alone_nats, has_alone),
+        (
+            b.Column("Signed", "signed_nats", role="signed", on="wide", detail=True),
+            lambda piece: piece.signed_nats,
+            True,
+        ),
+        (b.Column("Alone", "nats", role="whole", detail=True), lambda piece: piece.alone_nats, has_alone),
         (b.Column("Posterior", "posterior", role="whole"), lambda piece: _posterior(case, piece), True),
-        (b.Column("Over samples", role="whole"), lambda piece: _over_samples(piece, "") or scale.NOT_MEASURED, sampled),
+        (
+            b.Column("Over samples", role="whole", detail=True),
+            lambda piece: _over_samples(piece, "") or scale.NOT_MEASURED,
+            sampled,
+        ),
     ]
     shown = [(column, cell) for column, cell, is_there in columns if is_there]
     rows = []
@@ -438,7 +446,7 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
         return
     samples, shown = case.samples, findings.shown_in_context(case.pieces)
     over = _over_samples(case, "whole_")
-    yield b.Text(f"Over {len(samples)} sampled responses, nats: {over}.")
+    yield b.Text(f"Over {len(samples)} sampled responses, nats: {over}.", detail=True)
     rows = []
     for sample in samples:
         nats = {i: sample.piece_nats[i] for i in shown if case.pieces[i].kind != "value"}
@@ -457,6 +465,7 @@ def _samples(case: InfluenceResult) -> Iterator[b.Block]:
         rows,
         caption=f"Sampled again: {len(samples)} response{'s' if len(samples) != 1 else ''}",
         rest=("response", "responses"),
+        detail=True,
     )
 
 

@@ -16,7 +16,7 @@ from cyclopts import App, Parameter
 from leakmeter.commands import output
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
-from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions, Text
+from leakmeter.commands.options import DataPath, Explain, Flag, RowOptions, RunOptions, Text
 from leakmeter.commands.progress import counting
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
@@ -406,6 +406,7 @@ def check(
     out: Path,
     asked: Annotated[Check | None, Parameter(name="*", negative="", consume_multiple=True)] = None,
     fine_tuning: Annotated[FineTuning | None, Parameter(name="*", negative="")] = None,
+    explain: Explain = False,
     json: Flag = False,
     model: ModelOptions | None = None,
 ) -> None:
@@ -449,7 +450,7 @@ def check(
         for row in outcome.rows:
             output.print_json(row)
     else:
-        output.print_plain(markdown)
+        output.print_tables(markdown, explain=explain)
     output.tell(f"check: {out}")
 
 

@@ -109,9 +109,10 @@ def _opened(case: PiiResult) -> Iterator[b.Block]:
 
 
 def _said(case: PiiResult, heading: b.Phrase = "") -> Iterator[b.Block]:
-    for phrase in (words.exposure(case), words.association(case), words.likelihood(case), *words.generated(case)):
-        yield b.Text(phrase)
-    yield b.Text(words.asked(case), heading=heading)
+    for phrase in (words.exposure(case), words.association(case), words.likelihood(case)):
+        yield b.Text(phrase, detail=True)
+    yield from map(b.Text, words.generated(case))
+    yield b.Text(words.asked(case), heading=heading, detail=True)
     facts: list[tuple[b.Phrase, b.Phrase]] = [
         (name, b.Untrusted(text, _TEXT))
         for name, text in (("Name", case.name), ("Value", case.value))
@@ -227,7 +228,7 @@ def _associations(summary: Summary) -> b.Table:
         (b.Column("Bits", "number"), lambda row: f"{row.mean_exposure_bits:.1f}"),
     ]
     caption = "Association of true values and decoys, nats, by type and kind of probe; exposure, bits"
-    return b.table_of(words.rows(summary), columns, caption)
+    return b.table_of(words.rows(summary), columns, caption, detail=True)
 
 
 def _tests(summary: Summary) -> b.Table:
@@ -240,13 +241,13 @@ def _tests(summary: Summary) -> b.Table:
         (b.Column("δ", "number"), lambda row: words.signed(row.cliffs_delta)),
         (b.Column("For 80\u00a0%", "count"), lambda row: row.subjects_needed),
     ]
-    return b.table_of(words.rows(summary), columns, "Tests over subjects, p by Holm’s rule")
+    return b.table_of(words.rows(summary), columns, "Tests over subjects, p by Holm’s rule", detail=True)
 
 
 def _matches(summary: Summary) -> b.Table:
     columns = (
         b.Column("Values"), b.Column("n", "count"), b.Column("Beams", "count"), b.Column("Word for word", "number"),
-        b.Column("Parts of it"),
+        b.Column("Parts of it", detail=True),
     )  # fmt: skip
     rows = []
     for row in summary.kinds:

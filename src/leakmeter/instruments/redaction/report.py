@@ -222,7 +222,7 @@ def _blocks(case: RedactionResult, *, several: bool) -> Iterator[b.Block]:
     yield from b.warnings_of(context.warnings(case))
     if case.disclosed is not None and case.disclosed.spans:
         yield _disclosures(case.disclosed)
-    query = [b.Text(b.Untrusted(case.query), "prose", heading="Query")] if case.query else []
+    query = [b.Text(b.Untrusted(case.query), "prose", heading="Query", detail=True)] if case.query else []
     yield b.Beside([_context(case)], [*query, *_answers(case)])
     yield _steps_chart(case)
     yield _steps(case)
@@ -278,7 +278,7 @@ def _context(case: RedactionResult) -> b.ShadedText:
         # The blank line between two documents needs no passage of its own.
         if name or any(segment.text.text.strip() for segment in segments):
             passages.append(b.Passage(segments, name))
-    return b.ShadedText(passages, heading="Context: struck out, or as […], what to cut")
+    return b.ShadedText(passages, heading="Context: struck out, or as […], what to cut", detail=True)
 
 
 def _answers(case: RedactionResult) -> Iterator[b.Block]:
@@ -311,6 +311,7 @@ def _tokens(
         floor_nats=case.noise_floor_per_token_nats,
         floor_said_nats=case.noise_floor_nats if legend else None,
         style="tokens",
+        detail=True,
     )
 
 
@@ -323,7 +324,7 @@ def _steps(case: RedactionResult) -> b.Table:
         b.Column("Piece"),
         b.Column("Text"),
         b.Column("Left", "nats", "nats", shade=True),
-        b.Column("Change", "signed_nats", on="wide"),
+        b.Column("Change", "signed_nats", on="wide", detail=True),
         b.Column("Signed", "signed_nats", on="wide"),
         b.Column("Posterior", "posterior"),
     )

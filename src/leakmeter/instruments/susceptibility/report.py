@@ -287,7 +287,7 @@ def _of_one(result: SusceptibilityResult, summary: Summary) -> Iterator[b.Block]
     yield b.Text(explanation(result))
     yield b.Advice.of(DECISIONS, decisions([result], summary))
     yield from _explained([result], result.memorisation)
-    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)))
+    yield b.Text(b.Untrusted(result.query), "prose", heading=("Query ", b.Untrusted(result.id, ID)), detail=True)
     yield _contexts(result)
     yield b.Details(_SETTINGS, b.facts_of(facts))
 
@@ -322,8 +322,9 @@ def _explained(
     fewest = min(result.n_contexts for result in results)
     if 2 < fewest < _ENOUGH_CONTEXTS and any(result.interval_nats for result in results):
         yield b.Warning(
-            f"Of {fewest:,} contexts the intervals of a query are too narrow: simulated, those of 8 contexts hold what "
-            f"all contexts would give in 79\u00a0% of draws, of 32 in 91\u00a0%, of {_ENOUGH_CONTEXTS} in 95\u00a0%."
+            f"With {fewest:,} contexts, the interval of a query is too narrow. In simulations, 95\u00a0% intervals "
+            "cover the value over all contexts in 79\u00a0% of draws with 8 contexts, in 91\u00a0% with 32, and in "
+            f"95\u00a0% with {_ENOUGH_CONTEXTS}."
         )
     yield from b.warnings_of(shared_words.warnings(results))
 

@@ -218,10 +218,11 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
         yield b.Text(explanation(first))
     for row in summary.values if several else ():
         if (explained := correlations(row)) is not None:
-            yield b.Text(explained)
+            yield b.Text(explained, detail=row.n < FEWEST_TO_CORRELATE)
     yield b.Advice.of(DECISIONS, decisions(summary))
-    for line in (*scales(results), INTERVALS):
-        yield b.Text(line, "soft")
+    # Some of the numbers are no nats.
+    for number, line in enumerate((*scales(results), INTERVALS)):
+        yield b.Text(line, "soft", detail=not 0 < number <= len(results[0].sigma))
     yield b.Details("Settings and cost", b.facts_of(settings(results) | {"Cost": cost(results)}))
     yield from b.warnings_of(shared_words.warnings(results))
     if several:
@@ -229,7 +230,7 @@ def _blocks(results: Sequence[FisherResult], summary: FisherSummary) -> Iterator
             caption = ("Factors, sigma ", b.Untrusted(row.sigma))
             yield from factor_table(row.factors, caption, b.Column("Mean", "nats", _unit(row.sigma)))
     else:
-        yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)))
+        yield b.Text(b.Untrusted(first.query), "prose", heading=("Query ", b.Untrusted(first.id, ID)), detail=True)
         yield _values(first)
     yield _chart(results, summary)
 
