@@ -1,4 +1,4 @@
-"""Pages of the site that are made of the code, every command with its options and every public name of the library.
+"""Pages of the site that are made of the code and of the notebooks: commands, public names, fields, terms.
 
 They are made when the site is built and never written into the checkout.
 """
@@ -17,6 +17,7 @@ from leakmeter.cli.schema import schema_of
 from leakmeter.core import registry
 from leakmeter.report.glossary import TERMS, Term
 
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples").glob("*.ipynb"))
 ABOUT_COMMANDS = """# Command line
 
 `leakmeter COMMAND --help` says the same in a terminal. [Exit codes](../environment.md).
@@ -49,7 +50,30 @@ def commands_page() -> str:
     # A command has its own, longer help where it is the one that was asked for.
     pages = [program([name])[name].generate_docs(heading_level=2, usage_name=f"leakmeter {name}") for name in names]
     # The list of commands below says the same as the contents of a group.
-    return ABOUT_COMMANDS + "\n".join(re.sub(r"## Table of Contents\n\n(- .*\n)+\n", "", page) for page in pages)
+    return ABOUT_COMMANDS + "\n".join(re.sub(r"## Table of Contents\n\n( *- .*\n)+\n", "", page) for page in pages)
+
+
+def notebook_page(path: Path) -> str:
+    """A notebook with its outputs: texts, tables and pictures."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        parts += [_output(output) for output in cell["outputs"]]
+    return "\n\n".join([*parts, ""])
+
+
+def _output(output: dict[str, Any]) -> str:
+    data = output.get("data", {})
+    if "image/png" in data:
+        return f'<img alt="Plot" src="data:image/png;base64,{data["image/png"].strip()}">'
+    if "text/html" in data:
+        return re.sub(r"<style.*?</style>|\n\s*", "", "".join(data["text/html"]), flags=re.DOTALL)
+    text = "".join(data.get("text/plain", output.get("text", "")))
+    return f"```text\n{text.rstrip()}\n```"
 
 
 def terms_page() -> str:
@@ -126,6 +150,8 @@ def on_files(files: Any, config: Any) -> Any:
 
     files.append(File.generated(config, "reference/cli.md", content=commands_page()))
     files.append(File.generated(config, "reference/api.md", content=names_page()))
+    for path in NOTEBOOKS:
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=notebook_page(path)))
     files.append(File.generated(config, "reference/glossary.md", content=terms_page()))
     files.append(File.generated(config, "reference/fields.md", content=fields_page()))
     return files

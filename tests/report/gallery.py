@@ -18,7 +18,9 @@ PAGES = {
     "influence.html": "influence --data samples/log.jsonl",
     "note.html": f"influence {_ASKED} --unit entity --swap",
     "redact.html": f"redact {_ASKED} --disclosures",
-    "decode.html": 'decode --context-file samples/note.txt --query "Why is the patient coughing?" --epsilon 0.1 --seed 1',
+    "decode.html": (
+        'decode --context-file samples/note.txt --query "Why is the patient coughing?" --epsilon 0.1 --seed 1'
+    ),
     "icl.html": "icl --seed 0 --max-queries 12 --label-scoring whole-sequence",
     "generate.html": "generate --seed 0",
     "pii.html": "pii probe --subjects samples/people.csv --kinds twin",
