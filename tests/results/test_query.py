@@ -79,10 +79,11 @@ def test_views_are_as_described(runs: list[Path]) -> None:
 
 
 def test_the_page_describes_them_too() -> None:
-    line = re.compile(r"^\| `(\w+)` \| `(\w+)` \| (\w+) \| (.*) \|$", re.MULTILINE)
-    said = line.findall(PAGE.read_text(encoding="utf-8"))
+    tables = re.findall(r"^`(\w+)` \| meaning\n--- \| ---\n((?:.+\n)+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     shown = {view: all_views()[view] for view in ("pieces", "quantities", *VIEWS)}
-    assert said == [(view, c.name, c.type, c.about) for view, columns in shown.items() for c in columns]
+    assert [(view, rows.splitlines()) for view, rows in tables] == [
+        (view, [f"`{c.name}` {c.type} | {c.about}" for c in columns]) for view, columns in shown.items()
+    ]
 
 
 @pytest.mark.parametrize(
