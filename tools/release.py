@@ -58,14 +58,13 @@ def wrong_versions(tag: str | None = None) -> list[str]:
     heading = re.search(r"^## (\S+)(.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
     readme = re.search(r"leakmeter-([\w.]+)-py3", (ROOT / "README.md").read_text("utf-8"))
-    published = re.search(
-        r"^  version = \{(\S+)\}$", (ROOT / "docs" / "bibliography.md").read_text("utf-8"), re.MULTILINE
-    )
+    bibliography = (ROOT / "docs" / "bibliography.md").read_text("utf-8")
+    entry = re.search(r"^  version = \{(\S+)\}$", bibliography, re.MULTILINE)
     told = {
         "CHANGELOG.md": heading and heading[1],
         "CITATION.cff": cited and cited[1],
         "README.md": readme and readme[1],
-        "docs/bibliography.md": published and published[1],
+        "docs/bibliography.md": entry and entry[1],
     }
     release, is_developed, _ = version.partition(".dev")
     # The changelog is of the release that a version under development becomes.
