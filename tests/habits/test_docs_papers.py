@@ -14,6 +14,7 @@ from helpers.places import ROOT, TESTS
 from leakmeter.studies.grid import shipped
 
 PAGE = ROOT / "docs" / "papers.md"
+BIBLIOGRAPHY = ROOT / "docs" / "bibliography.md"
 RESULTS = ROOT / "docs" / "results"
 NOT_HERE = "not here, because"
 
@@ -105,6 +106,14 @@ def test_every_result_is_linked_and_what_is_measured_is_not_called_unmeasured() 
     unmeasured = set(re.findall(r"not yet measured: `(\w+)`", text()))
     assert linked == there
     assert not unmeasured & there, "link the page in docs/papers.md instead of 'not yet measured'"
+
+
+def test_the_bibliography_has_the_identifiers_that_are_linked() -> None:
+    entries = re.findall(r"^@\w+\{.*?^\}$", BIBLIOGRAPHY.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert all(entry.count("{") == entry.count("}") for entry in entries)
+    identifiers = re.findall(r"^  (?:doi|eprint) += \{(.+)\},$", "\n".join(entries), re.MULTILINE)
+    linked = re.findall(r"\(https://(?:doi\.org|arxiv\.org/abs)/([^)]+)\)", text())
+    assert sorted(identifiers) == sorted(linked) != []
 
 
 def test_one_next_token_has_a_heat_map_of_words() -> None:

@@ -173,7 +173,7 @@ def test_the_version_is_one() -> None:
 
 def test_the_checklist_is_the_documented_one() -> None:
     page = (ROOT / "docs" / "releasing.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| (.+?) \|$", page, re.MULTILINE)
+    rows = re.findall(r"^\d+\. `(\w+)`: (.+)$", page, re.MULTILINE)
     assert rows == [(step.name, step.about) for step in tool("release").STEPS]
 
 
