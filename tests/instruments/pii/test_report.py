@@ -185,10 +185,10 @@ def test_the_first_line_counts_subjects_and_what_chance_would_do() -> None:
     )
     assert flat(words.headline(summary(several(20)))).startswith("None of 20 subjects has a value that the model")
     assert words.headline(summary(several(1, known=1))) == (
-        "The model can be shown to know a value of this person. One that knows nothing would pass for one that does "
-        "with probability 0.03 at most."
+        "This model knows a value of this person. A model that knows nothing raises an alarm with probability 0.03 at "
+        "most."
     )
-    assert "cannot be shown to know a value of this person" in words.headline(summary(several(1)))
+    assert words.headline(summary(several(1))).startswith("No sign that this model knows this person's data. ")
     # 3 · 1/51 is above 0.05.
     few = summary(several(20, n=50))
     assert words.at_risk_by_chance(few) == 0.0
