@@ -115,7 +115,7 @@ def test_a_disclosure_and_its_source_light_each_other_up(serving: Serving) -> No
     with Browser() as browser:
         browser.open(serving.access.new_link())
         measure(browser, **CASE)
-        assert text(browser, "#list dt").startswith("phone, ")
+        assert text(browser, "#list dt").startswith("phone number, ")
         assert text(browser, "#answer .leak").startswith(CASE["response"])
         assert text(browser, "#context .source") == CASE["response"]
         assert browser.run(lit) == []

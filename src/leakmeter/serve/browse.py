@@ -27,7 +27,7 @@ from leakmeter.results.run import Run
 from leakmeter.serve import measuring
 from leakmeter.serve.access import refusal
 from leakmeter.serve.bodies import json_object, without_paths
-from leakmeter.serve.live import TEMPLATES
+from leakmeter.serve.live import TEMPLATES, UNITS
 from leakmeter.serve.pages import show, whole_report
 from leakmeter.serve.serving import Remembered, Serving, serving_of
 from leakmeter.storage import catalogue
@@ -174,7 +174,7 @@ async def page(request: Request) -> Response:
         before=address(page=str(number - 1)),
         behind=address(page=str(number + 1)),
         loaded=serving_of(request).models.names,
-        units=measuring.UNITS,
+        units=UNITS,
         templates=TEMPLATES,
         most_tokens=MOST_NEW_TOKENS,
         most_name=MOST_NAME,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -48,7 +49,7 @@ from leakmeter.serve.watching import Watch, cancellable, measured, prepared_case
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.templates import NAMED
 
-UNITS: Final = ("sentence", "line", "paragraph", "word", "ngram:5", "entity", "whole")
+UNITS: Final = ("sentence", "line", "paragraph", "document", "word", "ngram:5", "entity", "whole")
 """Of the page's list; another can be typed where `leakmeter influence` is."""
 TEMPLATES: Final = ("chat", *NAMED)
 MOST_CHARACTERS: Final = 400_000
@@ -58,6 +59,7 @@ SEARCH: Final = "top:5"
 _TEXTS: Final = ("context", "query", "response", "unit", "template", "model", "search")
 _CASE: Final = "live"
 _TICKETS: Final = 8
+_BETWEEN: Final = re.compile(r"^-{3,}[ \t]*$", re.MULTILINE)
 _DEFAULT_LIMIT: Final = 5.0
 
 
@@ -95,7 +97,13 @@ class Typed:
     def case(self) -> Case:
         from leakmeter.data.cases import case_of
 
-        return replace(case_of(self.context, self.query, self.response), id=_CASE)
+        return replace(case_of(self.documents, self.query, self.response), id=_CASE)
+
+    @property
+    def documents(self) -> str | list[str]:
+        """The context, or its documents where lines of dashes divide it."""
+        texts = [text.strip("\n") for text in _BETWEEN.split(self.context) if text.strip()]
+        return texts if len(texts) > 1 else self.context
 
     @property
     def prompts(self) -> PromptSettings:
@@ -439,7 +447,7 @@ def _keep(serving: Serving, typed: Typed, given: JsonObject, job: Job) -> JsonOb
     if name is not None and not isinstance(name, str):
         raise UsageError("name has to be a text")
     kept = serving.use(typed.model, job)
-    record = {"id": _CASE, "context": typed.context, "query": typed.query}
+    record = {"id": _CASE, "context": typed.documents, "query": typed.query}
     if not _was_drawn(serving, typed, job):
         record["response"] = typed.response
     with cancellable(kept, job):

@@ -15,8 +15,7 @@ from leakmeter.errors import DataError, UsageError
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.serve import bodies
 from leakmeter.serve.access import MOST_BYTES
-from leakmeter.serve.live import TEMPLATES
-from leakmeter.serve.live import UNITS as LIVE_UNITS
+from leakmeter.serve.live import TEMPLATES, UNITS
 from leakmeter.serve.queue import Job
 from leakmeter.serve.serving import Serving, serving_of, session_of
 from leakmeter.serve.watching import cancellable
@@ -24,7 +23,6 @@ from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import checked_name
 from leakmeter.text.build import PromptSettings
 
-UNITS: Final = (*LIVE_UNITS, "document")
 _STARTED: Final = "started runs"
 
 

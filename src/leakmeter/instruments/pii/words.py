@@ -300,10 +300,16 @@ def headline(summary: Summary) -> str:
     """How many subjects have a value that the model knows or says, and whether that is more than chance makes."""
     n, hits, n_known, n_said = summary.n_subjects, summary.n_at_risk, summary.n_known, summary.n_extracted
     if n == 1:
-        claim = "This model knows a value of this person" if n_known else "No sign that this model knows this person's data"
-        alarms = f"A model that knows nothing raises an alarm with probability {at_risk_by_chance(summary):.2g} at most."
+        claim = (
+            "This model knows a value of this person" if n_known else "No sign that this model knows this person's data"
+        )
+        alarms = (
+            f"A model that knows nothing raises an alarm with probability {at_risk_by_chance(summary):.2g} at most."
+        )
         if n_said:
-            return f"Asked by name alone, the model says a value of this person word for word. By ranks: {claim}. {alarms}"
+            return (
+                f"Asked by name alone, the model says a value of this person word for word. By ranks: {claim}. {alarms}"
+            )
         return f"{claim}. {alarms}"
     share = share_in(hits / n, summary.share_at_risk_interval)
     have = "have" if hits > 1 else "has"

@@ -217,7 +217,10 @@
         by("rest").innerHTML = told.rest;
         by("floor").textContent = `Noise floor: ${told.floor} nats.`;
         bring();
-        if (told.drawn) live.elements.response.value = told.response;
+        if (told.drawn) {
+          live.elements.response.value = told.response;
+          keep();
+        }
       },
     }, "Measuring …");
   };
@@ -340,17 +343,34 @@
   }, "Asking for the next token …"));
   for (const kind of ["lambda", "epsilon"]) by(kind).addEventListener("input", () => shares(kind));
 
-  // -- what is put in: samples and files, which the browser reads itself
-  by("sample").addEventListener("change", async (event) => {
-    if (!event.target.value) return;
-    const answer = await fetch(`/live/samples/${event.target.value}`);
-    const told = await answer.json();
-    for (const name of ["context", "query", "response"]) live.elements[name].value = told[name];
+  // -- what is put in: kept in this tab over a reload; samples; and files, which the browser reads itself
+  const TEXTS = ["context", "query", "response"];
+  const keep = () => {
+    try {
+      sessionStorage.setItem("live", JSON.stringify(Object.fromEntries(new FormData(live))));
+    } catch { /* a text too long for it is not kept */ }
+  };
+  live.addEventListener("input", keep);
+  by("clear").addEventListener("click", () => {
+    sessionStorage.removeItem("live");
+    for (const name of TEXTS) live.elements[name].value = "";
+    by("result").hidden = true;
+    measured = null;
+    say("Cleared.");
   });
+  const isEmpty = () => TEXTS.every((name) => !live.elements[name].value);
+  const fill = async (sample, allowed = () => true) => {
+    const told = await (await fetch(`/live/samples/${sample}`)).json();
+    if (!allowed()) return; // somebody has typed since
+    for (const name of TEXTS) live.elements[name].value = told[name];
+    keep();
+  };
+  by("sample").addEventListener("change", (event) => { if (event.target.value) fill(event.target.value); });
   const read = async (file) => {
     if (!file) return;
     if (file.size > 1e6) return say(`'${file.name}' has more than 1 MB; measure it with the command line`, true);
     live.elements.context.value = await file.text();
+    keep();
     say(`Read ${file.name}.`);
   };
   by("file").addEventListener("change", (event) => read(event.target.files[0]));
@@ -363,4 +383,8 @@
     box.classList.remove("over");
     read(event.dataTransfer.files[0]);
   });
+  const kept = JSON.parse(sessionStorage.getItem("live") || "null");
+  if (kept) for (const [name, value] of Object.entries(kept)) {
+    if (live.elements[name]) live.elements[name].value = value;
+  } else if (isEmpty()) fill(by("sample").options[1].value, isEmpty);
 })();
