@@ -57,6 +57,15 @@ def test_a_mean_a_piece(ask: Call) -> None:
     assert ask("--json", f"{sql} order by piece", "--runs", run).out == ended.out
 
 
+def test_disclosures_beside_a_redaction_are_those_of_influence(ask: Call) -> None:
+    for disclosures in (False, True):
+        leakmeter.redact("toy", [{"id": "a", "context": NOTE, "query": "Who?", "response": "Anna"}],
+                         max_loss=5, disclosures=disclosures, out="runs")  # fmt: skip
+    ended = ask("--json", "select distinct measure from disclosures")
+    assert (ended.code, ended.err) == (0, "")
+    assert {json.loads(line)["measure"] for line in ended.out.splitlines()} <= {"influence"}
+
+
 def test_damaged_runs_are_left_out_and_told(ask: Call, measure: Call) -> None:
     assert measure(seed=1).code == 0
     first, second = sorted(Path("runs").iterdir())

@@ -181,7 +181,9 @@ def _rows(
             yield PIECES, row
     if DISCLOSURES in columns:
         names = [column.name for column in columns[DISCLOSURES][4:]]
-        for place, part in enumerate(getattr(result, "disclosed", ())):
+        # A redaction's are before and after, and not in this view.
+        disclosed = getattr(result, "disclosed", None)
+        for place, part in enumerate(disclosed if isinstance(disclosed, Sequence) else ()):
             yield DISCLOSURES, (id_, measure, result.id, place, *(getattr(part, name) for name in names))
     own = _view_name(measure, RESULTS)
     if own in columns:
