@@ -33,10 +33,15 @@ def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
     """A resolved plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure
     cannot do what is asked of it."""
     prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure)
+    return ready_of(replace(plan, cases=kept), backend, prepared)
+
+
+def ready_of(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:
+    """The same of a plan whose cases are prepared already, all of them."""
     # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
     plan.measure.check(prepared[0].item)
     check_answered(backend, plan.measure, prepared)
-    return ReadyPlan(replace(plan, cases=kept), backend, prepared)
+    return ReadyPlan(plan, backend, prepared)
 
 
 class OpenRun(NamedTuple):
