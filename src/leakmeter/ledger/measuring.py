@@ -8,7 +8,7 @@ person is in a file that `forget` does not reach.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ import numpy as np
 from leakmeter.core.item import Origin
 from leakmeter.core.json_object import JsonObject
 from leakmeter.core.loaded import LoadedCases, Plan, Preparations
-from leakmeter.errors import LeakmeterError, UsageError, WindowError
+from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.sources import Source
@@ -190,6 +190,7 @@ def _new(
 ) -> Iterator[LoggedAnswer]:
     """Answers that the ledger has not; where those stand that are in the logs again goes to `repeats`, by event."""
     stored, seen = _known(ledger), dict[str, str]()
+    there = ChainMap(seen, stored)
     turns = Turns()
     for answer in answers:
         done.n_read += 1
@@ -201,7 +202,7 @@ def _new(
         event, answer_key = ledger.keys.event(answer.trace_id, answer.span_id), ledger.keys.answer(answer.answer)
         if seen.get(event) == answer_key:
             repeats.setdefault(event, []).append(answer.where)
-        elif not _is_known(ledger, answer, stored | seen, done):
+        elif not _is_known(ledger, answer, there, done):
             seen[event] = answer_key
             yield whole
 
@@ -345,11 +346,21 @@ def _usable(
 
 def _in_runs(ledger: Ledger, watch: Watch, ready: ReadyPlan) -> list[Part]:
     """Measure into a run of the ledger's, so that a killed command goes on."""
-    with (
-        watch(ready.backend, len(ready.prepared)) as callbacks,
-        ready.measure_into(ledger.runs, callbacks=callbacks) as run,
-    ):
-        return list(run.parts)
+
+    def parts() -> list[Part]:
+        with (
+            watch(ready.backend, len(ready.prepared)) as callbacks,
+            # It is removed in a moment: to wait for the disk would take longer than a small model does.
+            ready.measure_into(ledger.runs, callbacks=callbacks, lasting=False) as run,
+        ):
+            return list(run.parts)
+
+    try:
+        return parts()
+    except DamagedError:
+        # The machine stopped while it was written.
+        ledger.remove_runs()
+        return parts()
 
 
 def _ready(prepared: Preparations, setup: Setup, backend: Backend) -> ReadyPlan:
