@@ -325,9 +325,7 @@ def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[
     return [Setup(unit, how.settings(unit).resolved(), measure, f"{unit}-{spec.id}") for unit in UNITS], model
 
 
-def _usable(
-    todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend
-) -> tuple[Preparations, dict[str, str]]:
+def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[Preparations, dict[str, str]]:
     """The cases that can be measured, their ids the names of their scores, and why the others cannot, without their
     places."""
     usable = Preparations(backend)
