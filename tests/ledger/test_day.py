@@ -28,6 +28,7 @@ from leakmeter.ledger.measuring import Added, Measuring, add
 from leakmeter.ledger.query import ask
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import Book
+from leakmeter.text.build import PromptSettings
 from leakmeter.traces import AbsentDocument, LoggedAnswer, LoggedMessage, Place, Reason, Refused, Sampling
 
 KEYS = Keys(b"k" * 32)
@@ -185,6 +186,31 @@ def test_killed_anywhere_it_goes_on_to_the_same_numbers(
     full = Echo()
     added(Ledger(ledger.path.parent / "other", KEYS), day(), full)
     assert backend.n_rounds <= full.n_rounds - n_rounds + 7
+
+
+def test_what_a_stop_of_the_machine_damaged_is_measured_again(ledger: Ledger, whole: Ledger) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        added(ledger, day(), Echo(9), keep_texts=True, conditions_hold=True)
+    damaged = list(ledger.runs.rglob("*.parquet"))
+    assert damaged
+    for path in damaged:
+        path.write_bytes(b"")
+    added(ledger, day(), keep_texts=True, conditions_hold=True)
+    assert all_rows(ledger) == all_rows(whole)
+    assert not ledger.runs.exists()
+
+
+def test_an_answer_is_prepared_once_a_unit_and_waits_for_no_file_of_a_run(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared, waits = [], []
+    prepare = PromptSettings.prepare
+    monkeypatch.setattr(PromptSettings, "prepare", lambda *given: (prepared.append(given), prepare(*given))[1])
+    monkeypatch.setattr("os.fsync", waits.append)
+    done = added(ledger, day())
+    assert done.n_measured > 1
+    assert len(prepared) == len(measuring.UNITS) * done.n_measured
+    assert not waits
 
 
 def test_a_kill_within_a_commit_leaves_the_state_before(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,9 +132,13 @@ def test_until_it_is_complete_a_run_says_what_it_measures(tmp_path: Path) -> Non
 
 def test_texts_are_written_before_numbers_and_the_spec_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    monkeypatch.setattr(
-        rundir, "write_whole", lambda path, content: (order.append(path.name), write_whole(path, content))
-    )
+
+    def write(path: Path, content: bytes, *, lasting: bool) -> None:
+        assert lasting
+        order.append(path.name)
+        write_whole(path, content)
+
+    monkeypatch.setattr(rundir, "write_whole", write)
     with RunDirectory.open(tmp_path, SPEC) as directory:
         for number in range(2):
             directory.write_part(number, [CASES[number]], [measurement([1.0])])

@@ -60,15 +60,17 @@ def read_whole(path: Path) -> bytes:
         return file.read()
 
 
-def write_whole(path: Path, content: bytes, *, public: bool = False) -> None:
+def write_whole(path: Path, content: bytes, *, public: bool = False, lasting: bool = True) -> None:
     """Write a file so that its place holds either what was there before or all of the new content. A link that is there
-    is replaced, and what it points at stays. The mode is 0600, or, of a public file, what the user's umask says."""
+    is replaced, and what it points at stays. The mode is 0600, or, of a public file, what the user's umask says.
+    Without `lasting` that holds where the process is killed, not where the machine stops."""
     handle, temporary = _new_file(path, public=public)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if lasting:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

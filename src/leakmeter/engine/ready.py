@@ -33,10 +33,15 @@ def make_ready(plan: Plan, backend: Backend) -> ReadyPlan:
     """A resolved plan's cases tokenised and cut for a back end; `LeakmeterError` where the back end or the measure
     cannot do what is asked of it."""
     prepared, kept = plan.cases.prepared(backend, plan.settings, plan.measure)
+    return ready_of(replace(plan, cases=kept), backend, prepared)
+
+
+def ready_of(plan: Plan, backend: Backend, prepared: Preparations) -> ReadyPlan:
+    """The same of a plan whose cases are prepared already, all of them."""
     # What a measure cannot do with cases of this kind it says as its trial begins: before anything is written.
     plan.measure.check(prepared[0].item)
     check_answered(backend, plan.measure, prepared)
-    return ReadyPlan(replace(plan, cases=kept), backend, prepared)
+    return ReadyPlan(plan, backend, prepared)
 
 
 class OpenRun(NamedTuple):
@@ -84,10 +89,12 @@ class ReadyPlan:
         label: str | None = None,
         data: str | None = None,
         part: Slice | None = None,
+        lasting: bool = True,
     ) -> Iterator[OpenRun]:
         """The plan's run under a directory of runs, or an object store's URL: what is finished is read, the rest is
         measured and written as it is taken. With `part` that slice alone is measured, and the run left for
-        `engine.slices.complete`."""
+        `engine.slices.complete`. A run that is not `lasting` outlives a kill, and may be damaged where the machine
+        stops."""
         with ExitStack() as undone:
             if url_of(out) is None:
                 undone.enter_context(made_for(out))
@@ -99,6 +106,7 @@ class ReadyPlan:
             undone.enter_context(_kept_for(out / spec.id, kept_in))
             plan, n = ready.plan, n_parts(len(self.prepared), self.plan.group_size)
             run = run_directory(out, spec.id, str(part or ""))
+            run.lasting = lasting
             opened = run.opened(spec) if part is None else run.opened_slice(spec, part.number, part.n_slices, n)
             directory = undone.enter_context(opened)
             parts = measure_cases(

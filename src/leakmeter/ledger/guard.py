@@ -24,7 +24,7 @@ from leakmeter.instruments.redaction.measure import Redaction
 from leakmeter.ledger.budgets import Budget
 from leakmeter.ledger.flags import scored_at
 from leakmeter.ledger.keys import shown
-from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, Setup, in_memory, measured
+from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, measured
 from leakmeter.ledger.store import Ledger
 from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Look, Thing, total_of
 from leakmeter.text.build import PromptSettings
@@ -38,8 +38,8 @@ from leakmeter.traces.places import find as find_documents
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.core.case import Case
     from leakmeter.engine.loading import KeptModel
+    from leakmeter.engine.ready import ReadyPlan
     from leakmeter.results.result import Part
 
 _ANSWER: Final = "the answer"
@@ -262,7 +262,7 @@ class Guard:
 
     def _measured(self, logged: LoggedAnswer, backend: Backend, texts: dict[str, str]) -> Measured:
         """Rows of an answer, with the numbers that the ledger does not have."""
-        rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, backend, texts))
+        rows = measured(self.ledger, [logged], backend, self._how, partial(self._scored, texts))
         if rows.problems:
             raise UsageError(f"the answer cannot be measured: {rows.problems[0].removeprefix(f'{_ANSWER}: ')}")
         return rows
@@ -281,14 +281,12 @@ class Guard:
         measured.rows["mentions"] += [row for row in there["mentions"] if row["content"] in contents]
         return names <= {row["score"] for row in measured.rows["measured"]}
 
-    def _scored(
-        self, backend: Backend, texts: dict[str, str], cases: Mapping[str, Case], setup: Setup
-    ) -> Iterator[tuple[str, Part]]:
+    def _scored(self, texts: dict[str, str], ready: ReadyPlan) -> Iterator[Part]:
         """Measured cases; what their personal data says is written down by its pseudonym."""
-        for key, part in in_memory(backend, cases, setup):
+        for part in ready.measure():
             entities = (span["entity"] for span in part[0]["spans"] if span["entity"] is not None)
             texts |= {self.ledger.keys.entity(entity["type"], entity["value"]): entity["text"] for entity in entities}
-            yield key, part
+            yield part
 
     def _logged(
         self,

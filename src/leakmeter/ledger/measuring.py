@@ -8,7 +8,7 @@ person is in a file that `forget` does not reach.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from leakmeter.core.item import Origin
 from leakmeter.core.json_object import JsonObject
-from leakmeter.errors import LeakmeterError, UsageError, WindowError
+from leakmeter.core.loaded import LoadedCases, Plan, Preparations
+from leakmeter.errors import DamagedError, LeakmeterError, UsageError, WindowError
 from leakmeter.instruments.influence.disclosures import Disclosure, disclosures
 from leakmeter.instruments.influence.measure import Influence
 from leakmeter.instruments.influence.sources import Source
@@ -33,7 +35,6 @@ from leakmeter.traces import LoggedAnswer, Refused, as_case
 
 if TYPE_CHECKING:
     from leakmeter.core.backend import Backend
-    from leakmeter.core.case import Case
     from leakmeter.core.measurement import Measurement
     from leakmeter.engine.loading import KeptModel
     from leakmeter.engine.measure import Callbacks
@@ -130,8 +131,8 @@ class Setup:
         return ledger.keys.scored(self.id, messages, places, answer.answer)
 
 
-Score = Callable[[Mapping[str, "Case"], Setup], Iterable[tuple[str, "Part"]]]
-"""Measures cases by the names of their scores."""
+Score = Callable[["ReadyPlan"], Iterable["Part"]]
+"""Measures cases, whose ids are the names of their scores."""
 Watch = Callable[["Backend", int], AbstractContextManager["Callbacks"]]
 """Shows the progress of so many cases."""
 
@@ -189,6 +190,7 @@ def _new(
 ) -> Iterator[LoggedAnswer]:
     """Answers that the ledger has not; where those stand that are in the logs again goes to `repeats`, by event."""
     stored, seen = _known(ledger), dict[str, str]()
+    there = ChainMap(seen, stored)
     turns = Turns()
     for answer in answers:
         done.n_read += 1
@@ -200,7 +202,7 @@ def _new(
         event, answer_key = ledger.keys.event(answer.trace_id, answer.span_id), ledger.keys.answer(answer.answer)
         if seen.get(event) == answer_key:
             repeats.setdefault(event, []).append(answer.where)
-        elif not _is_known(ledger, answer, stored | seen, done):
+        elif not _is_known(ledger, answer, there, done):
             seen[event] = answer_key
             yield whole
 
@@ -230,7 +232,7 @@ def _add_batch(
     # Another process may have added them while this one waited.
     there = _known(ledger)
     new = [answer for answer in answers if not _is_known(ledger, answer, there, done)]
-    batch = measured(ledger, new, backend, how, partial(_in_runs, ledger, backend, watch))
+    batch = measured(ledger, new, backend, how, partial(_in_runs, ledger, watch))
     if batch.rows["events"]:
         ledger.commit(batch.rows, model=batch.model)
     done.n_added += len(batch.rows["events"])
@@ -284,15 +286,16 @@ def measured(
             keys = {number: key for number, key in names_of[unit].items() if number in of_event}
             first = {key: number for number, key in reversed(keys.items())}
             todo = {key: answers[number] for key, number in first.items() if number in missing}
-            cases, problems = _usable(todo, setup, backend)
-            for key, part in score(cases, setup) if cases else ():
+            prepared, problems = _usable(todo, setup, backend)
+            for part in score(_ready(prepared, setup, backend)) if prepared else ():
+                key = str(part[0]["id"])
                 _take(ledger, rows, key, part, todo[key], setup, keeps_texts=how.keep_texts)
                 if unit == ENTITY:
                     entities[first[key]] = [span for span in part[0]["spans"] if span["entity"] is not None]
                 else:
                     rows["disclosures"] += _disclosures(ledger, key, part, todo[key], entities[first[key]])
                 scored[key] = _n_tokens(part)
-            new |= {first[key] for key in cases}
+            new |= {first[key] for key in prepared.ids}
             for number, key in keys.items():
                 if key in problems:
                     # Answers that say the same of the same prompt have one score, and are left out one by one.
@@ -322,48 +325,47 @@ def _setups(backend: Backend, how: Measuring, temperature: float) -> tuple[list[
     return [Setup(unit, how.settings(unit).resolved(), measure, f"{unit}-{spec.id}") for unit in UNITS], model
 
 
-def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[dict[str, Case], dict[str, str]]:
-    """The cases that can be measured, by the names of their scores, and why the others cannot, without their places."""
-    usable: dict[str, Case] = {}
+def _usable(todo: Mapping[str, LoggedAnswer], setup: Setup, backend: Backend) -> tuple[Preparations, dict[str, str]]:
+    """The cases that can be measured, their ids the names of their scores, and why the others cannot, without their
+    places."""
+    usable = Preparations(backend)
     problems: dict[str, str] = {}
     for key, answer in todo.items():
         try:
-            case = replace(as_case(answer), id=key)
-            setup.settings.prepare(case, backend, setup.measure)
+            usable.append(Origin(replace(as_case(answer), id=key), setup.settings, setup.measure))
         except LeakmeterError as error:
             # Of a logged answer nothing can be cut off.
             problem = (
                 f"{error.problem}; give a model with a larger one" if isinstance(error, WindowError) else str(error)
             )
             problems[key] = problem.replace(f"case '{key}'", "the answer")
-        else:
-            usable[key] = case
     return usable, problems
 
 
-def _in_runs(
-    ledger: Ledger, backend: Backend, watch: Watch, cases: Mapping[str, Case], setup: Setup
-) -> list[tuple[str, Part]]:
+def _in_runs(ledger: Ledger, watch: Watch, ready: ReadyPlan) -> list[Part]:
     """Measure into a run of the ledger's, so that a killed command goes on."""
-    ready = _ready(backend, cases, setup)
-    with (
-        watch(backend, len(cases)) as callbacks,
-        ready.measure_into(ledger.runs, callbacks=callbacks) as run,
-    ):
-        return [(str(part[0]["id"]), part) for part in run.parts]
+
+    def parts() -> list[Part]:
+        with (
+            watch(ready.backend, len(ready.prepared)) as callbacks,
+            # It is removed in a moment: to wait for the disk would take longer than a small model does.
+            ready.measure_into(ledger.runs, callbacks=callbacks, lasting=False) as run,
+        ):
+            return list(run.parts)
+
+    try:
+        return parts()
+    except DamagedError:
+        # The machine stopped while it was written.
+        ledger.remove_runs()
+        return parts()
 
 
-def in_memory(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> list[tuple[str, Part]]:
-    """Measure without a run."""
-    return [(str(part[0]["id"]), part) for part in _ready(backend, cases, setup).measure()]
+def _ready(prepared: Preparations, setup: Setup, backend: Backend) -> ReadyPlan:
+    from leakmeter.engine.ready import ready_of
 
-
-def _ready(backend: Backend, cases: Mapping[str, Case], setup: Setup) -> ReadyPlan:
-    from leakmeter.core.loaded import LoadedCases, Plan
-    from leakmeter.engine.ready import make_ready
-
-    plan = Plan("influence", setup.measure, setup.settings, LoadedCases(tuple(cases.values())))
-    return make_ready(plan, backend)
+    cases = LoadedCases(tuple(origin.case for origin in prepared.origins if origin is not None))
+    return ready_of(Plan("influence", setup.measure, setup.settings, cases), backend, prepared)
 
 
 def _take(

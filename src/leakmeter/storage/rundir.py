@@ -18,7 +18,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -78,6 +77,8 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lasting = True
+        """Whether what is written outlives a stop of the machine, for which each file waits for the disk."""
 
     @property
     def place(self) -> str:
@@ -303,7 +304,7 @@ class RunDirectory:
             self._spec.replace(self._begun)
 
     def _write(self, path: Path, content: bytes) -> None:
-        write_whole(path, content)
+        write_whole(path, content, lasting=self.lasting)
 
     def _remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -472,7 +473,7 @@ def _check_letters(content: bytes, record: object) -> None:
 
 
 def _record(spec: RunSpec) -> JsonObject:
-    return {"id": spec.id, **asdict(spec)}
+    return {"id": spec.id, **spec.record()}
 
 
 def _json(record: Any) -> bytes:

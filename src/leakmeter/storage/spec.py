@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
 from leakmeter.core.json_object import JsonObject
@@ -56,10 +56,14 @@ class RunSpec:
 
     def deciding(self) -> JsonObject:
         """What determines the numbers, as a plain object."""
-        record = asdict(self)
+        record = self.record()
         for name in ("environment", "command", "problems", "name", "data"):
             del record[name]
         return record
+
+    def record(self) -> JsonObject:
+        """All fields, not copied: a run may have many cases."""
+        return {spec_field.name: getattr(self, spec_field.name) for spec_field in fields(self)}
 
     @property
     def id(self) -> str:

@@ -53,20 +53,22 @@ def prompt_of(stretches: Iterable[Stretch], tokenizer: Tokenizer, *, chat: bool 
     return Prompt(tuple(pieces))
 
 
-def owners(text: str, offsets: Sequence[tuple[int, int]], starts: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Of each token the number of the stretch it belongs to, never decreasing; no stretch is empty."""
-    numbers = np.searchsorted(np.asarray(starts), first_characters(text, offsets), side="right") - 1
+def owners(first: npt.NDArray[np.int64], starts: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Of each token, by its first character, the number of the stretch it belongs to, never decreasing; no stretch is
+    empty."""
+    numbers = np.searchsorted(np.asarray(starts), first, side="right") - 1
     return np.maximum.accumulate(numbers.astype(np.int64))
 
 
 def first_characters(text: str, offsets: Sequence[tuple[int, int]]) -> npt.NDArray[np.int64]:
     """Of each token its first character that is no white space; of white space alone its first."""
+    checkpoint()
     spans = np.asarray(offsets, dtype=np.int64).reshape(-1, 2)
-    following = np.arange(len(text) + 1)
-    for i in range(len(text) - 1, -1, -1):
-        if text[i].isspace():
-            checkpoint()
-            following[i] = following[i + 1]
+    places = np.arange(len(text) + 1)
+    is_space = np.fromiter(map(str.isspace, text), dtype=bool, count=len(text))
+    # Of each character the first from there on that is no white space; behind the last one the end.
+    candidates = np.where(np.append(is_space, False), len(text), places)
+    following = np.minimum.accumulate(candidates[::-1])[::-1]
     first = following[np.minimum(spans[:, 0], len(text))]
     characters: npt.NDArray[np.int64] = np.where(first < spans[:, 1], first, spans[:, 0])
     return characters
@@ -101,7 +103,8 @@ def _together(stretches: Sequence[Stretch], tokenizer: Tokenizer) -> list[tuple[
     coded = tokenizer.encode_joined([(stretch.text, stretch.is_template) for stretch in stretches])
     ends = np.cumsum([len(stretch.text) for stretch in stretches])
     text = "".join(stretch.text for stretch in stretches)
-    owner_numbers = owners(text, coded.offsets, [0, *ends[:-1].tolist()]) if stretches else np.empty(0, dtype=np.int64)
+    first = first_characters(text, coded.offsets)
+    owner_numbers = owners(first, [0, *ends[:-1].tolist()]) if stretches else np.empty(0, dtype=np.int64)
     cuts = np.searchsorted(owner_numbers, np.arange(len(stretches) + 1)).tolist()
     return [coded.ids[a:b] for a, b in pairwise(cuts)]
 

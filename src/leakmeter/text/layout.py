@@ -117,40 +117,57 @@ class Layout:
         return () if opens and self._ids[: len(start)] == start else start
 
     def _place(self) -> None:
-        """Find of each token the segment it belongs to, and of those of the context where they stand."""
-        n = len(self._ids)
-        self._segment_of = owners(self.text, self._offsets, self._starts[:-1])
-        self.tokens: list[ContextToken] = []
-        self._context_at: list[int] = []
-        """Of each token of the context, its number among all."""
-        self._anchors = first_characters(self.text, self._offsets)
+        """Find of each token the segment it belongs to, and which are of the context."""
+        self._first = first_characters(self.text, self._offsets)
+        self._segment_of = owners(self._first, self._starts[:-1])
         self._spans = np.asarray(self._offsets, dtype=np.int64).reshape(-1, 2)
-        self._is_space = np.asarray([not self.text[a:b].strip() for a, b in self._offsets], dtype=bool)
-        for i, group in groupby(range(n), key=lambda token: int(self._segment_of[token])):
+        is_context = np.asarray([segment.document is not None for segment in self.segments], dtype=bool)
+        self._context_at: list[int] = np.flatnonzero(is_context[self._segment_of]).tolist()
+        """Of each token of the context, its number among all."""
+
+    @property
+    def tokens(self) -> list[ContextToken]:
+        """Where the tokens of the context stand."""
+        return self._placed[0]
+
+    @property
+    def _anchors(self) -> npt.NDArray[np.int64]:
+        return self._placed[1]
+
+    @cached_property
+    def _is_space(self) -> BoolArray:
+        return np.asarray([not self.text[a:b].strip() for a, b in self._offsets], dtype=bool)
+
+    @cached_property
+    def _placed(self) -> tuple[list[ContextToken], npt.NDArray[np.int64]]:
+        """Tokens of the context, and of all tokens the characters that decide to what they belong. Layouts that are
+        written as they are, such as one without a context, need neither."""
+        tokens: list[ContextToken] = []
+        all_anchors = self._first.copy()
+        for i, group in groupby(self._context_at, key=self._segment_of.tolist().__getitem__):
             segment, at = self.segments[i], self._starts[i]
-            if segment.document is None:
-                continue
+            assert segment.document is not None
             numbers = list(group)
             checkpoint()
-            within = [(_clamped(a - at, segment.text), _clamped(b - at, segment.text)) for a, b in self._spans[numbers]]
+            within: list[CharRange] = np.clip(self._spans[numbers] - at, 0, len(segment.text)).tolist()
             start = self.document_starts[segment.document]
             end = start + len(self.documents[segment.document].text)
             shift = start + segment.n_skipped - segment.n_lead
             if segment.is_loose:
                 start -= segment.n_lead
             anchors = [a for a, _ in within] if segment.is_loose else units.anchors(segment.text, within)
-            for j, anchor, (_, behind) in zip(numbers, anchors, within, strict=True):
-                checkpoint()
-                self.tokens.append(
+            all_anchors[numbers] = np.add(anchors, at)
+            last = max(end - 1, start)
+            for anchor, (_, behind) in zip(anchors, within, strict=True):
+                tokens.append(
                     ContextToken(
                         segment.document,
-                        min(max(anchor + shift, start), max(end - 1, start)),
+                        min(max(anchor + shift, start), last),
                         min(max(behind + shift, start), end),
                         segment.is_loose,
                     )
                 )
-                self._context_at.append(j)
-                self._anchors[j] = at + anchor
+        return tokens, all_anchors
 
     @property
     def offsets(self) -> tuple[CharRange, ...]:
@@ -186,7 +203,7 @@ class Layout:
         number of its segment, white space of no piece '~' and that number.
         """
         pieces = [Piece(START, FRAME, self.start_ids)] if self.start_ids else []
-        edges = {self._context_at[token] for token in boundaries if token < len(self.tokens)}
+        edges = {self._context_at[token] for token in boundaries if token < len(self._context_at)}
         number = {j: token for token, j in enumerate(self._context_at)}
         changes = set((np.flatnonzero(np.diff(self._segment_of)) + 1).tolist())
         cuts = sorted({0, *changes, *edges})
@@ -489,10 +506,6 @@ class Layout:
 
     def _anew(self, texts: Sequence[str], gone: Collection[str]) -> Layout:
         return Layout(self._writing, self._tokenizer, texts=texts, gone=gone)
-
-
-def _clamped(at: int, text: str) -> int:
-    return min(max(int(at), 0), len(text))
 
 
 class _Told(NamedTuple):

@@ -100,8 +100,7 @@ def anchors(text: str, offsets: Sequence[tuple[int, int]]) -> list[int]:
     firsts: list[int | None] = []
     for start, end in offsets:
         checkpoint()
-        chars = [i for i in range(start, end) if not text[i].isspace()]
-        firsts.append(chars[0] if chars else None)
+        firsts.append(next((i for i in range(start, end) if not text[i].isspace()), None))
     out: list[int] = []
     following = max(len(text) - 1, 0)
     for anchor in reversed(firsts):

@@ -61,7 +61,9 @@ class Forward:
         """The model in evaluation mode, without gradients, with our attention where it serves; then as it was."""
         was_training = [module for module in self.model.modules() if module.training]
         implementation = self._config._attn_implementation
-        self.model.eval()
+        # A look at every module takes as long as a short prompt does; mostly none trains.
+        if was_training:
+            self.model.eval()
         try:
             if self.joins_segments:
                 self._config._attn_implementation = attention.NAME

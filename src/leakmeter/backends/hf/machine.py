@@ -76,7 +76,8 @@ class Surplus:
 
 def resident_bytes() -> int:
     """Memory of this process that no file stands behind (Linux)."""
-    _, resident, shared, *_ = map(int, Path("/proc/self/statm").read_bytes().split())
+    with open("/proc/self/statm", "rb", buffering=0) as file:
+        _, resident, shared, *_ = map(int, file.read().split())
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
