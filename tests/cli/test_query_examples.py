@@ -54,11 +54,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_are_examples() -> None:
     assert len(in_help()) == 2
-    assert len(in_documentation()) == 11
-    # Raw values are for who knows what they hold.
-    assert [sql for sql in EXAMPLES if "measurements" in sql] == [
-        "select unit, statistic, count(*) from measurements group by all order by all"
-    ]
+    assert len(in_documentation()) == 4
+    # Raw values are for those who know what they hold.
+    assert not [sql for sql in EXAMPLES if "measurements" in sql]
 
 
 @pytest.mark.parametrize("sql", EXAMPLES, ids=lambda sql: sql[:70])
