@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers.docs_blocks import PAGES, blocks, command_lines, exit_code, with_the_toy, words_of
+from helpers.docs_blocks import OUTPUTS, PAGES, blocks, command_lines, exit_code, with_the_toy, words_of
 from helpers.places import ROOT
 
 TUTORIALS = [page for page in PAGES if page.parent.name == "tutorials"]
@@ -24,7 +24,7 @@ def somewhere(toy_chats: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def write_files(page: Path) -> None:
     """Those that a page shows."""
     for block in blocks(page=page):
-        if block.title not in (None, "Output"):
+        if block.title not in (None, *OUTPUTS):
             Path(block.title).write_text(block.text, encoding="utf-8")
 
 

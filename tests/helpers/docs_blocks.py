@@ -12,6 +12,9 @@ from pathlib import Path
 from helpers.places import DOCS, ROOT
 
 PAGES = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
+DRAWN = "One output"
+OUTPUTS = ("Output", DRAWN)
+"""Titles of what a command prints."""
 CONSOLE = ("console", "bash", "sh", "shell")
 _WITHOUT_MODEL = ("gate", "report", "runs", "models", "study")
 _FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```", re.MULTILINE | re.DOTALL)

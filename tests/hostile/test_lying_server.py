@@ -84,7 +84,10 @@ ANSWERS: dict[str, tuple[Script, str]] = {
         )
     },
     **{
-        f"busy until {when}": (whole(b"{}", b"Connection: close\r\nRetry-After: " + when, status=b"503 X"), "status 503")
+        f"busy until {when}": (
+            whole(b"{}", b"Connection: close\r\nRetry-After: " + when, status=b"503 X"),
+            "status 503",
+        )
         for when in (
             *(b"1e400", b"9" * 5000, b"-1e400", b"nan", b"Wed, 21 Oct 0001 07:28:00 GMT"),
             *(b"Mon, 99 Foo 99999 99:99:99", b"Wed, 21 Oct 9999 23:59:59 -2359"),
