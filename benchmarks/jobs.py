@@ -1,7 +1,7 @@
 """What people wait for: the main jobs as commands, at several numbers of cases, each from start to end.
 
 `python -m benchmarks jobs` repeats the shipped samples under other ids until there are enough cases, runs each command
-without the score cache, and reads what its results say of their cost. Numbers of cases above `--most` are predicted by
+without the score cache, and reads what its results say of their cost. Larger numbers of cases are predicted by
 `--dry-run`, with the time that the prediction itself takes.
 """
 
@@ -22,11 +22,11 @@ from typing import Any, Final
 
 NAME: Final = "jobs"
 CASES: Final = (1, 20, 200)
-MOST_MEASURED: Final = 20
+MOST_MEASURED: Final = {"pii probe": 1}
+"""Cases up to which a job is run and not predicted, where that is not 20."""
 TINY: Final = {"sizes": (1, 2), "model": "toy"}
 _SAMPLES: Final = Path("samples")
 _SHOTS: Final = ("--exemplars", "samples/shots.csv", "--text-column", "review", "--label-column", "sentiment")
-_ASKED: Final = ("--query", "How can I reach the patient?", "--response", "Call 555-010-7788.")
 JOBS: Final = {
     "influence": ("influence", "--data", "log.jsonl"),
     "redact": ("redact", "--data", "log.jsonl", "--unit", "document", "--disclosures"),
@@ -37,15 +37,12 @@ JOBS: Final = {
 }
 
 
-def rows(
-    model: str, *, sizes: Sequence[int] = CASES, most: int = MOST_MEASURED, threads: int | None = None
-) -> Iterator[dict[str, Any]]:
+def rows(model: str, *, sizes: Sequence[int] = CASES, threads: int | None = None) -> Iterator[dict[str, Any]]:
     """Seconds, tokens and the share of time inside the model of each job at each number of cases.
 
     Args:
         model: that measures.
         sizes: numbers of cases; of `pii probe` people, each with three values.
-        most: cases up to which a job is run; beyond, it is predicted.
         threads: of the commands; all cores by default.
     """
     with tempfile.TemporaryDirectory() as name:
@@ -58,7 +55,7 @@ def rows(
                 command = [*words, "--model", model, "--json", "--out", f"out-{size}", *more]
                 if job == "icl":
                     command += ["--max-queries", str(size)]
-                dry_run = size > most
+                dry_run = size > MOST_MEASURED.get(job, 20)
                 printed, wall, processor = _call([*command, *(["--dry-run"] if dry_run else ["--no-cache"])], folder)
                 row = {"job": job, "cases": size, "seconds": wall, "processor_seconds": processor}
                 yield {**row, **(_predicted(printed) if dry_run else _measured(printed, wall)), "measured": not dry_run}
