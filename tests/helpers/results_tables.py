@@ -465,7 +465,24 @@ def scale_prefixes() -> Table:
     return out
 
 
+def jobs() -> Table:
+    rows = {(row["which"], row["job"], row["cases"]): row for row in read("jobs") if row["measured"] == "True"}
+    out: Table = []
+    for (which, job, cases), after in rows.items():
+        if which == "after":
+            before = rows.get(("before", job, cases))
+            pairs = [
+                cell
+                for column in ("seconds", "processor_seconds", "tokens")
+                for cell in ([float(before[column])] if before else "–", [float(after[column])])
+            ]
+            name = "pii probe, three values" if job == "pii probe" else job
+            out.append([name, cases, *pairs, [100 * float(after["share_inside_model"])]])
+    return out
+
+
 TABLES: dict[str, Callable[[], list[Table]]] = {
+    "jobs": lambda: [jobs(), unkept(5, 3)],
     "figure_2a": lambda: [figure_2a()],
     "figure_2b": lambda: [over("figure_2b", "max_context_tokens", *_RESPONSES)],
     "figure_2c": lambda: [figure_2c()],
