@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,11 @@ def test_there_is_one_for_each_measure() -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_it_holds_outputs_and_nothing_of_the_machine(path: Path) -> None:
-    nbformat = pytest.importorskip("nbformat")
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert notebooks.MODEL in cells[0].source
-    assert all(cell.execution_count for cell in cells)
-    assert sum(bool(cell.outputs) for cell in cells) >= 2
     text = path.read_text(encoding="utf-8")
+    cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    assert notebooks.MODEL in "".join(cells[0]["source"])
+    assert all(cell["execution_count"] for cell in cells)
+    assert sum(bool(cell["outputs"]) for cell in cells) >= 2
     assert "site-packages" not in text
     assert len(text) < MOST_BYTES
 
