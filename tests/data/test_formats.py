@@ -239,7 +239,7 @@ AWAY = "--map query=prompt,context=…,response=model_answer, where … is the p
         (UNKNOWN, "--map query=query,context=context,response=respnse"),
         ({"query": "Who?", "context": "a", "latency": 3}, "leave others out, give --map query=query,context=context"),
         ({"messages": MESSAGES, "respone": "Anna.", "model": "m"}, "unknown field 'respone'"),
-        ({"utterance": "Who?"}, "name the fields with --map query=…,context=…"),
+        ({"utterance": "Who?"}, "name the fields with --map query=…,context=…,response=…"),
         ({"query": "Who?", "contexts": "a"}, "give --map query=query,context=contexts"),
         ({"prompt": "Who?", "model_answer": "Anna.", "ms": 3}, AWAY),
         ({"messages": MESSAGES[:2], "query": "Who?", "ts": 3}, "give --map messages=messages,query="),

@@ -66,7 +66,7 @@ SHORT: Final = {
     ),
     "pii probe": Short(
         (
-            '--name "Mara Ellsworth" --phone 617-555-0134',
+            '--name "Anselm Dorrick" --phone 617-555-0171',
             "--subjects samples/people.csv --html pii.html",
             "--subjects samples/people.csv --kinds twin --dry-run",
         ),

@@ -226,8 +226,10 @@ def _hint(fields: Fields) -> str:
     """What to give so that fields of other names are read, and all others left out."""
     proposal = proposed_mapping(fields, _ALIASES)
     if not proposal:
-        return "; name the fields with --map query=…,context=…"
+        return "; name the fields with --map query=…,context=…,response=…"
     lacking = [] if "messages" in proposal else [name for name in ("query", "context") if name not in proposal]
+    if lacking and "response" not in proposal:
+        lacking.append("response")  # without it one is drawn
     pairs = ",".join(f"{name}={proposal.get(name, '…')}" for name in ROLES if name in proposal or name in lacking)
     if lacking:
         return f"; name the fields with --map {pairs}, where … is the path of the {' and of the '.join(lacking)}"
