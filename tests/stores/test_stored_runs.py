@@ -19,7 +19,9 @@ from helpers.made_runs import SPEC
 from helpers.s3_server import Faults, environment, make_bucket, s3_server
 from leakmeter.core import urls
 from leakmeter.errors import StoreError
-from leakmeter.storage import stored
+from leakmeter.storage import rundir, stored
+from leakmeter.storage.files import names_of
+from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.stored import StoredRun
 from leakmeter.stores import objects as stores
 from leakmeter.stores.lease import held
@@ -245,6 +247,28 @@ def test_who_lost_the_lease_stops_and_harms_nothing(memory: Objects) -> None:
         work()
     assert list(memory.under()) == before
     assert (memory.get(".lease") or ())[0] == other
+
+
+def test_groups_of_parts_are_in_the_store_instead_of_the_parts(
+    memory: Objects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rundir, "GROUP_PARTS", 2)
+    with RunDirectory.open(tmp_path / "local", SPEC) as directory:
+        for number, part in enumerate(PARTS):
+            directory.write_part(number, *part)
+        directory.finish(SPEC, len(PARTS))
+    with run_in(memory).opened(SPEC) as run:
+        run.write_part(0, *PARTS[0])
+        assert {file.name for file in memory.under()} >= set(names_of(range(1)))
+        run.write_part(1, *PARTS[1])
+        names = {file.name for file in memory.under()}
+        assert names >= set(names_of(range(2)))
+        assert names.isdisjoint({*names_of(range(1)), *names_of(range(1, 2))})
+    with run_in(memory).opened(SPEC) as run:
+        assert run.parts == [0, 1]
+        run.finish(SPEC, len(PARTS))
+    stored_files = {file.name: (memory.get(file.name) or ())[0] for file in memory.under()}
+    assert stored_files == {path.name: path.read_bytes() for path in directory.path.glob("[!.]*")}
 
 
 def test_two_that_write_one_part_do_not_mix(memory: Objects) -> None:

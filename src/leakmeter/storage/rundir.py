@@ -7,6 +7,8 @@
       sliced.json                  the same with texts, where the run is measured in slices; gone likewise
       spec.json                    last: its presence means the run is complete
 
+Once finished parts that follow each other have 8 MB of numbers, they are put into a group: one file of texts and one of
+numbers (see `storage.files`). A run of a million cases is a few thousand files then; a run below 8 MB has no groups.
 Every file is written beside its place and renamed into it, so that a kill leaves a whole file or none.
 """
 
@@ -15,11 +17,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
+from threading import RLock
 from typing import Any, Final
 
 import pyarrow as pa
@@ -43,7 +47,18 @@ from leakmeter.core.written import (
 )
 from leakmeter.errors import DamagedError, ModelError, StoreError
 from leakmeter.storage.damage import FieldError
-from leakmeter.storage.schema import REPEATED, from_table, to_table
+from leakmeter.storage.files import (
+    GROUP_BYTES,
+    GROUP_PARTS,
+    NUMBERS,
+    groups_in,
+    held_with,
+    names_of,
+    numbers_name,
+    parts_in,
+    texts_name,
+)
+from leakmeter.storage.schema import REPEATED, from_group_table, from_table, group_table, to_table
 from leakmeter.storage.spec import RunSpec, is_word
 
 SPEC: Final = "spec.json"
@@ -64,12 +79,8 @@ _INNER_KINDS: dict[str, dict[str, type | tuple[type, ...]]] = {
 _NEEDED = _KINDS.keys() - {"environment", "problems", "command", "name", "data", "noise"} | {"n_parts", "files_sha256"}
 _MOST_DIGITS: Final = 300
 """Of a whole number that is a float too; a nonce has 39."""
-NUMBERS: Final = "measurements-"
-"""How names of files with numbers begin."""
 _SLICES_BEGIN_SECONDS: Final = 5.0
 """How long a slice waits for others that begin; what measures a whole run holds the lock for longer."""
-_TEXTS: Final = "cases-{:05}.json"
-_NUMBERS = re.compile(rf"{NUMBERS}(\d{{5,}})\.parquet")
 
 
 class RunDirectory:
@@ -79,6 +90,16 @@ class RunDirectory:
         self.path = path
         self.lasting = True
         """Whether what is written outlives a stop of the machine, for which each file waits for the disk."""
+        self._lock = RLock()
+        """Several threads write parts, and one of them puts parts into a group, which moves them."""
+        self._known_groups: list[range] | None = None
+        self._last_texts: tuple[range, list[list[JsonObject]]] | None = None
+        self._last_numbers: tuple[range, list[list[Measurement]]] | None = None
+        """Of the group that was read last."""
+        self._group_end = sys.maxsize
+        self._ungrouped = range(0)
+        """Finished parts that are in no group yet, of which the next group is made, and after them where to go on."""
+        self._ungrouped_bytes = 0
 
     @property
     def place(self) -> str:
@@ -129,6 +150,7 @@ class RunDirectory:
             with self._locked(seconds=_SLICES_BEGIN_SECONDS), self._writing():
                 self._fetch()
                 self._begin_slice(spec, n_slices, n_parts)
+            self._group_from((number - 1) * n_parts // n_slices, number * n_parts // n_slices)
             yield self
 
     @contextmanager
@@ -267,41 +289,72 @@ class RunDirectory:
     @property
     def parts(self) -> list[int]:
         """Numbers of the finished parts, in order."""
-        matches = (_NUMBERS.fullmatch(path.name) for path in self.path.glob("*.parquet"))
-        return sorted({int(match.group(1)) for match in matches if match})
+        return [number for parts in self.files for number in parts]
+
+    @property
+    def files(self) -> list[range]:
+        """The finished parts in order, those of one file together."""
+        listed = [path.name for path in self.path.glob(f"{NUMBERS}*.parquet")]
+        self._known_groups = groups = groups_in(listed)
+        # A kill leaves parts that are in a group too.
+        held = {held_with(parts.start, groups) for name in listed if (parts := parts_in(name)) is not None}
+        return sorted(held, key=lambda parts: parts.start)
 
     @property
     def numbers(self) -> list[Path]:
         """Files with the numbers of the finished parts, in order."""
-        return [self.numbers_of(number) for number in self.parts]
+        return [self.path / numbers_name(parts) for parts in self.files]
 
     def numbers_of(self, number: int) -> Path:
         """The file with the numbers of a part, which need not be there."""
-        return self.path / f"{NUMBERS}{number:05}.parquet"
+        return self.path / numbers_name(self._held_with(number))
+
+    def texts_of(self, number: int) -> Path:
+        """The file with the texts of a part, which need not be there."""
+        return self.path / texts_name(self._held_with(number))
+
+    def _files_of(self, numbers: Iterable[int]) -> list[Path]:
+        """The files of parts, in the order in which they are written."""
+        held = dict.fromkeys(self._held_with(number) for number in numbers)
+        return [self.path / name for parts in held for name in names_of(parts)]
 
     def has_part(self, number: int) -> bool:
         return self.numbers_of(number).exists()
+
+    def _held_with(self, number: int) -> range:
+        """The parts that lie in the same file as a part."""
+        return held_with(number, self._groups())
+
+    def _groups(self, *, again: bool = False) -> list[range]:
+        with self._lock:
+            if self._known_groups is None or again:
+                self._known_groups = groups_in(path.name for path in self.path.glob(f"{NUMBERS}*-*.parquet"))
+            return self._known_groups
 
     def write_part(self, number: int, cases: Sequence[JsonObject], measurements: Sequence[Measurement]) -> None:
         """Write one part: its texts, then its numbers."""
         with self._writing():
             # A part of a complete run is only written where somebody removed it: the run is then complete no more.
             self._take_back()
-            self._write(self.texts_of(number), _json(list(cases)))
-            sink = pa.BufferOutputStream()
-            pq.write_table(to_table(measurements), sink, compression="zstd", use_dictionary=REPEATED)
-            self._write(self.numbers_of(number), sink.getvalue().to_pybytes())
+            self._write_files(range(number, number + 1), list(cases), to_table(measurements))
+            with self._lock:
+                self._group_full()
+
+    def _write_files(self, parts: range, texts: list[Any], table: pa.Table) -> None:
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, compression="zstd", use_dictionary=REPEATED)
+        self._write(self.path / texts_name(parts), _json(texts))
+        self._write(self.path / numbers_name(parts), sink.getvalue().to_pybytes())
 
     def copy_part(self, number: int, other: RunDirectory) -> None:
-        """Copy a finished part of another directory of the same run: its texts, then its numbers."""
-        with self._writing():
-            for path in (other.texts_of(number), other.numbers_of(number)):
-                self._write(self.path / path.name, read_whole(path))
+        """Copy a finished part of another directory of the same run."""
+        self.write_part(number, *other.read_part(number))
 
     def _take_back(self) -> None:
         """Make a complete run unfinished."""
         with suppress(FileNotFoundError):
             self._spec.replace(self._begun)
+            self.__dict__.pop("_hashes", None)
 
     def _write(self, path: Path, content: bytes) -> None:
         write_whole(path, content, lasting=self.lasting)
@@ -316,28 +369,109 @@ class RunDirectory:
 
     def read_texts(self, number: int) -> list[JsonObject]:
         """Texts of one part, one object a case."""
-        path = self.texts_of(number)
-        with self.reading(path.name):
-            content = self._read(path)
-            cases = json.loads(content)
-            if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
-                raise FieldError(ALL, "has to be a list of cases")
-            for place, case in enumerate(cases):
-                if not isinstance(case.get("id"), str):
-                    raise FieldError(f"{place}.id", "has to be a text")
-            _check_letters(content, cases)
-        return cases
+        with self._lock:
+            parts = self._held_to_read(number)
+            if len(parts) == 1:
+                return self._texts_in(parts)[0]
+            if self._last_texts is None or self._last_texts[0] != parts:
+                self._last_texts = parts, self._texts_in(parts)
+            return self._last_texts[1][number - parts.start]
 
     def read_measurements(self, number: int) -> list[Measurement]:
-        path = self.numbers_of(number)
+        with self._lock:
+            parts = self._held_to_read(number)
+            if len(parts) == 1:
+                return self._numbers_in(parts)[0]
+            if self._last_numbers is None or self._last_numbers[0] != parts:
+                self._last_numbers = parts, self._numbers_in(parts)
+            return self._last_numbers[1][number - parts.start]
+
+    def _held_to_read(self, number: int) -> range:
+        """`_held_with` of a part that another process may have put into a group, or whose group is missing."""
+        parts = self._held_with(number)
+        if not (self.path / numbers_name(parts)).exists():
+            parts = held_with(number, groups_in([*map(numbers_name, self._groups(again=True)), *self._hashes]))
+        return parts
+
+    def _texts_in(self, parts: range) -> list[list[JsonObject]]:
+        path = self.path / texts_name(parts)
         with self.reading(path.name):
-            return from_table(pq.read_table(pa.BufferReader(self._read(path))))
+            content = self._read(path)
+            texts = json.loads(content)
+            by_part = [texts] if len(parts) == 1 else texts
+            if not isinstance(by_part, list) or len(by_part) != len(parts):
+                raise FieldError(ALL, "has to be a list for each part")
+            for place, cases in enumerate(by_part):
+                where = "" if len(parts) == 1 else f"{place}."
+                if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
+                    raise FieldError(ALL, "has to be a list of cases")
+                for case_place, case in enumerate(cases):
+                    if not isinstance(case.get("id"), str):
+                        raise FieldError(f"{where}{case_place}.id", "has to be a text")
+            _check_letters(content, texts)
+        return by_part
+
+    def _numbers_in(self, parts: range) -> list[list[Measurement]]:
+        path = self.path / numbers_name(parts)
+        with self.reading(path.name):
+            table = pq.read_table(pa.BufferReader(self._read(path)))
+            return [from_table(table)] if len(parts) == 1 else from_group_table(table, len(parts))
+
+    def _group_from(self, first: int, end: int) -> None:
+        """Let groups begin at part `first`, and hold none from `end` on."""
+        self._ungrouped, self._ungrouped_bytes, self._group_end = range(first, first), 0, end
+
+    def _group_full(self) -> None:
+        """Put finished parts into groups, as far as parts are finished one after another and fill a group."""
+        while (number := self._ungrouped.stop) < self._group_end:
+            held = self._held_with(number)
+            if len(held) > 1:
+                self._group_from(held.stop, self._group_end)
+                continue
+            try:
+                self._ungrouped_bytes += (self.path / numbers_name(held)).stat().st_size
+            except FileNotFoundError:
+                return
+            self._ungrouped = parts = range(self._ungrouped.start, number + 1)
+            if self._ungrouped_bytes >= GROUP_BYTES or len(parts) == GROUP_PARTS:
+                self._group(parts)
+                self._group_from(parts.stop, self._group_end)
+
+    def _group_rest(self, n_parts: int) -> None:
+        """Put all parts of a finished run into groups, unless it is too small for one."""
+        self._group_from(0, n_parts)
+        self._group_full()
+        if groups := self._groups(again=True):
+            # A kill leaves parts that are in a group, and texts of a group without its numbers.
+            listed = ((path.name, parts_in(path.name)) for path in self.path.iterdir())
+            self._remove_all([name for name, parts in listed if parts and held_with(parts.start, groups) != parts])
+            alone = [number for number in range(n_parts) if len(held_with(number, groups)) == 1]
+            for _, places in groupby(enumerate(alone), key=lambda place: place[1] - place[0]):
+                numbers = [number for _, number in places]
+                self._group(range(numbers[0], numbers[-1] + 1))
+
+    def _group(self, parts: range) -> None:
+        """Put finished parts into one file of texts and one of numbers; the latter's presence makes it a group."""
+        if len(parts) == 1:
+            return
+        texts, measurements = zip(*(self.read_part(number) for number in parts), strict=True)
+        self._write_files(parts, list(texts), group_table(measurements))
+        # Numbers first: texts without numbers are no part.
+        self._remove_all(numbers_name(range(number, number + 1)) for number in parts)
+        self._remove_all(texts_name(range(number, number + 1)) for number in parts)
+        self._known_groups = self._last_texts = self._last_numbers = None
+
+    def _remove_all(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
 
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """Write `spec.json` with the hashes of all parts: the run is complete."""
         with self._writing():
-            files = [path for n in range(n_parts) for path in (self.texts_of(n), self.numbers_of(n))]
-            hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+            self._group_rest(n_parts)
+            hashes = {
+                path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self._files_of(range(n_parts))
+            }
             record = {**_record(spec), **self._noise_record, "n_parts": n_parts, "files_sha256": hashes}
             self._write(self._spec, _json(record))
             for path in (self._begun, self._sliced, *self.path.glob(".slice-*.lock")):
@@ -386,10 +520,6 @@ class RunDirectory:
     @property
     def _sliced(self) -> Path:
         return self.path / "sliced.json"
-
-    def texts_of(self, number: int) -> Path:
-        """The file with the texts of a part, which need not be there."""
-        return self.path / _TEXTS.format(number)
 
     @cached_property
     def _hashes(self) -> dict[str, str]:
@@ -450,10 +580,14 @@ def _check_spec(record: object) -> None:
     n_parts, hashes = record["n_parts"], record["files_sha256"]
     if not isinstance(hashes, dict) or not all(isinstance(digest, str) for digest in hashes.values()):
         raise FieldError("files_sha256", "has to be a hash a file")
-    if type(n_parts) is not int or len(hashes) != 2 * n_parts:
-        raise FieldError("n_parts", "has to be the number of parts, of which each has two hashes")
-    numbers = sorted(int(match[1]) for name in hashes if (match := _NUMBERS.fullmatch(name)))
-    if numbers != list(range(n_parts)) or not hashes.keys() >= {_TEXTS.format(number) for number in numbers}:
+    held = {parts for name in hashes if (parts := parts_in(name)) is not None}
+    ordered = sorted(held, key=lambda parts: parts.start)
+    bounds = [0, *(parts.stop for parts in ordered)]
+    if type(n_parts) is not int or bounds[-1] != n_parts or len(hashes) != 2 * len(held):
+        raise FieldError("n_parts", "has to be the number of parts, of which each is in two files with hashes")
+    if [parts.start for parts in ordered] != bounds[:-1] or hashes.keys() != {
+        name for parts in held for name in names_of(parts)
+    }:
         raise FieldError("files_sha256", "has to be of the files of all parts")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +28,8 @@ SCHEMA = pa.schema(
 )
 REPEATED: Final[Any] = [name for name in SCHEMA.names if name != "value"]
 """Columns to write as codes; numbers hardly ever repeat, and looking whether they do takes longer than writing them."""
+
+_PART_ROWS: Final = b"part_rows"
 
 
 def to_table(measurements: Sequence[Measurement]) -> pa.Table:
@@ -105,6 +109,30 @@ def from_table(table: pa.Table) -> list[Measurement]:
         Measurement(item, sample, piece, statistic, unit, np.array(values[a:b], dtype=np.float64))
         for item, sample, piece, statistic, unit, a, b in zip(*columns, starts.tolist(), ends, strict=True)
     ]
+
+
+def group_table(parts: Sequence[Sequence[Measurement]]) -> pa.Table:
+    """Measurements of several parts in one table, which says how many rows each part has."""
+    table = to_table([measurement for measurements in parts for measurement in measurements])
+    n_rows = [sum(len(measurement.values) for measurement in measurements) for measurements in parts]
+    return table.replace_schema_metadata({**(SCHEMA.metadata or {}), _PART_ROWS: json.dumps(n_rows)})
+
+
+def from_group_table(table: pa.Table, n_parts: int) -> list[list[Measurement]]:
+    """Measurements of each part in `group_table`, with the errors of `from_table`."""
+    try:
+        n_rows = json.loads((table.schema.metadata or {})[_PART_ROWS])
+    except (KeyError, ValueError, RecursionError):
+        raise FieldError("part_rows", "is missing") from None
+    if not (isinstance(n_rows, list) and len(n_rows) == n_parts and all(type(n) is int and n >= 0 for n in n_rows)):
+        raise FieldError("part_rows", "has to be a number of rows for each part")
+    measurements = from_table(table)
+    ends = np.cumsum([0, *(len(measurement.values) for measurement in measurements)])
+    bounds = np.cumsum([0, *n_rows])
+    if bounds[-1] != ends[-1] or not np.isin(bounds, ends).all():
+        raise FieldError("part_rows", "has to cut the rows between two series")
+    places = np.searchsorted(ends, bounds).tolist()
+    return [measurements[first:last] for first, last in pairwise(places)]
 
 
 def check_columns(schema: pa.Schema) -> None:

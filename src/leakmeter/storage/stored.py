@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,7 +23,8 @@ from leakmeter.core.written import make_private, remove_unused, store_errors, wr
 from leakmeter.errors import LeakmeterError, StoreError
 from leakmeter.models import cache_dir
 from leakmeter.overriding import override
-from leakmeter.storage.rundir import NUMBERS, RunDirectory
+from leakmeter.storage.files import NUMBERS, TEXTS, parts_in
+from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 _LEASE: Final = ".lease"
 _SPEC: Final = "spec.json"
 _TOLD: Final = (_SPEC, "begun.json", "sliced.json")
-_TEXTS: Final = "cases-"
 _ONCE: Final = (NUMBERS, _SPEC)
 """How names of files begin that are never written over."""
-_PART: Final = re.compile(rf"(?:{_TEXTS}|{NUMBERS})(\d{{5,}})\.(json|parquet)")
 
 
 def run_directory(root: Path, id_: str, slice_: str = "") -> RunDirectory:
@@ -155,7 +153,7 @@ class StoredRun(RunDirectory):
         super()._write(path, content)
 
     def _sent(self, name: str, content: bytes) -> Version:
-        if not name.startswith((*_ONCE, _TEXTS)):
+        if not name.startswith((*_ONCE, TEXTS)):
             return self._objects.put(name, content)
         try:
             return self._objects.create(name, content)
@@ -164,8 +162,8 @@ class StoredRun(RunDirectory):
         if stored is not None and stored[0] == content:
             return stored[1]
         # Texts without numbers are those of a process that was killed between the two.
-        numbers = f"{NUMBERS}{name.removeprefix(_TEXTS).removesuffix('.json')}.parquet"
-        if stored is not None and name.startswith(_TEXTS) and self._objects.get(numbers) is None:
+        numbers = f"{NUMBERS}{name.removeprefix(TEXTS).removesuffix('.json')}.parquet"
+        if stored is not None and name.startswith(TEXTS) and self._objects.get(numbers) is None:
             with suppress(FileExistsError):
                 return self._objects.replace(name, content, stored[1])
         raise self._interfered(name)
@@ -187,6 +185,13 @@ class StoredRun(RunDirectory):
         super()._remove(path)
 
     @override
+    def _remove_all(self, names: Iterable[str]) -> None:
+        self._check_held()
+        if there := [name for name in names if (self.path / name).exists()]:
+            self._objects.delete_all(there)
+        super()._remove_all(there)
+
+    @override
     def _abandon(self) -> None:
         try:
             super()._abandon()
@@ -205,8 +210,9 @@ class StoredRun(RunDirectory):
     @override
     def finish(self, spec: RunSpec, n_parts: int) -> None:
         """`StoreError` where what the store has is not what was written or fetched."""
+        self._group_rest(n_parts)
         there = {file.name: file.version.get("e_tag") for file in self._objects.under()}
-        for path in (path for number in range(n_parts) for path in (self.texts_of(number), self.numbers_of(number))):
+        for path in self._files_of(range(n_parts)):
             # Without a tag, or where a store spells it in two ways, the content decides.
             if there.get(path.name) is None or there[path.name] != self._versions.get(path.name, {}).get("e_tag"):
                 stored = self._objects.get(path.name)
@@ -240,7 +246,7 @@ def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
             if not _are_of_a_run(files):
                 continue
             if lean and any(_own_name(file) == _SPEC for file in files):
-                files = [file for file in files if _own_name(file) in (_SPEC, f"{_TEXTS}00000.json")]
+                files = [file for file in files if _own_name(file).startswith((_SPEC, f"{TEXTS}00000"))]
             make_private(copy.path / folder)
             _copy(objects, files, copy.path / folder)
     return copy.path
@@ -263,7 +269,7 @@ def _readable(objects: Objects, folder: str = "") -> list[Found]:
     here = {_own_name(file): file for file in files if not file.name.endswith((_LEASE, ".lock"))}
     if _SPEC in here:
         return list(here.values())
-    parts = {name: match[1] for name in here if (match := _PART.fullmatch(name))}
+    parts = {name: held for name in here if (held := parts_in(name))}
     halves = list(parts.values())
     return [file for name, file in here.items() if name not in parts or halves.count(parts[name]) > 1]
 

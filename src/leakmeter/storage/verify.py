@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from leakmeter.core.written import read_whole, store_errors
 from leakmeter.errors import DamagedError, StoreError
+from leakmeter.storage.files import NUMBERS, TEXTS, names_of, parts_in
 from leakmeter.storage.parts import PartReader
-from leakmeter.storage.rundir import NUMBERS, RunDirectory
+from leakmeter.storage.rundir import RunDirectory
 from leakmeter.storage.spec import RunSpec
 
 _OURS: Final = (".lock", "begun.json", "sliced.json", "spec.json")
@@ -47,23 +48,23 @@ def verify(path: Path) -> Verified:
         # Every run says what it measures before anything else, and until it is complete.
         findings = [
             *(list(_unreadable(run)) or _damaged(run)),
-            *_foreign(names, _part_files(run, run.parts), unfinished=True),
+            *_foreign(names, [name for parts in run.files for name in names_of(parts)], unfinished=True),
         ]
         if "begun.json" not in names:
             findings.insert(0, "spec.json: missing")
-        return Verified(path, "wrong" if findings else "unfinished", 2 * len(run.parts), tuple(findings))
+        return Verified(path, "wrong" if findings else "unfinished", 2 * len(run.files), tuple(findings))
     try:
         record = run.read_spec()
     except DamagedError as error:
         return Verified(path, "wrong", 0, (error.finding,))
-    spec, n_parts, hashes = RunSpec.from_record(record), record["n_parts"], record["files_sha256"]
+    spec, hashes = RunSpec.from_record(record), record["files_sha256"]
     findings = []
     if record["id"] != spec.id:
         findings.append(f"spec.json: edited: its id is {record['id']}, and what it holds makes {spec.id}")
     if path.resolve().name != record["id"]:
         findings.append(f"spec.json: its id is {record['id']}, and the directory has another name")
-    expected = _part_files(run, range(n_parts))
-    broken = [f"{name}: {what}" for name in expected if (what := _broken(path / name, hashes.get(name)))]
+    expected = list(hashes)
+    broken = [f"{name}: {what}" for name in expected if (what := _broken(path / name, hashes[name]))]
     findings += [*broken, *_foreign(names, expected)]
     if not broken and record["id"] == spec.id:
         findings += _damaged(run)
@@ -94,10 +95,10 @@ def _is_readable(path: Path, content: bytes) -> bool:
 
 
 def _unreadable(run: RunDirectory) -> Iterator[str]:
-    for number in run.parts:
-        for name, read in zip(_part_files(run, [number]), (run.read_texts, run.read_measurements), strict=True):
+    for parts in run.files:
+        for name, read in zip(names_of(parts), (run.read_texts, run.read_measurements), strict=True):
             try:
-                read(number)
+                read(parts.start)
             except StoreError:
                 yield f"{name}: {'truncated or damaged' if (run.path / name).exists() else 'missing'}"
 
@@ -116,12 +117,9 @@ def _foreign(names: list[str], expected: list[str], *, unfinished: bool = False)
     for name in names:
         if name in ours or (name.startswith(".slice-") and name.endswith(".lock")):
             continue
-        begun = name.startswith(("cases-", NUMBERS, "spec.json", "begun.json"))
-        if unfinished and begun and (name.endswith(".partial") or name.startswith("cases-")):
-            # Texts are written before their numbers: a kill, or work under way, leaves them alone.
+        begun = name.startswith((TEXTS, NUMBERS, "spec.json", "begun.json"))
+        if unfinished and begun and (name.endswith(".partial") or parts_in(name) or name.startswith(TEXTS)):
+            # Texts are written before their numbers, and parts are removed once they are in a group: a kill, or work
+            # under way, leaves either.
             continue
         yield f"{name}: foreign"
-
-
-def _part_files(run: RunDirectory, numbers: Iterable[int]) -> list[str]:
-    return [name for n in numbers for name in (f"cases-{n:05}.json", run.numbers_of(n).name)]

@@ -116,6 +116,16 @@ class Objects:
             except FileNotFoundError as error:
                 self._check_bucket(error)
 
+    def delete_all(self, names: Sequence[str]) -> None:
+        """Delete objects, many in a request where the store can; some may be gone."""
+        with self._errors():
+            try:
+                self._store.delete(names)
+            except FileNotFoundError as error:
+                self._check_bucket(error)
+                for name in names:
+                    self.delete(name)
+
     def unconditional(self) -> StoreError:
         """What to tell of a store on which two could write the same object."""
         return StoreError(
