@@ -6,8 +6,8 @@ times all its ways in turn instead of pairs, and prints one object a setting, wi
 `disclosures` says how many planted leaks each method finds, and which of what it finds are leaks.
 `store`, `extraction` and `traces` need no model: they write ten million measurements and ask for them, find people in
 80 MB of documents, and read logged traffic. `ledger-day` puts a day of logged answers into a ledger. `scale` simulates
-fleets of workers. `jobs` times the main commands from start to end. `pages` asks a server for its pages. `--tiny` makes
-any of them as small as it can be and still do all that it does, to see that it runs.
+fleets of workers; `many` writes very large runs, and very many. `jobs` times the main commands from start to end.
+`pages` asks a server for its pages. `--tiny` makes any of them as small as it can be and still do all that it does, to see that it runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import base, extraction, jobs, ledger_day, pages, scale, scenarios, store, traces
+from benchmarks import base, extraction, jobs, ledger_day, many, pages, scale, scenarios, store, traces
 from benchmarks.disclosures import run as disclosures
 from benchmarks.estimates import Estimates, rows
 from benchmarks.machine import forget_peak_rss, operations, peak_rss_mib
@@ -32,7 +32,7 @@ from leakmeter.cli.process import keep_freed_memory
 _TINY_RUN = (8, 4, 5)  # cases, pieces, tokens
 _TINY_TEXT = 20_000  # bytes
 _TINY_TRAFFIC = (5, 20)  # traces, words
-_OWN = (jobs.NAME, store.NAME, extraction.NAME, traces.NAME, ledger_day.NAME, scale.NAME, pages.NAME)
+_OWN = (jobs.NAME, store.NAME, extraction.NAME, traces.NAME, ledger_day.NAME, scale.NAME, many.NAME, pages.NAME)
 
 
 def main() -> None:
@@ -106,6 +106,8 @@ def _without_a_model(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         return jobs.rows(**jobs.TINY) if options.tiny else jobs.rows(options.model)
     if options.scenario == store.NAME:
         return store.rows(*_TINY_RUN) if options.tiny else store.rows()
+    if options.scenario == many.NAME:
+        return many.rows(**many.TINY) if options.tiny else many.rows()
     if options.scenario == traces.NAME:
         return traces.rows(*_TINY_TRAFFIC) if options.tiny else traces.rows()
     if options.scenario == pages.NAME:
