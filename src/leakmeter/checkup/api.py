@@ -73,7 +73,7 @@ def examined(
         return not_examined(name, name.partition(":")[0], error)
     other = None if against is None else _local(against)
     other_name = "" if other is None else str(against) if isinstance(against, str | Path) else other.name
-    subject = Subject.of(backend)
+    subject = Subject.from_backend(backend)
     on_loaded(subject)
     return examine(subject, name, against=other, against_name=other_name, on_check=on_check)
 
@@ -92,13 +92,13 @@ def _served(name: str, *, notify: Callable[[str], None] = tell, **options: Any) 
 def _local(model: Any) -> Subject:
     """A model in this process, in the precision that others are compared with."""
     if not isinstance(model, str | Path):
-        return Subject.of(load_backend(model, cache=False))
+        return Subject.from_backend(load_backend(model, cache=False))
     name = str(model)
     if names_a_server(name):
         raise UsageError("--against names local weights: hf:PATH, a known name, a directory or a .gguf file")
     if Path(name.removeprefix("hf:")).is_dir():
         name = name.removeprefix("hf:")
-    return Subject.of(load_backend(name, dtype=None if name == "toy" else "float32", cache=False))
+    return Subject.from_backend(load_backend(name, dtype=None if name == "toy" else "float32", cache=False))
 
 
 _NAMES: Final = {number: name for number, name, _ in CHECKS}

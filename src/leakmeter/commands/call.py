@@ -241,4 +241,4 @@ def measured(
             ) as opened:
                 for _ in opened.parts:
                     pass  # each is written as it comes, and read again where it is asked for
-    return Run.of(Path(opened.directory.place), results)
+    return Run.opened(Path(opened.directory.place), results)

@@ -205,7 +205,7 @@ def _estimated(predictor: Predictor, plan: Plan, every: Measure | None) -> tuple
     outlines = [[outline_of(case) for case in part] for part in parts]
     shapes = [tuple(dict.fromkeys(shape for shape, _ in part)) for part in outlines]
     sizes = [sum(n for _, n in part) for part in outlines]
-    sampling = Sampling.of(list(zip(shapes, sizes, strict=True)), seed=_SEED)
+    sampling = Sampling.from_outlines(list(zip(shapes, sizes, strict=True)), seed=_SEED)
     predicted: dict[int, tuple[Prediction, ...]] = {}
     problems: list[str] = []
     n_prompts = 0

@@ -56,7 +56,7 @@ class Sampling:
     sizes: tuple[int, ...]
 
     @classmethod
-    def of(cls, outlines: Sequence[Outline], *, seed: int) -> Sampling:
+    def from_outlines(cls, outlines: Sequence[Outline], *, seed: int) -> Sampling:
         shapes = Counter(shape for shape, _ in outlines)
         rank = {shape: place for place, (shape, _) in enumerate(shapes.most_common(_MOST_SHAPES))}
         # Parts that are alike come in any order, and not in that of the file.

@@ -94,7 +94,7 @@ def _check(
     if isinstance(quantity, RunQuantity):
         if named is not None:
             raise UsageError(f"{quantity.name} is of a run as a whole: leave '.{named}' out")
-        whole = quantity.of(run.cases)
+        whole = quantity.compute(run.cases)
         if whole is None:
             raise _no_case_has(quantity, number, run)
         observed = Number(whole, None, quantity.unit, len(run.cases))

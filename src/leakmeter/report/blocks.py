@@ -102,7 +102,7 @@ class Advice:
     """The rest of the decision table; a page folds it, other renderers leave it out."""
 
     @classmethod
-    def of(cls, table: Iterable[tuple[str, str]], met: Collection[tuple[str, str]]) -> Self:
+    def from_table(cls, table: Iterable[tuple[str, str]], met: Collection[tuple[str, str]]) -> Self:
         """The rows of a decision table, those that are met first."""
         return cls([row for row in table if row in met], [row for row in table if row not in met])
 
@@ -530,7 +530,7 @@ class Command:
     line: Untrusted
 
     @classmethod
-    def of(cls, line: str | None) -> Self | None:
+    def from_line(cls, line: str | None) -> Self | None:
         """A command line, where there is one."""
         return None if line is None else cls(Untrusted(line))
 
@@ -669,7 +669,7 @@ class Report:
         if not self.is_signed:
             return self
         notes = (*self.notes, Text(self.again, "soft")) if self.again and command is not None else self.notes
-        return replace(self, notes=notes, provenance=provenance, command=Command.of(command))
+        return replace(self, notes=notes, provenance=provenance, command=Command.from_line(command))
 
     def interrupted(self, n_measured: int, n_cases: int | None) -> Report:
         """With a warning, where it is of the first cases alone of a run that was interrupted."""

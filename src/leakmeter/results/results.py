@@ -139,7 +139,7 @@ class Results(Generic[R]):
         measured = self.measured
         for quantity in measured.quantities:
             if isinstance(quantity, RunQuantity):
-                whole = quantity.of(self.cases)
+                whole = quantity.compute(self.cases)
                 if whole is not None:
                     summed[quantity.name] = quantity, Number(whole, None, quantity.unit, len(self.cases))
                 continue

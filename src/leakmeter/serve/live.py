@@ -79,7 +79,7 @@ class Typed:
     """How many pieces are scored exactly, as `top:K`; None for all."""
 
     @classmethod
-    def of(cls, given: JsonObject, serving: Serving) -> Typed:
+    def from_json(cls, given: JsonObject, serving: Serving) -> Typed:
         texts = bodies.texts(given, *_TEXTS, most=MOST_CHARACTERS)
         template = bodies.choice(texts["template"], "template", TEMPLATES, None)
         unit = bodies.choice(texts["unit"], "unit on this page", UNITS, UNITS[0]) or UNITS[0]
@@ -252,7 +252,7 @@ def _streamed(work: Callable[[Serving, Typed, JsonObject, Job], JsonObject], *, 
 
     async def handler(request: Request) -> Response:
         serving, body = serving_of(request), await bodies.json_object(request)
-        typed = Typed.of(body, serving)
+        typed = Typed.from_json(body, serving)
         job = serving.queue.submit(lambda job: work(serving, typed, body, job), session_of(request))
         return StreamingResponse(job.stream(and_cancel=not to_the_end), media_type="text/event-stream")
 

@@ -39,7 +39,7 @@ class Asked:
     name: str | None
 
     @classmethod
-    def of(cls, given: JsonObject, serving: Serving) -> Asked:
+    def from_json(cls, given: JsonObject, serving: Serving) -> Asked:
         texts = bodies.texts(
             given, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES
         )
@@ -98,7 +98,7 @@ def progress(path: Path, begun: Started | None) -> Progress:
 
 async def measure(request: Request) -> Response:
     serving = serving_of(request)
-    return _streamed(serving, Asked.of(await bodies.json_object(request), serving), session_of(request))
+    return _streamed(serving, Asked.from_json(await bodies.json_object(request), serving), session_of(request))
 
 
 async def go_on(request: Request) -> Response:

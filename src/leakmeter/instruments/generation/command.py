@@ -107,7 +107,7 @@ class Options:
     """Seed of the draws; keep it secret. By default the operating system's source of randomness is used."""
 
     @property
-    def given(self) -> dict[str, Any]:
+    def explicit(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -156,7 +156,7 @@ def generate_command(
     if public and options.dry_run:
         raise UsageError("--dry-run reveals the length of the exemplars; remove it or --public")
     own = ("model", "exemplars", "column", "task")
-    audit_options = {name: value for name, value in chosen.given.items() if name not in own}
+    audit_options = {name: value for name, value in chosen.explicit.items() if name not in own}
     audited = audit_of(lambda: _examples_of_options(chosen), **audit_options)
     measure = audited.measure
     if chosen.seed is not None:
@@ -253,42 +253,42 @@ def calibrate_command(*, wanted: Wanted, explain: Explain = False, json: Flag = 
     output.print_report(report(calibration), explain=explain)
 
 
-def _judge(found: Sequence[PrivateGenerationResult], *, json: bool) -> None:
+def _judge(results: Sequence[PrivateGenerationResult], *, json: bool) -> None:
     """Say the verdict on all batches; exit with 1 where the guarantee is broken."""
     from leakmeter.instruments.generation.result import Summary
     from leakmeter.instruments.generation.words import compared
     from leakmeter.report.blocks import plain
 
     if json:
-        output.print_json({"summary": Summary.of(found)})
-    broken = [(result, failure) for result in found for failure in result.verdict.failures]
+        output.print_json({"summary": Summary.from_results(results)})
+    broken = [(result, failure) for result in results for failure in result.verdict.failures]
     if broken:
         # Where all tokens together tell too much, one of them does, but for rounding.
         result, failure = next((pair for pair in broken if pair[1].token is not None), broken[0])
-        where = f"{result.id}, " if len(found) > 1 else ""
+        where = f"{result.id}, " if len(results) > 1 else ""
         more = f"; and {len(broken) - 1:,} more" if len(broken) > 1 else ""
         output.tell(f"leakmeter: a measurement exceeds its bound: {where}exemplar {plain(compared(failure))}{more}")
         sys.exit(_BROKEN)
 
 
-def _examples_of_options(told: Options) -> list[Example]:
+def _examples_of_options(options: Options) -> list[Example]:
     """The exemplars: texts as they are, or those of a task that have the label."""
     from leakmeter.data import tasks
     from leakmeter.data.tasks.base import TaskData
     from leakmeter.instruments.generation.audits import with_label
     from leakmeter.text.exemplar import Task
 
-    if told.exemplars is None:
+    if options.exemplars is None:
         raise UsageError("nothing says which exemplars; give exemplars, a file of them or tickets")
-    path = str(_sample(f"{SAMPLE}.csv")) if told.exemplars == SAMPLE else told.exemplars
-    if told.task is not None:
-        if told.column is not None:
+    path = str(_sample(f"{SAMPLE}.csv")) if options.exemplars == SAMPLE else options.exemplars
+    if options.task is not None:
+        if options.column is not None:
             raise UsageError("column is for texts without a task, which says itself how they are read; leave it out")
-        task_data = tasks.load_task(str(_sample(f"{SAMPLE}.toml")) if told.task == SAMPLE else told.task)
-        return with_label(task_data.load(path, "train"), task_data.task, told.label)
-    column = told.column or ("body" if told.exemplars == SAMPLE else "text")
+        task_data = tasks.load_task(str(_sample(f"{SAMPLE}.toml")) if options.task == SAMPLE else options.task)
+        return with_label(task_data.load(path, "train"), task_data.task, options.label)
+    column = options.column or ("body" if options.exemplars == SAMPLE else "text")
     texts = TaskData(Task("texts", "", ((column, column),), "", ()), (((column.lower(),),),), ())
-    return [replace(example, label=told.label) for example in texts.load(path, "train", labelled=False)]
+    return [replace(example, label=options.label) for example in texts.load(path, "train", labelled=False)]
 
 
 # ---- the configuration ----------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def merged(config: Path | None, options: Options) -> Options:
     # One of the two sets the guarantee, and the option does where there is one.
     if options.epsilon is not None or options.temperature is not None:
         settings = {name: value for name, value in settings.items() if name not in ("epsilon", "temperature")}
-    return replace(options, **{name: value for name, value in settings.items() if name not in options.given})
+    return replace(options, **{name: value for name, value in settings.items() if name not in options.explicit})
 
 
 def _sample(name: str) -> Path:
@@ -330,10 +330,10 @@ def _read(path: Path) -> dict[str, Any]:
     return {name: float(value) if kinds[name] is float else value for name, value in table.items()}
 
 
-def _beside(config: Path, given: str) -> str:
+def _beside(config: Path, name: str) -> str:
     """A file that the configuration names, from where it lies; a name of something else as it is."""
-    path = config.parent / given
-    return str(path) if Path(given).suffix and not Path(given).is_absolute() else given
+    path = config.parent / name
+    return str(path) if Path(name).suffix and not Path(name).is_absolute() else name
 
 
 @function(

@@ -37,7 +37,7 @@ app.command("leakmeter.instruments.icl.selection_command:icl_select_command", na
 @app.default
 def icl_command(
     *,
-    told: TaskOptions | None = None,
+    options: TaskOptions | None = None,
     data: InputFile | None = None,
     pool: InputFile | None = None,
     exemplars: InputFile | None = None,
@@ -86,11 +86,11 @@ def icl_command(
     )
     from leakmeter.instruments.icl.summary import summary
 
-    told, measure, run = told or TaskOptions(), measure or Icl(), run or RunOptions()
+    options, measure, run = options or TaskOptions(), measure or Icl(), run or RunOptions()
     if exemplars is not None and (pool is not None or shots is not None):
         option = "--pool" if shots is None else "--shots"
         raise UsageError(f"{option} is for exemplars that are drawn, and --exemplars gives all of them; leave one out")
-    sources = Given(told, exemplars=exemplars, pool=pool, queries=data)
+    sources = Given(options, exemplars=exemplars, pool=pool, queries=data)
     queries = sources.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
     chosen = choose_queries(queries, max_queries, seed)
     if exemplars is None:
@@ -108,7 +108,7 @@ def icl_command(
             REDRAWN_TOGETHER if exemplars is None else FIXED_TOGETHER,
         ),
         run,
-        inputs=[told.task, data, pool, exemplars],
+        inputs=[options.task, data, pool, exemplars],
     )
     if run.json and shown:
         output.print_json({"summary": summary(shown)})
@@ -254,7 +254,9 @@ def icl(
     _check_one(exemplars, pool)
     if exemplars is not None and shots is not None:
         raise UsageError("shots is for exemplars that are drawn, and exemplars gives all of them; leave one out")
-    sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
+    sources = _sources(
+        task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data
+    )
     queries = choose_queries(_queries(sources, data), max_queries, seed)
     if exemplars is not None:
         cases, size = fixed_cases(sources.examples(exemplars, "train", "exemplars"), queries), FIXED_TOGETHER
@@ -417,7 +419,9 @@ def icl_select(
 
     if data is None:
         raise UsageError("there are no queries; give some as data, the parameter behind the model")
-    sources = _given(task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data)
+    sources = _sources(
+        task, text_column, label_column, instruction, names, exemplars=exemplars, pool=pool, queries=data
+    )
     scope = scope_of(
         sources.examples(exemplars, "train", "exemplars"),
         None if pool is None else sources.examples(pool, "train", "a pool"),
@@ -446,7 +450,7 @@ def _check_one(exemplars: Any, pool: Any) -> None:
         raise UsageError("give either exemplars, which stand before every query, or a pool to draw them from")
 
 
-def _given(
+def _sources(
     task: str | Row | None,
     text_column: str | None,
     label_column: str | None,
@@ -462,7 +466,7 @@ def _given(
     return Given(TaskOptions(None, named, text_column, label_column, instruction), **sources, task=own, map=names.map)
 
 
-def _queries(given: Given, data: Any) -> list[Example]:
+def _queries(sources: Given, data: Any) -> list[Example]:
     if data is None:
         raise UsageError("there are no queries; give some as data, the parameter behind the model")
-    return given.examples(data, "test", "queries", labelled=False, answered=True)
+    return sources.examples(data, "test", "queries", labelled=False, answered=True)

@@ -48,7 +48,7 @@ class Given:
 
     def __init__(
         self,
-        told: TaskOptions,
+        options: TaskOptions,
         *,
         exemplars: Any,
         pool: Any,
@@ -60,10 +60,10 @@ class Given:
         from leakmeter.data.mapping import mapping_of
         from leakmeter.data.rows import read_rows, with_class_names
 
-        paths = told.map if map is None else map
-        columns = (told.text_column, told.label_column, told.instruction)
+        paths = options.map if map is None else map
+        columns = (options.text_column, options.label_column, options.instruction)
         by_column = any(column is not None for column in columns)
-        has_task = task is not None or told.task is not None
+        has_task = task is not None or options.task is not None
         # Standard input and iterators can be read once.
         self._rows: list[tuple[Any, list[Row]]] = []
         for name, source in (("exemplars", exemplars), ("pool", pool), ("queries", queries)):
@@ -80,17 +80,17 @@ class Given:
                     "a task says its columns and instruction; leave out either the task, or text-column, label-column "
                     "and instruction"
                 )
-            self.task: TaskData = task or find_task(str(told.task))
-            self._is_sample = told.task == SAMPLE
+            self.task: TaskData = task or find_task(str(options.task))
+            self._is_sample = options.task == SAMPLE
         elif by_column or exemplars is not None or pool is not None:
             if not self._rows:
                 raise UsageError("columns are those of labelled examples; give some, with --exemplars or --pool")
-            text, label = told.text_column or "text", told.label_column or "label"
+            text, label = options.text_column or "text", options.label_column or "label"
             self.task = tasks.task_of_columns(
                 [rows for _, rows in self._rows],
                 text=text,
                 label=label,
-                instruction=told.instruction,
+                instruction=options.instruction,
                 mapping=mapping_of(paths, ("id", text, label, "response")),
             )
         else:

@@ -90,7 +90,7 @@ class Pii(Measure):
             return measurements
         for width in self.beams:
             by_template = yield from beam_search(
-                values.asked, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
+                values.prompts, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
             )
             for template, answers in enumerate(by_template):
                 measurements += _answer(item.id, template, f"{BEAM}{width}", answers[0], values)
@@ -105,7 +105,7 @@ class Pii(Measure):
                 yield _batch(values, first, end)
         for width in self.beams:
             yield from longest_beam_search(
-                values.asked, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
+                values.prompts, width=width, max_new_tokens=values.n_new_tokens, stop_ids=item.stop_ids
             )
 
 
@@ -145,8 +145,8 @@ def _batch(values: Values, first: int, end: int) -> list[Request]:
     others = [
         Request((before,), ids[i], TargetLogProbs(), is_others=True)
         for way in values.beside
-        for asked in way
-        for before, ids in asked
+        for by_template in way
+        for before, ids in by_template
         for i in numbers
     ]
     return own + others

@@ -112,9 +112,9 @@ def load_subjects(
     return Loaded(tuple(subjects), tuple(skipped), n_renamed, columns.ignored)
 
 
-def _field_map(given: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
+def _field_map(fields: str | Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
     """What `--map` says: fields of subjects, and the paths at which they stand."""
-    pairs = {field_of(name) or name: path for name, path in mapping_of(given).items()}
+    pairs = {field_of(name) or name: path for name, path in mapping_of(fields).items()}
     mapping_of({name: path for name, path in pairs.items() if not name.startswith(PREFIX)}, FIELDS)
     return pairs
 

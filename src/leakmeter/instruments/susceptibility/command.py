@@ -115,18 +115,18 @@ def susceptibility_command(
         output.print_json({"summary": instrument.result.summary(shown)})
 
 
-def _refuse_options(given: Susceptibility | Fisher | None, estimator: str) -> None:
+def _refuse_options(estimator_options: Susceptibility | Fisher | None, estimator: str) -> None:
     """Refuse options of the estimator that was not asked for; None where none of them was given."""
-    if given is None:
+    if estimator_options is None:
         return
-    usual = type(given)()
+    usual = type(estimator_options)()
     options = [
         f"--{field.name.replace('_', '-')}"
-        for field in fields(given)
-        if getattr(given, field.name) != getattr(usual, field.name)
+        for field in fields(estimator_options)
+        if getattr(estimator_options, field.name) != getattr(usual, field.name)
     ]
-    which = ", ".join(options) or "an option that is given"
-    raise UsageError(f"not for this estimator but for --estimator {estimator}: {which}; give that one, or leave it out")
+    names = ", ".join(options) or "an option that is given"
+    raise UsageError(f"not for this estimator but for --estimator {estimator}: {names}; give that one, or leave it out")
 
 
 def _sample(name: str) -> Path:
@@ -239,7 +239,7 @@ def check_place(backend: Backend, place: str) -> None:
     """Refuse a layer that the model does not have."""
     from leakmeter.core.gradient import Place
 
-    where, model = Place.of(place), getattr(backend, "model", None)
+    where, model = Place.parse(place), getattr(backend, "model", None)
     if where.kind == "layer" and model is not None:
         from leakmeter.backends.hf.places import layer_of
 
