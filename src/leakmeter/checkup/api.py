@@ -144,10 +144,10 @@ def examine(
             FAULTS["no_rows"][1],
         )
         return _result(examined, model, findings, None)
-    taken: str | None = None
+    sha256: str | None = None
     try:
         steady_at_first(examined)
-        taken = fingerprint(subject.dialect, subject.tokenizer).sha256
+        sha256 = fingerprint(subject.dialect, subject.tokenizer).sha256
         for number, name, check in CHECKS:
             on_check(name)
             _make(number, check, examined, findings)
@@ -159,7 +159,7 @@ def examine(
             number: finding for number, finding in findings.items() if finding.status != "failed" or number == _STEADY
         }
     _tell_repeated(examined, findings)
-    return _result(examined, model, findings, taken)
+    return _result(examined, model, findings, sha256)
 
 
 def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
@@ -168,7 +168,7 @@ def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResul
     _put(findings, _ROWS, error)
     return DoctorResult(
         model=model, dialect=dialect, served_model=None, revision=None, server_version=None, window=None, settings=None,
-        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_said(findings, None),
+        fingerprint=None, noise=None, uses_prefix_cache=None, against=None, speed=None, **_fields(findings, None),
     )  # fmt: skip
 
 
@@ -200,13 +200,13 @@ def _tell_repeated(examined: Examined, findings: dict[int, Found]) -> None:
         return
     ((did, _),) = connection.faults.most_common(1)
     fault = fault_of_status(0, did) or "unreachable"
-    what, todo = FAULTS[fault]
+    sentence, todo = FAULTS[fault]
     n_all = connection.faults.total()
     times = "once" if n_all == 1 else f"{n_all} times"
-    findings[_STEADY] = Found(f"{what} Requests were repeated {times} and answered then.", "note", fault, todo)
+    findings[_STEADY] = Found(f"{sentence} Requests were repeated {times} and answered then.", "note", fault, todo)
 
 
-def _result(examined: Examined, model: str, findings: dict[int, Found], taken: str | None) -> DoctorResult:
+def _result(examined: Examined, model: str, findings: dict[int, Found], sha256: str | None) -> DoctorResult:
     subject = examined.subject
     served = subject.served
     return DoctorResult(
@@ -217,16 +217,16 @@ def _result(examined: Examined, model: str, findings: dict[int, Found], taken: s
         server_version=served.server_version,
         window=served.window,
         settings=None if subject.settings is None else dict(subject.settings),
-        fingerprint=taken,
+        fingerprint=sha256,
         noise=examined.noise,
         uses_prefix_cache=examined.uses_prefix_cache,
         against=examined.compared,
         speed=examined.speed,
-        **_said(findings, examined),
+        **_fields(findings, examined),
     )
 
 
-def _said(findings: dict[int, Found], examined: Examined | None) -> JsonObject:
+def _fields(findings: dict[int, Found], examined: Examined | None) -> JsonObject:
     """The fields that say what was found."""
     checks = []
     for number in sorted(_NAMES):

@@ -120,8 +120,8 @@ class Examined:
 
 def bad(fault: str, seen: str = "") -> Found:
     """A fault by its name in `words.FAULTS`, and what was seen beside it."""
-    what, todo = FAULTS[fault]
-    return Found(f"{what} {seen}".strip(), "failed", fault, todo)
+    sentence, todo = FAULTS[fault]
+    return Found(f"{sentence} {seen}".strip(), "failed", fault, todo)
 
 
 def steady_at_first(examined: Examined) -> None:

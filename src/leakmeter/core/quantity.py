@@ -100,6 +100,6 @@ HALF_WIDTH: Final = at("half_width_nats")
 """Of sums over a response that are middles of intervals."""
 
 
-def of_response(name: str, about: str, of: Number, lower_bound: LowerBound | None = None) -> Quantity:
+def of_response(name: str, about: str, compute: Number, lower_bound: LowerBound | None = None) -> Quantity:
     """A sum over a response, nats, with its noise and its half-width."""
-    return Quantity(name, NATS, about, of, floor=NOISE, half_width=HALF_WIDTH, lower_bound=lower_bound)
+    return Quantity(name, NATS, about, compute, floor=NOISE, half_width=HALF_WIDTH, lower_bound=lower_bound)

@@ -167,16 +167,16 @@ class _Actor:
             self._work = self._make()
             return str(ray.get_runtime_context().get_node_id()), self._work.describe()
 
-        return _told(described)
+        return _outcome(described)
 
     def do(self, payload: Any) -> tuple[str, Any]:
         work = self._work
         if work is None:
             raise RuntimeError("the worker has nothing to work with")
-        return _told(lambda: work.do(payload))
+        return _outcome(lambda: work.do(payload))
 
 
-def _told(work: Callable[[], Any]) -> tuple[str, Any]:
+def _outcome(work: Callable[[], Any]) -> tuple[str, Any]:
     try:
         return "done", work()
     except Exception as error:  # noqa: BLE001 - whatever it is, the driver is to know, without its text

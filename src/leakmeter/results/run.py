@@ -71,10 +71,10 @@ class Run(Results[Any]):
     @classmethod
     def opened(cls, path: Path, results: Callable[[Iterable[Part]], Iterator[Any]] | None = None) -> Run:
         """A run by its directory, or by its URL: then of a copy, which goes with the object."""
-        here = fetched(path)
-        run = cls(PartReader.of_complete(RunDirectory(here)), results)
-        if here is not path:
-            weakref.finalize(run, forget_copy, here)
+        local = fetched(path)
+        run = cls(PartReader.of_complete(RunDirectory(local)), results)
+        if local is not path:
+            weakref.finalize(run, forget_copy, local)
         return run
 
     @override

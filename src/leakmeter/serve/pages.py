@@ -25,13 +25,13 @@ _OWN: Final = ("serve.css", "serve.js", "live.js", "browse.js", "doctor.js")
 _TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
 
-def show(request: Request, template: str, **what: Any) -> Response:
+def show(request: Request, template: str, **values: Any) -> Response:
     """A page of a template in `assets`, which extends `layout.html.j2`: texts are escaped, blocks are shown with
     `blocks | shown`. The request's path marks the entry of the navigation."""
     access = serving_of(request).access
     page = environment().get_template(template)
     return HTMLResponse(
-        page.render(path=request.url.path, navigation=NAVIGATION, has_password=access.password is not None, **what)
+        page.render(path=request.url.path, navigation=NAVIGATION, has_password=access.password is not None, **values)
     )
 
 

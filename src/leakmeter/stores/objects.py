@@ -88,7 +88,7 @@ class Objects:
                 self._check_bucket(error)
                 return None
 
-    def get_all(self, names: Sequence[str], done: Callable[[str, bytes], None]) -> None:
+    def get_all(self, names: Sequence[str], on_object: Callable[[str, bytes], None]) -> None:
         """Read objects, several at a time; those that are gone are left out. `done` gets each one's name and
         content, in order."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -96,7 +96,7 @@ class Objects:
                 some = names[start : start + _AT_ONCE]
                 for name, stored in zip(some, pool.map(self.get, some), strict=True):
                     if stored is not None:
-                        done(name, stored[0])
+                        on_object(name, stored[0])
 
     def under(self, folder: str = "") -> Sequence[Found]:
         """Objects directly in a folder, by name."""

@@ -84,14 +84,14 @@ class Kind(ABC):
         return 1
 
     @abstractmethod
-    def choice(self, given: JsonObject) -> Choice:
+    def choice(self, settings: JsonObject) -> Choice:
         """Which records a cell measures, by all settings of the cell that the study says."""
 
     @abstractmethod
-    def prompts(self, given: JsonObject) -> Settings:
+    def prompts(self, settings: JsonObject) -> Settings:
         """How a cell's prompts are made; `given` as for `choice`."""
 
-    def measure(self, measure: Measure, given: JsonObject) -> Measure:
+    def measure(self, measure: Measure, settings: JsonObject) -> Measure:
         """What a cell measures, where further settings, `given` as for `choice`, say something of it."""
         return measure
 

@@ -302,7 +302,7 @@ def _bars_of(
     highest = max((value for value in values if math.isfinite(value)), default=0.0)
     if limit is not None and limit.at > _FAR * highest > 0:
         title, limit = f"{title}; {limit.label}, beyond this axis", None
-    series = b.Series("bar", values, [float(i) for i in range(1, len(values) + 1)], said=captions)
+    series = b.Series("bar", values, [float(i) for i in range(1, len(values) + 1)], notes=captions)
     guides = [] if limit is None else [limit]
     panel = b.Panel(b.Axis("token", whole=True), axis, [series], guides=guides)
     return b.Chart("tokens", title, [panel], panel_inches=(8.0, 2.0), on="pages")

@@ -412,7 +412,7 @@ def generate(
     set_options = {name: value for name, value in options.items() if value is not None or name == "template"}
     if mechanism is not None and how.out is not None:
         raise UsageError("a run cannot keep a mechanism of your own; give either out or mechanism")
-    model = model.in_precision(precision_for(model.given, model.dtype))
+    model = model.in_precision(precision_for(model.source, model.dtype))
     audited = audit_of(
         lambda: _examples(data, task, label, names),
         label=label,

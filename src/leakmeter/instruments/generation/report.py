@@ -328,7 +328,7 @@ def _panel_of_orders(case: PrivateGenerationResult, title: b.Phrase) -> b.Panel:
         if points:
             captions = [f"order {words.order_text(x)}: {name} {nats_text(y)} nats" for x, y in points]
             xs, ys = zip(*points, strict=True)
-            series.append(drawn("line", ys, xs, name=name, said=captions))
+            series.append(drawn("line", ys, xs, name=name, notes=captions))
     return b.Panel(
         b.Axis("order α", scale="log", ticks=_ticks(case)),
         b.Axis("Rényi divergence", "nats", scale="log"),

@@ -369,4 +369,4 @@ def _charts(results: Sequence[IclResult], total: Summary) -> Iterator[b.Chart]:
 def _series(draws: b.Draws, shown: Sequence[Losses], captions: Sequence[b.Phrase] = ()) -> b.Series:
     ends = [losses.interval_nats or (losses.mean_nats, losses.mean_nats) for losses in shown]
     low, high = ([end[i] for end in ends] for i in (0, 1))
-    return b.Series(draws, [losses.mean_nats for losses in shown], low=low, high=high, said=captions)
+    return b.Series(draws, [losses.mean_nats for losses in shown], low=low, high=high, notes=captions)

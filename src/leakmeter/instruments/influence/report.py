@@ -284,7 +284,7 @@ def _attribution(case: InfluenceResult) -> b.Attribution:
     response = case.response
     floors = _token_floors(case, case.placebo_alone_per_token_nats, is_finding=findings.is_finding(case))
     tokens = [
-        b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, said=scale.nats_cell(nats))
+        b.Segment(b.Untrusted(token), nats if nats > floor else 0.0, note=scale.nats_cell(nats))
         for token, nats, floor in zip(response.tokens, case.whole_per_token_nats, floors, strict=True)
     ]
     query: tuple[b.Block, ...] = (b.Text(b.Untrusted(case.query), "prose", heading="Query"),) if case.query else ()

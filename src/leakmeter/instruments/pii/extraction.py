@@ -87,11 +87,11 @@ def documents_of(path: Path, field: str) -> Iterator[tuple[Document | Bad, int]]
 def _of_records(path: Path, field: str, on_bytes: Callable[[int], None]) -> Iterator[Document | Bad]:
     kind = kind_of_name(path)
     # A JSON file may hold its records by their ids, or in columns.
-    whole = read_rows(path, what=WHAT) if kind == "json" else None
+    whole = read_rows(path, noun=WHAT) if kind == "json" else None
     for row in whole or records_of(path, 0, on_bytes, WHAT, is_lines=kind == "jsonl"):
-        if row.problem is not None or not isinstance(row.given, Mapping):
+        if row.problem is not None or not isinstance(row.content, Mapping):
             yield Bad(row.number, row.reason if row.problem else "it is not a JSON object")
-        elif not isinstance(text := row.given.get(field), str):
+        elif not isinstance(text := row.content.get(field), str):
             yield Bad(row.number, f"it has no text in field '{field}'")
         else:
             for number, (_, part) in enumerate(parts(clean(text)), 1):

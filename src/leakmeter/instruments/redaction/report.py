@@ -273,7 +273,7 @@ def _context(case: RedactionResult) -> b.ShadedText:
         for part in group:
             pieces = [redacted[i].name for i in (*part.units, *part.values)]
             label = b.Untrusted(", ".join(pieces), 80) if pieces else ""
-            segments.append(b.Segment(b.Untrusted(part.text), said=label, struck=bool(pieces)))
+            segments.append(b.Segment(b.Untrusted(part.text), note=label, struck=bool(pieces)))
         name = "" if number is None else b.Untrusted(documents[number].name, 60)
         # The blank line between two documents needs no passage of its own.
         if name or any(segment.text.text.strip() for segment in segments):
@@ -302,7 +302,7 @@ def _tokens(
 ) -> b.ShadedText:
     is_finding = nats > _floor(case)
     segments = [
-        b.Segment(b.Untrusted(token), nats if is_finding else 0.0, said=scale.nats_cell(nats))
+        b.Segment(b.Untrusted(token), nats if is_finding else 0.0, note=scale.nats_cell(nats))
         for token, nats in zip(case.response.tokens, by_token, strict=True)
     ]
     return b.ShadedText(
@@ -367,11 +367,11 @@ def _steps_chart(case: RedactionResult) -> b.Chart:
     for number, step in enumerate(case.steps, 1):
         action, name = f"{number}. {step.action} ", b.Untrusted(step.name, 40)
         captions.append((action, name, f": {nats_text(step.left_nats)} nats left"))
-    series = [b.Series("steps", left, said=captions)]
+    series = [b.Series("steps", left, notes=captions)]
     back = [number for number, step in enumerate(case.steps, 1) if step.action == _BACK]
     if back:
         ys, remarks = [left[i] for i in back], [captions[i] for i in back]
-        series.append(b.Series("scatter", ys, [float(i) for i in back], name=_BACK, said=remarks))
+        series.append(b.Series("scatter", ys, [float(i) for i in back], name=_BACK, notes=remarks))
     guides = [b.Guide(limit, f"limit, {limit:g}") for limit in _limits([case])]
     if case.placebo_nats is not None:
         label = f"irrelevant words as the only context, {nats_text(case.placebo_nats)}"

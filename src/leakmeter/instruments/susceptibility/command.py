@@ -219,7 +219,7 @@ def fisher_susceptibility(
         leakmeter.errors.CapabilityError: ...
     """
     measure = replace(measure, sigma=(sigma,) if isinstance(sigma, str) else tuple(sigma))
-    check_gradients(model.given)
+    check_gradients(model.source)
     loaded = _cases(data, contexts, names, how)
     check_place(model.backend, measure.place)
     return measured(model, Plan("fisher", measure, settings, loaded, TOGETHER), how)

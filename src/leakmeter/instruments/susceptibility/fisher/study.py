@@ -104,7 +104,7 @@ def queries(
         scale: Any = "log" if n_left_out < len(panel.xs) else "linear"
         correlations = [f"{name.capitalize()} {_correlation(panel.row, name)}" for name in ("pearson", "spearman")]
         axes = b.Axis(label, scale=scale), b.Axis(y_label)
-        drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), said=correlations, guides=guides))
+        drawn.append(b.Panel(*axes, series, title=b.Untrusted(panel.name), notes=correlations, guides=guides))
     return b.Chart("queries", title, drawn, footer=footer, columns=3, panel_inches=(3.2, 2.8))
 
 
@@ -337,7 +337,7 @@ def _chosen(line: _Line, seed: int) -> Iterator[Row]:
     row: Row = {**line.yardstick.cell.factors, "chosen": variants[outcome.chosen].name, "of": len(variants)}
     row |= {"n": outcome.n_items, "n_relations": outcome.n_clusters}
     row |= estimated("chosen_by_spearman", Estimate(outcome.chosen_by, None))
-    row |= estimated("spearman", outcome.there)
+    row |= estimated("spearman", outcome.held_out)
     yield row | estimated("eq_10_spearman", outcome.reference) | estimated("spearman_difference", outcome.difference)
 
 
