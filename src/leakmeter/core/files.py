@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import tomllib
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ MOST_BYTES: Final = 2**30
 
 def check_readable(path: Path, noun: str, *, most: int | None = MOST_BYTES) -> None:
     """Refuse what never ends, or does not fit into memory: a directory, a device, a pipe, or a file of more than `most`
-    bytes, which is None for one that is read in parts. `what` is for the message, such as 'context file'."""
+    bytes, which is None for one that is read in parts. `noun` is for the message, such as 'context file'."""
     try:
         state = path.stat()
     except OSError as error:
@@ -56,3 +57,8 @@ def parsed_toml(text: str, where: str) -> JsonObject:
         raise DataError(f"{where} is not TOML: {error}") from None
     except (RecursionError, ValueError):
         raise DataError(f"{where} is TOML nested too deep, or with a number too long, to be read") from None
+
+
+def sample_path(name: str) -> Path:
+    """A file of the package's samples."""
+    return Path(str(resources.files("leakmeter.samples").joinpath(name)))

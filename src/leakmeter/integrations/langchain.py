@@ -16,7 +16,7 @@ from leakmeter.traces.span import Kind
 
 
 def _started(kind: Kind) -> Callable[..., None]:
-    def on_start(self: LangChainCallback, serialized: Any, inputs: Any, *, run_id: Any, **kwargs: Any) -> None:
+    def on_start(self: LangChainCallback, serialized: Any, content: Any, *, run_id: Any, **kwargs: Any) -> None:
         self._begin(kind, run_id, kwargs)
 
     return guarded(on_start)

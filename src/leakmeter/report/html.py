@@ -267,14 +267,11 @@ def _scripted(report: b.Report) -> bool:
     """Whether there is something to choose, sort, filter or turn over; a page without has no script."""
     if not report.scripted:
         return False
+    blocks = b.walk([*report.blocks, *(block for section in report.sections for block in section.blocks)])
     return len(report.sections) > SECTIONS_A_SCREEN or any(
         isinstance(block, b.Attribution) or (isinstance(block, b.Table) and (block.sortable or block.filterable))
-        for block in _all(report)
+        for block in blocks
     )
-
-
-def _all(report: b.Report) -> Iterator[b.Block]:
-    return b.walk([*report.blocks, *(block for section in report.sections for block in section.blocks)])
 
 
 def policy(report: b.Report, framed: Sequence[b.Report] = ()) -> str:

@@ -109,16 +109,13 @@ def _table(table: b.Table) -> Iterator[str]:
     ]
     lines = [heads, rules, *shown]
     if table.numbered:
-        lines = [[first, *line] for first, line in zip(["#", "---:", *_numbers(len(lines) - 2)], lines, strict=True)]
+        numbers = ("#", "---:", *map(str, range(1, len(lines) - 1)))
+        lines = [[number, *line] for number, line in zip(numbers, lines, strict=True)]
     yield _heading(table.caption) if table.caption else ""
     yield "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
     if len(table.rows) > table.first:
         n = len(table.rows) - table.first
         yield f"{n:,} more {table.rest[n != 1]}.\n\n"
-
-
-def _numbers(n: int) -> list[str]:
-    return [str(number) for number in range(1, n + 1)]
 
 
 def _cell(cell: b.Cell, column: b.Column, row: b.Row, floor_nats: float) -> str:

@@ -250,10 +250,11 @@ def _answered(serving: Serving, bounded: Bounded, body: CompletionRequest, envel
         write_whole(path, json.dumps(whole, allow_nan=False, indent=1).encode())
     # The number of tokens follows from the answers, which are public: what was not drawn has told nothing.
     bounded.spent.give_back(names, amount - n_drawn * unit)
+    n_prompt = len(prepared.item.blank.ids)
     return {
         "choices": ends,
         # Tokens of the documents would tell how long they are.
-        "usage": _usage(len(prepared.item.blank.ids), n_drawn),
+        "usage": {"prompt_tokens": n_prompt, "completion_tokens": n_drawn, "total_tokens": n_prompt + n_drawn},
         "receipt": {
             "epsilon_nats": bounded.epsilon,
             "epsilon_total_nats": bounded.spent.total,
@@ -262,10 +263,6 @@ def _answered(serving: Serving, bounded: Bounded, body: CompletionRequest, envel
             "responses": [result.published().to_dict() for result in results],
         },
     }
-
-
-def _usage(n_prompt: int, n_drawn: int) -> dict[str, int]:
-    return {"prompt_tokens": n_prompt, "completion_tokens": n_drawn, "total_tokens": n_prompt + n_drawn}
 
 
 class _Drawing:

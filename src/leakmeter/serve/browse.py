@@ -333,11 +333,10 @@ def _compared(paths: Sequence[Path]) -> list[b.Block]:
     elif not any(isinstance(block, b.Part) for block in blocks):
         blocks.append(b.Text("The runs have no case in common: cases are paired by their ids."))
     # The pages of the runs, to which the first table leads elsewhere, are not in this one.
-    return [_without_links(block) if isinstance(block, b.Table) else block for block in blocks]
-
-
-def _without_links(table: b.Table) -> b.Table:
-    return replace(table, rows=[replace(row, to="") for row in table.rows])
+    return [
+        replace(block, rows=[replace(row, to="") for row in block.rows]) if isinstance(block, b.Table) else block
+        for block in blocks
+    ]
 
 
 ROUTES: Final[tuple[BaseRoute, ...]] = (

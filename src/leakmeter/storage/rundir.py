@@ -157,7 +157,7 @@ class RunDirectory:
 
     @contextmanager
     def _locked(self, name: str = ".lock", noun: str = "run", seconds: float = 0) -> Iterator[None]:
-        """Hold a lock of the run, waiting for it so many seconds; others read that `what` is being written."""
+        """Hold a lock of the run, waiting for it so many seconds; others read that `noun` is being written."""
         lock = FileLock(self.path / name, timeout=seconds)
         try:
             lock.acquire()

@@ -89,7 +89,7 @@ class Objects:
                 return None
 
     def get_all(self, names: Sequence[str], on_object: Callable[[str, bytes], None]) -> None:
-        """Read objects, several at a time; those that are gone are left out. `done` gets each one's name and
+        """Read objects, several at a time; those that are gone are left out. `on_object` gets each one's name and
         content, in order."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             for start in range(0, len(names), _AT_ONCE):

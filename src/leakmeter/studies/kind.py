@@ -89,10 +89,10 @@ class Kind(ABC):
 
     @abstractmethod
     def prompts(self, settings: JsonObject) -> Settings:
-        """How a cell's prompts are made; `given` as for `choice`."""
+        """How a cell's prompts are made; `settings` as for `choice`."""
 
     def measure(self, measure: Measure, settings: JsonObject) -> Measure:
-        """What a cell measures, where further settings, `given` as for `choice`, say something of it."""
+        """What a cell measures, where further settings, `settings` as for `choice`, say something of it."""
         return measure
 
     def yardsticks(self, cells: Sequence[Cell]) -> Sequence[Cell]:

@@ -52,7 +52,7 @@ def audit_of(
     """Batches of exemplars in parts, and the measure with a guarantee.
 
     By default all exemplars are in one batch, as many batches as can be filled are taken, and 10 samples are drawn from
-    each. `epsilon` is the most that is guaranteed, which the measure's temperature is set to; None leaves it. `given`
+    each. `epsilon` is the most that is guaranteed, which the measure's temperature is set to; None leaves it. `options`
     are fields of `GenerationSettings` and of `PrivateGeneration`.
     """
     options = {"sequences": _SAMPLES if samples is None else samples, **options}

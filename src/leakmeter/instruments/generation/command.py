@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
@@ -28,7 +27,7 @@ from leakmeter.commands import output
 from leakmeter.commands.call import CallOptions, Row, RowNames, Some, function, measured
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Explain, Flag, RunOptions, Text
-from leakmeter.core.files import parsed_toml, read_text
+from leakmeter.core.files import parsed_toml, read_text, sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UnknownNameError, UsageError
 from leakmeter.instruments.generation.measure import PrivateGeneration
@@ -123,7 +122,7 @@ class _RunOptions(RunOptions):
 def generate_command(
     *,
     config: Path | None = None,
-    asked: Options | None = None,
+    settings: Options | None = None,
     run: _RunOptions | None = None,
     public: Flag = False,
 ) -> None:
@@ -150,7 +149,7 @@ def generate_command(
     from leakmeter.privacy.draws import SEED_WARNING
     from leakmeter.storage.nonce import kept_nonce
 
-    chosen = merged(config, asked or Options())
+    chosen = merged(config, settings or Options())
     options = run or _RunOptions()
     options = replace(options, model=chosen.model or DEFAULT_MODEL, dtype=precision_for(chosen.model, options.dtype))
     if public and options.dry_run:
@@ -280,11 +279,11 @@ def _examples_of_options(options: Options) -> list[Example]:
 
     if options.exemplars is None:
         raise UsageError("nothing says which exemplars; give exemplars, a file of them or tickets")
-    path = str(_sample(f"{SAMPLE}.csv")) if options.exemplars == SAMPLE else options.exemplars
+    path = str(sample_path(f"{SAMPLE}.csv")) if options.exemplars == SAMPLE else options.exemplars
     if options.task is not None:
         if options.column is not None:
             raise UsageError("column is for texts without a task, which says itself how they are read; leave it out")
-        task_data = tasks.load_task(str(_sample(f"{SAMPLE}.toml")) if options.task == SAMPLE else options.task)
+        task_data = tasks.load_task(str(sample_path(f"{SAMPLE}.toml")) if options.task == SAMPLE else options.task)
         return with_label(task_data.load(path, "train"), task_data.task, options.label)
     column = options.column or ("body" if options.exemplars == SAMPLE else "text")
     texts = TaskData(Task("texts", "", ((column, column),), "", ()), (((column.lower(),),),), ())
@@ -295,7 +294,7 @@ def _examples_of_options(options: Options) -> list[Example]:
 def merged(config: Path | None, options: Options) -> Options:
     """The file's keys, where no option is given that wins; the sample's without either file or exemplars."""
     if config is None:
-        settings = _read(_sample("generate.toml")) if options.exemplars is None else {}
+        settings = _read(sample_path("generate.toml")) if options.exemplars is None else {}
     else:
         settings = _read(config)
         settings |= {name: _beside(config, settings[name]) for name in _PATHS if name in settings}
@@ -303,10 +302,6 @@ def merged(config: Path | None, options: Options) -> Options:
     if options.epsilon is not None or options.temperature is not None:
         settings = {name: value for name, value in settings.items() if name not in ("epsilon", "temperature")}
     return replace(options, **{name: value for name, value in settings.items() if name not in options.explicit})
-
-
-def _sample(name: str) -> Path:
-    return Path(str(resources.files("leakmeter.samples").joinpath(name)))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -769,11 +769,10 @@ def _cost(costs: Sequence[ResultCost]) -> ResultCost:
         return costs[0]
     every = [asdict(cost) for cost in costs]
     values = {name: [record[name] for record in every] for name in every[0] if name != "scored_together"}
-    return replace(costs[0], **{name: _total(numbers) for name, numbers in values.items()})
-
-
-def _total(values: Sequence[Any]) -> Any:
-    return None if None in values else round(sum(values), 3)
+    totals: dict[str, Any] = {
+        name: None if None in numbers else round(sum(numbers), 3) for name, numbers in values.items()
+    }
+    return replace(costs[0], **totals)
 
 
 def _mechanism(params: Params) -> ClippedLogits | OwnMechanism:

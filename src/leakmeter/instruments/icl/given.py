@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
 from leakmeter.commands.options import RowOptions, Text
+from leakmeter.core.files import sample_path
 from leakmeter.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class TaskOptions(RowOptions):
 class Given:
     """A task, and the exemplars, pool and queries, files or tables of examples, that were given for it.
 
-    `task` is in the place of the one that `told` names, `map` of its mapping.
+    `task` is in the place of the one that `options` names, `map` of its mapping.
     """
 
     def __init__(
@@ -150,4 +150,4 @@ def find_task(task: str) -> TaskData:
 
 
 def sample(suffix: str) -> Path:
-    return Path(str(resources.files("leakmeter.samples").joinpath(f"{SAMPLE}.{suffix}")))
+    return sample_path(f"{SAMPLE}.{suffix}")

@@ -68,7 +68,7 @@ class Rows:
         )
 
     def together(self, names: Sequence[str], alone: Sequence[str]) -> FloatArray:
-        """As one array, of which `of` makes them."""
+        """As one array, of which `from_array` makes them."""
         parts = (self.without[name] for name in names), (self.alone[name] for name in alone)
         return np.stack([self.bare, self.whole, *parts[0], *parts[1], *self.others])
 

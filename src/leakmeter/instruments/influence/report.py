@@ -167,10 +167,11 @@ def _advice(cases: Sequence[InfluenceResult]) -> Iterator[b.Advice]:
     table = _ADVICE_OF_EXEMPLARS if cases[0].unit == EXEMPLAR else _ADVICE
     half_width = _half_width(cases)
     met = _met(cases)
+    partial_table = search_report.ADVICE if any(map(search_report.is_partial, cases)) else {}
     rows: list[tuple[b.Phrase, b.Phrase]] = []
     for name in table:
         if meeting := met.get(name):
-            condition, action = search_report.ADVICE.get(name, table[name]) if _is_partial(cases) else table[name]
+            condition, action = partial_table.get(name, table[name])
             ids = () if name == "nothing" else disclosure_report.ids_of(meeting, len(cases))
             rows.append(((*b.parts(condition), *ids), action))
     if half_width is not None:
@@ -193,10 +194,6 @@ def _met(cases: Sequence[InfluenceResult]) -> dict[str, Sequence[InfluenceResult
             met["nothing"] = cases
     # That nothing was found says nothing where the numbers are intervals.
     return {name: meeting for name, meeting in met.items() if name != "nothing" or _half_width(cases) is None}
-
-
-def _is_partial(cases: Sequence[InfluenceResult]) -> bool:
-    return any(map(search_report.is_partial, cases))
 
 
 def _half_width(cases: Sequence[InfluenceResult]) -> float | None:

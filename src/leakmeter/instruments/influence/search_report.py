@@ -322,7 +322,8 @@ def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
             notes.append(f"{screened}more than twice the sum of its pieces: {_HIDDEN}")
         return b.Noted(b.Untrusted(level.text, 120), notes)
 
-    kind = "Document or paragraph" if _kinds(search) > 1 else search.levels[0].kind.capitalize()
+    kinds = {level.kind for level in search.levels}
+    kind = "Document or paragraph" if len(kinds) > 1 else search.levels[0].kind.capitalize()
     columns: b.Columns[SearchedPiece] = [
         (b.Column(kind), lambda level: b.Untrusted(level.name, 24)),
         (b.Column("Text"), text),
@@ -335,10 +336,6 @@ def _levels(case: InfluenceResult, search: SearchSummary) -> b.Table:
     ordered = sorted(search.levels, key=lambda level: (level.nats is None, -(level.nats or level.screened_nats or 0.0)))
     caption = "Documents and paragraphs that the pieces stand in"
     return _listed(ordered, columns, caption, ("more", "more"), quiet=lambda level: level.nats is None)
-
-
-def _kinds(search: SearchSummary) -> int:
-    return len({level.kind for level in search.levels})
 
 
 def _hidden_in_whole(case: InfluenceResult, search: SearchSummary) -> str:

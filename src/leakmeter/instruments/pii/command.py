@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -18,6 +17,7 @@ from leakmeter.commands.cases import run_cases
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import DataPath, Explain, Flag, RowOptions, RunOptions, Text
 from leakmeter.commands.progress import counting
+from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.core.record import Record
 from leakmeter.errors import UsageError
@@ -177,8 +177,7 @@ def probe(
         from leakmeter.instruments.pii.tuning.vectors import behind
 
         settings = behind(soft_prompt, settings)
-    sample = Path(str(resources.files("leakmeter.samples").joinpath("subjects.toml")))
-    loaded = _people([record] if record else subjects or sample, rows, region, skip_bad)
+    loaded = _people([record] if record else subjects or sample_path("subjects.toml"), rows, region, skip_bad)
     collected: list[PiiResult] = []
 
     def results(parts: Iterable[Part]) -> Iterator[PiiResult]:

@@ -80,7 +80,8 @@ class Pii(Measure):
         values = item.values
         if self.decoy_test == "full":
             scores = yield _scored(values)
-            likelihoods = _table(values, [float(score.values.sum()) for score in scores])
+            shape = (1 + len(values.control_names), len(values.scored), -1)
+            likelihoods = _array([float(score.values.sum()) for score in scores]).reshape(shape)
             numbers = list(range(likelihoods.shape[2]))
         else:
             likelihoods = yield from _until_known(values)
@@ -161,10 +162,6 @@ def _leaves_no_room(likelihoods: FloatArray) -> bool:
 def _scored(values: Values) -> list[Request]:
     everyone = (values.scored, *values.control_names)
     return [Request((before,), ids, TargetLogProbs()) for ways in everyone for way in ways for before, ids in way]
-
-
-def _table(values: Values, likelihoods: Sequence[float]) -> FloatArray:
-    return _array(likelihoods).reshape((1 + len(values.control_names), len(values.scored), -1))
 
 
 def _likelihoods(id_: str, values: Values, likelihoods: FloatArray, numbers: Sequence[int]) -> Iterator[Measurement]:

@@ -234,7 +234,8 @@ class _Encoder:
     def prompt(self, text: str) -> Prompt:
         if text not in self.prompts:
             ids = self.tokenizer.encode_data(_unspaced(text), first=True).ids
-            self.prompts[text] = self.by_ids.setdefault(ids, _prompt(self.start, ids))
+            prompt = Prompt((Piece("start", FRAME, self.start), Piece("question", QUERY, ids)))
+            self.prompts[text] = self.by_ids.setdefault(ids, prompt)
         return self.prompts[text]
 
     def value(self, prompt: str, value: str) -> Ids:
@@ -251,10 +252,6 @@ class _Encoder:
         if text not in self.values:
             self.values[text] = self.tokenizer.encode_data(text, first=False).ids
         return self.values[text]
-
-
-def _prompt(start: Ids, ids: Ids) -> Prompt:
-    return Prompt((Piece("start", FRAME, start), Piece("question", QUERY, ids)))
 
 
 def _longest(way: Sequence[AskedAs]) -> int:

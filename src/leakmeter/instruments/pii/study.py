@@ -204,11 +204,11 @@ def _cases(path: str, wanted: Asked) -> list[ProbeCase]:
     return cases
 
 
-def _known(noun: str, settings: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...]:
-    for name in settings:
+def _known(noun: str, chosen: tuple[str, ...], names: Sequence[str]) -> tuple[str, ...]:
+    for name in chosen:
         if name not in names:
             raise UnknownNameError(noun, name, names)
-    return settings
+    return chosen
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------

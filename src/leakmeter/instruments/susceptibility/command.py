@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
@@ -15,6 +13,7 @@ from leakmeter.commands.call import CallOptions, RowNames, Some, function, measu
 from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import DataPath, Flag, RowOptions, RunOptions
 from leakmeter.core import registry
+from leakmeter.core.files import sample_path
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
 from leakmeter.instruments.susceptibility.fisher.measure import Fisher
@@ -94,8 +93,9 @@ def susceptibility_command(
     if queries is not None and contexts is None and not is_fisher:
         raise UsageError("--queries comes without --contexts; give both, or neither for the sample")
     ours, theirs = split_mapping((rows or RowOptions()).mapping((*QUERY_FIELDS, *CONTEXT_FIELDS)))
-    loaded_queries = load_queries(_sample(_SAMPLES[0]) if queries is None else queries, ours)
-    before = load_contexts(contexts or _sample(_SAMPLES[1]), theirs) if queries is None or contexts is not None else ()
+    loaded_queries = load_queries(sample_path(_SAMPLES[0]) if queries is None else queries, ours)
+    has_contexts = queries is None or contexts is not None
+    before = load_contexts(contexts or sample_path(_SAMPLES[1]), theirs) if has_contexts else ()
     chosen: Susceptibility | Fisher = (fisher or Fisher()) if is_fisher else (measure or Susceptibility())
     if is_fisher:
         check_gradients(run.model)
@@ -127,10 +127,6 @@ def _refuse_options(estimator_options: Susceptibility | Fisher | None, estimator
     ]
     names = ", ".join(options) or "an option that is given"
     raise UsageError(f"not for this estimator but for --estimator {estimator}: {names}; give that one, or leave it out")
-
-
-def _sample(name: str) -> Path:
-    return Path(str(resources.files("leakmeter.samples").joinpath(name)))
 
 
 @function(measure=Susceptibility, settings=QuerySettings, names=RowNames, how=CallOptions)

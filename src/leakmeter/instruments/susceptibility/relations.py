@@ -182,7 +182,8 @@ def load_relations(path: str | None = None, *, names: str | None = None) -> tupl
         return _shipped()[1]
     if not path.lower().endswith(".toml"):
         raise DataError(f"relation file '{path}' is of no known kind; expected .toml, or .json for published templates")
-    return relations_of(_read_toml(Path(path)), f"relation file '{path}'", _shipped()[0])
+    where = f"relation file '{path}'"
+    return relations_of(parsed_toml(read_text(Path(path), "relation file"), where), where, _shipped()[0])
 
 
 @functools.cache
@@ -199,8 +200,6 @@ def _shipped() -> tuple[dict[str, Names], tuple[Relation, ...]]:
 
 
 # ---- TOML -----------------------------------------------------------------------------------------------------------
-def _read_toml(path: Path) -> _Table:
-    return parsed_toml(read_text(path, "relation file"), f"relation file '{path}'")
 
 
 def kinds_of(tables: _Table, where: str) -> dict[str, Names]:

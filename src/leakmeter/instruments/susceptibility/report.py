@@ -254,7 +254,7 @@ def too_few(value: float, ends: tuple[float, float] | None, floor: float, n: int
     """That an interval reaches down to a floor, and how many it takes until it does not; empty where it lies above.
 
     From the floor down there is no finding. Value and floor are in one unit; `n` is of what the interval is over,
-    called `what`. Of an interval that nothing is known of nothing is said.
+    called `noun`. Of an interval that nothing is known of nothing is said.
     """
     if ends is None or ends[0] > floor:
         return ""

@@ -47,7 +47,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], record: Mapping[str
 
 
 def read_tensors(path: Path, noun: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote; `what` it should be is for the message."""
+    """What `write_tensors` wrote; `noun` is for the message."""
     try:
         with safe_open(path, framework="pt") as file:
             record = json.loads((file.metadata() or {})[_RECORD])
