@@ -187,13 +187,11 @@ def _one_by_one(examined: Examined) -> Found | None:
         sentence = f"Tokens scored alone differ by {_nats(gap)} on average."
         if mean(lambda whole, at, value: _apart(value, whole[len(whole) - 1 - at])) <= examined.tolerance:
             return bad("wrong_order", sentence)
-        beside = mean(lambda whole, at, value: min(_apart(value, neighbour) for neighbour in _beside(whole, at)))
+        beside = mean(
+            lambda whole, at, value: min(_apart(value, whole[i]) for i in (at - 1, at + 1) if 0 <= i < len(whole))
+        )
         return bad("off_by_one" if beside <= examined.tolerance else "other_places", sentence)
     return None
-
-
-def _beside(whole: FloatArray, at: int) -> list[float]:
-    return [float(whole[i]) for i in (at - 1, at + 1) if 0 <= i < len(whole)]
 
 
 def _last_token_matters(examined: Examined) -> Found | None:

@@ -200,7 +200,11 @@ class _Gone:
         self.events = {event["event"] for event in book.events if column is not None and event[column] in ids}
         self.documents = set(ids) if kind == DOCUMENT else set[str]()
         self.entities = {name for name, subject in book.subject_of.items() if kind == SUBJECT and subject in ids}
-        contents = {row["content"] for row in book.retrievals if not self._has(row)}
+        contents = {
+            row["content"]
+            for row in book.retrievals
+            if row["event"] not in self.events and row["document"] not in self.documents
+        }
         self.contents = {row["content"] for row in book.retrievals} - contents
         """Of documents that are retrieved for no answer that stays."""
         mentioned = {row["entity"] for row in book.mentions if row["content"] in contents} - self.entities
@@ -214,9 +218,6 @@ class _Gone:
         """Events whose prompts had what is forgotten."""
         self.unread = {event[name] for event in book.events if event["event"] in self.told_of for name in _SCORES}
         """Names of scores whose texts go."""
-
-    def _has(self, row: Mapping[str, Any]) -> bool:
-        return row["event"] in self.events or row["document"] in self.documents
 
 
 def _texts_of_others(book: Book, lost: _Gone, names: Collection[str]) -> set[str]:

@@ -160,7 +160,11 @@ async def page(request: Request) -> Response:
         "runs.html.j2",
         rows=[(entry, shelf.known(entry.name)) for entry in chosen[(number - 1) * ROWS : number * ROWS]],
         minute=catalogue.minute,
-        columns=[(title, name == by, down, address(sort=_other(name, by, down=down))) for name, title in _COLUMNS],
+        # A second click on a column sorts it the other way.
+        columns=[
+            (title, name == by, down, address(sort=name if name != by or down else f"-{name}"))
+            for name, title in _COLUMNS
+        ],
         n_runs=len(every),
         n_chosen=len(chosen),
         text=text,
@@ -179,11 +183,6 @@ async def page(request: Request) -> Response:
         most_tokens=MOST_NEW_TOKENS,
         most_name=MOST_NAME,
     )
-
-
-def _other(name: str, by: str, *, down: bool) -> str:
-    """What a click on a column's title sorts by."""
-    return name if name != by or down else f"-{name}"
 
 
 def _meets(entry: Entry, text: str, measure: str, model: str) -> bool:

@@ -3,7 +3,6 @@ cannot be measured: one of a few reasons, never what the log says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -169,12 +168,7 @@ class LoggedAnswer:
     @property
     def earlier(self) -> tuple[int, ...]:
         """Numbers of the conversation's messages before the one that asks, without instructions."""
-        return tuple(self._earlier())
-
-    def _earlier(self) -> Iterable[int]:
-        for i in range(self.asking or 0):
-            if self.messages[i].role not in _INSTRUCTIONS:
-                yield i
+        return tuple(i for i in range(self.asking or 0) if self.messages[i].role not in _INSTRUCTIONS)
 
 
 class Reason(StrEnum):

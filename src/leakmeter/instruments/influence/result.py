@@ -491,9 +491,7 @@ class InfluenceResult(ContextResult):
     @property
     def matrix(self) -> npt.NDArray[np.float64]:
         """τ_i(t), nats: (piece, response token)."""
-        return self._by_token([piece.per_token_nats for piece in self.pieces])
-
-    def _by_token(self, rows: Sequence[Sequence[float]]) -> npt.NDArray[np.float64]:
+        rows = [piece.per_token_nats for piece in self.pieces]
         return np.asarray(rows, dtype=np.float64).reshape(len(rows), len(self.whole_per_token_nats))
 
     def to_frame(self) -> pd.DataFrame:

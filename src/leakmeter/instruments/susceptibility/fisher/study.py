@@ -70,7 +70,7 @@ class Levels:
 
     title: str
     y_label: str
-    rows: Sequence[Row]
+    rows: Sequence[Mapping[str, Any]]
 
 
 def queries(
@@ -454,16 +454,13 @@ def _panels(study: Study, rows: Sequence[Row], x: str) -> list[Levels]:
     """Rows of each variant; their units differ."""
     names = [_ESTIMATOR, "place", *(name for name in study.cells[0].factors if name in _OF_FISHER), "sigma"]
     names = [name for name in dict.fromkeys(names) if name != x]
-    of_variant: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        of_variant.setdefault(tuple(row.get(name) for name in names), []).append(row)
     return [
         Levels(
             title=", ".join(str(value) for value in variant if value is not None),
             y_label="χ, nats" if variant[0] == _MONTE_CARLO else _unit(variant[-1]),
             rows=some,
         )
-        for variant, some in of_variant.items()
+        for variant, some in groups_of(rows, names).items()
     ]
 
 
