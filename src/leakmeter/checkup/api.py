@@ -11,7 +11,7 @@ from leakmeter.backends.served import names_a_server
 from leakmeter.backends.served.answered import AnswerError
 from leakmeter.backends.served.connection import StatusError
 from leakmeter.backends.served.fingerprint import fingerprint
-from leakmeter.checkup.checks import CHECKS, Examined, Found, bad, steady_at_first
+from leakmeter.checkup.checks import CHECKS, Examined, Finding, bad, steady_at_first
 from leakmeter.checkup.probes import Probes, probes_of
 from leakmeter.checkup.result import DoctorCheck, DoctorResult
 from leakmeter.checkup.subject import Subject
@@ -134,9 +134,9 @@ def examine(
     """Make all checks, against a model in this process if one is given. `probes` are what is asked about, the doctor's
     own by default; `on_check` gets the name of each check before it is made."""
     examined = Examined(subject, probes or probes_of(subject.tokenizer), against, against_name)
-    findings: dict[int, Found] = {}
+    findings: dict[int, Finding] = {}
     if not subject.dialect.capabilities().targets:
-        findings[_ROWS] = Found(
+        findings[_ROWS] = Finding(
             "The server gives no log-probabilities of tokens that it is given: labels and sampling can be measured, "
             "nothing else.",
             "note",
@@ -164,7 +164,7 @@ def examine(
 
 def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResult:
     """What is said of a server that answers wrongly before it has said what it serves."""
-    findings: dict[int, Found] = {}
+    findings: dict[int, Finding] = {}
     _put(findings, _ROWS, error)
     return DoctorResult(
         model=model, dialect=dialect, served_model=None, revision=None, server_version=None, window=None, settings=None,
@@ -172,7 +172,7 @@ def not_examined(model: str, dialect: str, error: LeakmeterError) -> DoctorResul
     )  # fmt: skip
 
 
-def _make(number: int, check: Callable[[Examined], Found], examined: Examined, findings: dict[int, Found]) -> None:
+def _make(number: int, check: Callable[[Examined], Finding], examined: Examined, findings: dict[int, Finding]) -> None:
     """Make a check; raises what any further request would show again."""
     try:
         findings[number] = check(examined)
@@ -182,7 +182,7 @@ def _make(number: int, check: Callable[[Examined], Found], examined: Examined, f
         _put(findings, number, error)
 
 
-def _put(findings: dict[int, Found], number: int, error: LeakmeterError) -> None:
+def _put(findings: dict[int, Finding], number: int, error: LeakmeterError) -> None:
     """Put an error down at the check to which its fault belongs."""
     fault: str | None = None
     seen = ""
@@ -190,10 +190,10 @@ def _put(findings: dict[int, Found], number: int, error: LeakmeterError) -> None
         fault, seen = error.fault, error.seen
     elif isinstance(error, StatusError):
         fault = fault_of_status(error.status, error.fault)
-    findings[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else Found(str(error), "failed")
+    findings[_HOME.get(fault or "", number)] = bad(fault, seen) if fault else Finding(str(error), "failed")
 
 
-def _tell_repeated(examined: Examined, findings: dict[int, Found]) -> None:
+def _tell_repeated(examined: Examined, findings: dict[int, Finding]) -> None:
     """Say for what requests had to be repeated, where all of them were answered in the end."""
     connection = examined.subject.connection
     if connection is None or not connection.faults or (_STEADY in findings and findings[_STEADY].status == "failed"):
@@ -203,10 +203,10 @@ def _tell_repeated(examined: Examined, findings: dict[int, Found]) -> None:
     sentence, todo = FAULTS[fault]
     n_all = connection.faults.total()
     times = "once" if n_all == 1 else f"{n_all} times"
-    findings[_STEADY] = Found(f"{sentence} Requests were repeated {times} and answered then.", "note", fault, todo)
+    findings[_STEADY] = Finding(f"{sentence} Requests were repeated {times} and answered then.", "note", fault, todo)
 
 
-def _result(examined: Examined, model: str, findings: dict[int, Found], sha256: str | None) -> DoctorResult:
+def _result(examined: Examined, model: str, findings: dict[int, Finding], sha256: str | None) -> DoctorResult:
     subject = examined.subject
     served = subject.served
     return DoctorResult(
@@ -226,11 +226,11 @@ def _result(examined: Examined, model: str, findings: dict[int, Found], sha256: 
     )
 
 
-def _fields(findings: dict[int, Found], examined: Examined | None) -> JsonObject:
+def _fields(findings: dict[int, Finding], examined: Examined | None) -> JsonObject:
     """The fields that say what was found."""
     checks = []
     for number in sorted(_NAMES):
-        finding = findings.get(number, Found("Not examined: see what failed.", "skipped"))
+        finding = findings.get(number, Finding("Not examined: see what failed.", "skipped"))
         checks.append(
             DoctorCheck(
                 number=number,

@@ -11,7 +11,7 @@ from leakmeter.core.check import Check, Item, Number
 from leakmeter.core.measurement import NATS
 from leakmeter.errors import UsageError
 from leakmeter.ledger.keys import shown
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Told
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Pair
 from leakmeter.report.scale import nats_text
 
 RECIPIENT: Final = "recipient"
@@ -61,7 +61,7 @@ class Budget:
         return f"ledger.{self.kind}{'.recipient' if self.by_recipient else ''}"
 
 
-def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
+def check(book: Book, budget: Budget) -> tuple[list[Pair], Check]:
     """What is over a budget, and that as one claim; groups are numbered as `Book.told` orders them."""
     groups = book.pairs(budget.kind, by_recipient=budget.by_recipient)
     if not groups:
@@ -90,12 +90,12 @@ def check(book: Book, budget: Budget) -> tuple[list[Told], Check]:
     )
 
 
-def unknown(book: Book, budget: Budget) -> list[Told]:
+def unknown(book: Book, budget: Budget) -> list[Pair]:
     """Of what nobody knows whether it is within a budget, since an answer has no number for the whole of it."""
     return [group for group in book.pairs(budget.kind, by_recipient=budget.by_recipient) if not group.is_known]
 
 
-def _why(groups: Sequence[Told]) -> list[str]:
+def _why(groups: Sequence[Pair]) -> list[str]:
     n_unscored, n_separate = sum(group.n_unscored for group in groups), sum(group.n_separate for group in groups)
     why = [f"a search left answers without a number ({n_unscored})"] if n_unscored else []
     if n_separate:
@@ -106,7 +106,7 @@ def _why(groups: Sequence[Told]) -> list[str]:
     return why
 
 
-def lines(over: Sequence[Told]) -> list[str]:
+def lines(over: Sequence[Pair]) -> list[str]:
     """A line for each that is over a budget, or of which that is not known, for whoever may see the ids."""
     return [
         f"        {nats_text(group.total.largest_running_nats)} nats: {group.item.kind} {label(group)}"
@@ -121,6 +121,6 @@ def _and(phrases: Sequence[str]) -> str:
     return " and ".join(phrases)
 
 
-def label(pair: Told) -> str:
+def label(pair: Pair) -> str:
     """What the thing is called: a document's own id, a subject's pseudonym."""
     return pair.item.id if pair.item.kind == DOCUMENT else shown(pair.item.id)

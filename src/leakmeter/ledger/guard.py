@@ -26,7 +26,7 @@ from leakmeter.ledger.flags import scored_at
 from leakmeter.ledger.keys import shown
 from leakmeter.ledger.measuring import ENTITY, Measured, Measuring, measured
 from leakmeter.ledger.store import Ledger
-from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Look, Thing, total_of
+from leakmeter.ledger.totals import DOCUMENT, Book, Disclosed, Item, Look, total_of
 from leakmeter.text.build import PromptSettings
 from leakmeter.text.entities import person
 from leakmeter.text.entities.mention import PERSON
@@ -328,7 +328,7 @@ class Guard:
         (event,) = rows.rows["events"]
         book = Book(self.ledger, rows.rows)
         looks = list(book.looks_of(event, self.budget.kind))
-        earlier: dict[Thing, list[Look]] = {look.item: [] for look in looks}
+        earlier: dict[Item, list[Look]] = {look.item: [] for look in looks}
         for look in book.looks(self.budget.kind):
             is_theirs = not self.budget.by_recipient or look.event["recipient"] == event["recipient"]
             if look.item in earlier and is_theirs and look.event["event"] != event["event"]:

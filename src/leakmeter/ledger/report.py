@@ -15,7 +15,7 @@ from leakmeter.errors import UsageError
 from leakmeter.instruments.influence.result import InfluenceResult
 from leakmeter.ledger.flags import SENTENCES
 from leakmeter.ledger.keys import RECIPIENT, shown
-from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Look, Told
+from leakmeter.ledger.totals import DOCUMENT, SUBJECT, Book, Disclosed, Look, Pair
 from leakmeter.report import blocks as b
 from leakmeter.report.scale import nats_text, percent
 
@@ -67,15 +67,15 @@ class Names:
         name = self.book.names.get(pseudonym or "") if self.in_clear or pseudonym in self.named else None
         return shown(pseudonym) if name is None else b.Untrusted(name, _ID)
 
-    def of_item(self, pair: Told | Look) -> b.Phrase:
+    def of_item(self, pair: Pair | Look) -> b.Phrase:
         """A document by its id, a subject as a person."""
         return self.phrase(pair.item.id) if pair.item.kind == SUBJECT else b.Untrusted(pair.item.id, _ID)
 
-    def to(self, pair: Told | Look) -> str:
+    def to(self, pair: Pair | Look) -> str:
         return self.address(pair.item.kind, pair.item.id)
 
 
-def record(pair: Told, book: Book) -> JsonObject:
+def record(pair: Pair, book: Book) -> JsonObject:
     posterior = pair.posterior
     about = {} if pair.item.kind == DOCUMENT else {"type": book.kinds.get(pair.item.id)}
     return {
@@ -125,7 +125,7 @@ def summary(book: Book, by: str, *, show_names: bool = False) -> b.Report:
     )
 
 
-def _limits(pairs: Sequence[Told]) -> Iterator[b.Warning]:
+def _limits(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
     """That sums are no finding, or not what an observer knows, where it is so."""
     n_sums = f"{len(pairs):,} {'sum' if len(pairs) == 1 else 'sums'}"
     if n := sum(map(_is_quiet, pairs)):
@@ -138,7 +138,7 @@ def _limits(pairs: Sequence[Told]) -> Iterator[b.Warning]:
         )
 
 
-def _is_quiet(pair: Told) -> bool:
+def _is_quiet(pair: Pair) -> bool:
     total = pair.total
     return total.largest_running_nats <= max(total.noise_nats, total.placebo_running_nats or 0.0)
 
@@ -323,7 +323,7 @@ def answer_blocks(book: Book, event: Mapping[str, Any], names: Names) -> list[b.
 
 
 def over_blocks(
-    book: Book, over: Sequence[Told], unknown: Sequence[Told], names: Names, *, by_recipient: bool
+    book: Book, over: Sequence[Pair], unknown: Sequence[Pair], names: Names, *, by_recipient: bool
 ) -> list[b.Block]:
     """What is over a budget, and of what nobody knows whether it is; see `ledger.budgets`."""
     blocks: list[b.Block] = []
@@ -441,7 +441,7 @@ def _columns(*first: str) -> tuple[b.Column, ...]:
     )
 
 
-def _told_row(first: b.Phrase, pair: Told, *more: b.Phrase, to: str = "") -> b.Row:
+def _pair_row(first: b.Phrase, pair: Pair, *more: b.Phrase, to: str = "") -> b.Row:
     total = pair.total
     posterior = pair.posterior
     return b.Row(
@@ -461,9 +461,9 @@ def _told_row(first: b.Phrase, pair: Told, *more: b.Phrase, to: str = "") -> b.R
     )
 
 
-def _to_whom(pairs: Sequence[Told], names: Names) -> b.Table:
+def _to_whom(pairs: Sequence[Pair], names: Names) -> b.Table:
     rows = [
-        _told_row(names.phrase(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or ""))
+        _pair_row(names.phrase(pair.recipient), pair, to=names.address(RECIPIENT, pair.recipient or ""))
         for pair in pairs
     ]
     return b.Table(_columns("Recipient"), rows, "By recipient", rest=("recipient", "recipients"))
@@ -474,20 +474,20 @@ def _told_table(book: Book, kind: str, names: Names) -> b.Table:
 
 
 def _pairs_table(
-    book: Book, kind: str, pairs: Sequence[Told], names: Names, caption: str = "", *, by_recipient: bool = True
+    book: Book, kind: str, pairs: Sequence[Pair], names: Names, caption: str = "", *, by_recipient: bool = True
 ) -> b.Table:
     rows = []
     for pair in pairs:
         kinds = (b.Untrusted(book.kinds.get(pair.item.id, "")),) if kind == SUBJECT else ()
         recipients = (names.phrase(pair.recipient),) if by_recipient else ()
-        rows.append(_told_row(names.of_item(pair), pair, *kinds, *recipients, to=names.to(pair)))
+        rows.append(_pair_row(names.of_item(pair), pair, *kinds, *recipients, to=names.to(pair)))
     heads = [*(("Subject", "Type") if kind == SUBJECT else ("Document",)), *(("Recipient",) if by_recipient else ())]
     return b.Table(
         _columns(*heads), rows, caption or _WHAT[kind], rest=("pair", "pairs"), sortable=True, filterable=True
     )
 
 
-def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Told | None]]:
+def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Pair | None]]:
     """Of each recipient or day: answers, documents in their prompts, and what was told most of."""
     counts: Counter[Any] = Counter(event[by] for event in book.events)
     looks: dict[Any, list[Look]] = defaultdict(list)
@@ -499,7 +499,7 @@ def _worst(book: Book, by: str) -> Iterator[tuple[Any, int, int, Told | None]]:
             pairs = book.totals(looks[day], by_recipient=True) if day is not None else []
             yield day, counts[day], len(documents.get(day, ())), pairs[0] if pairs else None
         return
-    worst: dict[Any, Told] = {}
+    worst: dict[Any, Pair] = {}
     for pair in book.pairs(DOCUMENT, by_recipient=True):
         worst.setdefault(pair.recipient, pair)
     for recipient in sorted(counts, key=lambda r: -worst[r].total.largest_running_nats if r in worst else 0.0):
@@ -525,16 +525,16 @@ def _worst_table(book: Book, by: str, names: Names) -> b.Table:
     return b.Table(columns, rows, _WHAT[by], rest=(by, f"{by}s"), sortable=True)
 
 
-def _charts(pairs: Sequence[Told], names: Names) -> list[b.Chart]:
+def _charts(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
     return [_matrix(pairs, names), *_charts_of_one(pairs, names)] if pairs else []
 
 
-def _charts_of_one(pairs: Sequence[Told], names: Names) -> list[b.Chart]:
+def _charts_of_one(pairs: Sequence[Pair], names: Names) -> list[b.Chart]:
     is_timed = any(look.event["time"] is not None for pair in pairs for look in pair.looks)
     return [_timeline(pairs, names)] if is_timed else []
 
 
-def _matrix(pairs: Sequence[Told], names: Names) -> b.Chart:
+def _matrix(pairs: Sequence[Pair], names: Names) -> b.Chart:
     """Documents and recipients, those of which most was told first."""
     documents = list(dict.fromkeys(pair.item for pair in pairs))[:_MOST_ROWS]
     recipients = list(dict.fromkeys(pair.recipient for pair in pairs))[:_MOST_COLUMNS]
@@ -556,7 +556,7 @@ def _matrix(pairs: Sequence[Told], names: Names) -> b.Chart:
     return b.Chart("matrix", "Largest sum so far, nats", [panel], footer, columns=1, panel_inches=inches)
 
 
-def _timeline(pairs: Sequence[Told], names: Names) -> b.Chart:
+def _timeline(pairs: Sequence[Pair], names: Names) -> b.Chart:
     """Sums so far of those of which most was told."""
     times = [look.event["time"] for pair in pairs for look in pair.looks if look.event["time"] is not None]
     first, last = min(times), max(times)
@@ -690,7 +690,7 @@ def _day(event: Mapping[str, Any]) -> str:
     return "not logged" if event["day"] is None else str(event["day"].isoformat())
 
 
-def _warnings(pairs: Sequence[Told]) -> Iterator[b.Warning]:
+def _warnings(pairs: Sequence[Pair]) -> Iterator[b.Warning]:
     n_separate = sum(pair.n_separate for pair in pairs)
     if n_separate:
         have = "has" if n_separate == 1 else "have"

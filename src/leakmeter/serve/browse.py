@@ -56,7 +56,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunFindings:
     """What a run found, in short."""
 
     number: str
@@ -95,12 +95,12 @@ class Shelf:
     def entry(self, name: str) -> Entry:
         return _kept(self._entries, name, _state(self.root / name), lambda: catalogue.entry_of(self.root / name))
 
-    def known(self, name: str) -> Found | None:
+    def known(self, name: str) -> RunFindings | None:
         """What a run found, if it was asked for before and has not changed."""
-        kept: tuple[object, Found | None] = self._findings.get(name) or (None, None)
+        kept: tuple[object, RunFindings | None] = self._findings.get(name) or (None, None)
         return kept[1] if kept[0] == _state(self.root / name) else None
 
-    def finding(self, name: str) -> Found:
+    def finding(self, name: str) -> RunFindings:
         return _kept(self._findings, name, _state(self.path(name)), lambda: _finding(self.path(name)))
 
 
@@ -122,7 +122,7 @@ def _state(path: Path) -> object:
     return (*stamps, 0 if (path / "spec.json").exists() else len(RunDirectory(path).parts))
 
 
-def _finding(path: Path) -> Found:
+def _finding(path: Path) -> RunFindings:
     run = Run.read(path)
     summed = run.summed_up()
     number = ""
@@ -132,7 +132,7 @@ def _finding(path: Path) -> Found:
         interval = "" if first.interval is None else interval_text(first.interval)
         number = f"{name} {nats_text(first.value)}{interval}{unit}"
     floors = [floor for case in run.cases if (floor := getattr(case, "noise_floor_nats", None)) is not None]
-    return Found(number, f"{nats_text(max(floors))} nats" if floors else "", run.headline)
+    return RunFindings(number, f"{nats_text(max(floors))} nats" if floors else "", run.headline)
 
 
 def shelf_of(serving: Serving) -> Shelf:
@@ -212,7 +212,7 @@ async def run_page(request: Request) -> Response:
     path = shelf.path(name)
     entry = shelf.entry(name)
     others: list[Entry] = []
-    result: Found | None = None
+    result: RunFindings | None = None
     facts: list[tuple[str, str]] = []
     problem = "The run is damaged; leakmeter runs verify says where."
     if entry.state != "damaged":

@@ -27,7 +27,7 @@ _STARTED: Final = "started runs"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunRequest:
     """Cases, and how they are to be measured."""
 
     model: str
@@ -39,7 +39,7 @@ class Asked:
     name: str | None
 
     @classmethod
-    def from_json(cls, body: JsonObject, serving: Serving) -> Asked:
+    def from_json(cls, body: JsonObject, serving: Serving) -> RunRequest:
         texts = bodies.texts(body, "file", "text", "unit", "context_from", "template", "model", "name", most=MOST_BYTES)
         return cls(
             serving.models.checked(texts["model"]),
@@ -56,7 +56,7 @@ class Asked:
 class Started:
     """A run that this server began."""
 
-    wanted: Asked
+    wanted: RunRequest
     job: Job
     owner: str
 
@@ -96,7 +96,7 @@ def progress(path: Path, begun: Started | None) -> Progress:
 
 async def measure(request: Request) -> Response:
     serving = serving_of(request)
-    return _streamed(serving, Asked.from_json(await bodies.json_object(request), serving), session_of(request))
+    return _streamed(serving, RunRequest.from_json(await bodies.json_object(request), serving), session_of(request))
 
 
 async def go_on(request: Request) -> Response:
@@ -117,12 +117,12 @@ async def cancel(request: Request) -> Response:
     return JSONResponse({})
 
 
-def _streamed(serving: Serving, wanted: Asked, owner: str) -> Response:
+def _streamed(serving: Serving, wanted: RunRequest, owner: str) -> Response:
     job = serving.queue.submit(lambda job: _measure(serving, wanted, owner, job), owner)
     return StreamingResponse(job.stream(and_cancel=False), media_type="text/event-stream")
 
 
-def _measure(serving: Serving, wanted: Asked, owner: str, job: Job) -> JsonObject:
+def _measure(serving: Serving, wanted: RunRequest, owner: str, job: Job) -> JsonObject:
     from leakmeter.core.loaded import LoadedCases, Plan
     from leakmeter.data.cases import cases_of
     from leakmeter.engine.ready import make_ready

@@ -29,7 +29,7 @@ from leakmeter.storage.spec import RunSpec
 
 if TYPE_CHECKING:
     from leakmeter.stores.lease import Lease
-    from leakmeter.stores.objects import Found, Objects, Version
+    from leakmeter.stores.objects import Objects, StoredObject, Version
 
 _LEASE: Final = ".lease"
 _SPEC: Final = "spec.json"
@@ -246,15 +246,15 @@ def fetched(path: Path, beginning: str = "", *, lean: bool = False) -> Path:
     return copy.path
 
 
-def _own_name(file: Found) -> str:
+def _own_name(file: StoredObject) -> str:
     return file.name.rpartition("/")[2]
 
 
-def _are_of_a_run(files: Sequence[Found]) -> bool:
+def _are_of_a_run(files: Sequence[StoredObject]) -> bool:
     return any(_own_name(file) in _TOLD or _own_name(file).startswith(NUMBERS) for file in files)
 
 
-def _readable(objects: Objects, folder: str = "") -> list[Found]:
+def _readable(objects: Objects, folder: str = "") -> list[StoredObject]:
     """Files of a run that may be read together, while others may be written."""
     files = objects.under(folder)
     if any(_own_name(file) == _SPEC for file in files):
@@ -268,7 +268,7 @@ def _readable(objects: Objects, folder: str = "") -> list[Found]:
     return [file for name, file in own.items() if name not in parts or halves.count(parts[name]) > 1]
 
 
-def _copy(objects: Objects, files: Sequence[Found], folder: Path) -> None:
+def _copy(objects: Objects, files: Sequence[StoredObject], folder: Path) -> None:
     when = {file.name: file.modified.timestamp() for file in files}
 
     def write(name: str, content: bytes) -> None:

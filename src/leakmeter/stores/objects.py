@@ -41,7 +41,7 @@ Version = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredObject:
     """One object."""
 
     name: str
@@ -98,15 +98,15 @@ class Objects:
                     if stored is not None:
                         on_object(name, stored[0])
 
-    def under(self, folder: str = "") -> Sequence[Found]:
+    def under(self, folder: str = "") -> Sequence[StoredObject]:
         """Objects directly in a folder, by name."""
         return self.top(folder)[0]
 
-    def top(self, folder: str = "") -> tuple[Sequence[Found], Sequence[str]]:
+    def top(self, folder: str = "") -> tuple[Sequence[StoredObject], Sequence[str]]:
         """Objects directly in a folder, and the folders that are in it, by name."""
         with self._errors():
             listed = self._store.list_with_delimiter(folder)
-        objects = (Found(entry["path"], _version(entry), entry["last_modified"]) for entry in listed["objects"])
+        objects = (StoredObject(entry["path"], _version(entry), entry["last_modified"]) for entry in listed["objects"])
         return sorted(objects, key=lambda entry: entry.name), sorted(listed["common_prefixes"])
 
     def delete(self, name: str) -> None:

@@ -274,7 +274,7 @@ def _layout(case: Case, tokenizer: Tokenizer, settings: PromptSettings, unit: un
         if not documents:
             raise _no_context(case)
         writing = (
-            templates.Asked(documents, query, tokenizer)
+            templates.OneTurn(documents, query, tokenizer)
             if text is None
             else templates.Filled(name, text, documents, query)
         )

@@ -140,7 +140,7 @@ class Filled:
         return _place(self._parts, self.query)
 
 
-class Asked:
+class OneTurn:
     """The model's chat template over one user message that has documents and query."""
 
     def __init__(self, documents: Sequence[Document], query: str, tokenizer: Tokenizer) -> None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final, get_args
 
 import numpy as np
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.data import tasks
 from leakmeter.errors import UnknownNameError, UsageError
@@ -30,8 +31,6 @@ from leakmeter.studies.grid import Cell, Study
 from leakmeter.studies.kind import Axes, Choice, Kind, Row, Tables, at_least_one, of_kind, seeds_text
 from leakmeter.text.exemplar import Example, ExemplarCase
 
-Given = Mapping[str, Any]
-"""Settings of a cell, as a study has them."""
 _DEFAULTS: Final = PrivateGeneration()
 _SUBSET_SIZE: Final = 50
 _TRAIN: Final = ".train"
@@ -86,7 +85,7 @@ class PrivateTexts(Kind):
     shows: ClassVar = {"factor": "a row for each cell and batch, over x"}
 
     @override
-    def choice(self, settings: Given) -> Batches:
+    def choice(self, settings: JsonObject) -> Batches:
         """So many batches of exemplars, at random with `choice_seed`, else the first; of 50 where nothing says else."""
         return Batches(
             at_least_one("batches", settings["batches"]),
@@ -98,12 +97,12 @@ class PrivateTexts(Kind):
         )
 
     @override
-    def prompts(self, settings: Given) -> GenerationSettings:
+    def prompts(self, settings: JsonObject) -> GenerationSettings:
         names = ("instruction", "label_heading", "text_heading", "template")
         return GenerationSettings(**{name: settings[name] for name in names if name in settings})
 
     @override
-    def measure(self, measure: Measure, settings: Given) -> PrivateGeneration:
+    def measure(self, measure: Measure, settings: JsonObject) -> PrivateGeneration:
         """With the temperature or clip that keeps `target_epsilon`.
 
         A study's seed is known to all, and guarantees nothing: where none is given, the measure has none.
@@ -189,7 +188,7 @@ class PrivateTexts(Kind):
         return f"seeds of exemplars and draws: {listed}", none
 
 
-def _aggregation(settings: Given) -> Aggregation:
+def _aggregation(settings: JsonObject) -> Aggregation:
     """Clip, subset size and temperature, the free one so that the target is kept."""
     aggregation = Aggregation(
         settings.get("clip", _DEFAULTS.clip),

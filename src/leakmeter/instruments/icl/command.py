@@ -15,7 +15,7 @@ from leakmeter.commands.cases import run_cases
 from leakmeter.commands.options import Flag, RowOptions, RunOptions, Text
 from leakmeter.core.loaded import LoadedCases, Plan
 from leakmeter.errors import UsageError
-from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
+from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 from leakmeter.instruments.icl.prompts import ExemplarSettings
 from leakmeter.instruments.icl.responses import ResponseSettings
@@ -90,7 +90,7 @@ def icl_command(
     if exemplars is not None and (pool is not None or shots is not None):
         option = "--pool" if shots is None else "--shots"
         raise UsageError(f"{option} is for exemplars that are drawn, and --exemplars gives all of them; leave one out")
-    sources = Given(options, exemplars=exemplars, pool=pool, queries=data)
+    sources = Sources(options, exemplars=exemplars, pool=pool, queries=data)
     queries = sources.examples(data, "test", "queries with --data FILE", labelled=False, answered=True)
     chosen = choose_queries(queries, max_queries, seed)
     if exemplars is None:
@@ -457,16 +457,16 @@ def _sources(
     instruction: str | None,
     names: RowNames,
     **sources: Any,
-) -> Given:
+) -> Sources:
     """What the task and the columns say of exemplars, pool and queries."""
     from leakmeter.data.tasks import task_of
-    from leakmeter.instruments.icl.given import Given, TaskOptions
+    from leakmeter.instruments.icl.given import Sources, TaskOptions
 
     named, own = (task, None) if task is None or isinstance(task, str) else (None, task_of(task, "task"))
-    return Given(TaskOptions(None, named, text_column, label_column, instruction), **sources, task=own, map=names.map)
+    return Sources(TaskOptions(None, named, text_column, label_column, instruction), **sources, task=own, map=names.map)
 
 
-def _queries(sources: Given, data: Any) -> list[Example]:
+def _queries(sources: Sources, data: Any) -> list[Example]:
     if data is None:
         raise UsageError("there are no queries; give some as data, the parameter behind the model")
     return sources.examples(data, "test", "queries", labelled=False, answered=True)

@@ -40,7 +40,7 @@ class TaskOptions(RowOptions):
     """First lines of the prompt, where there is no task; by default they list the labels."""
 
 
-class Given:
+class Sources:
     """A task, and the exemplars, pool and queries, files or tables of examples, that were given for it.
 
     `task` is in the place of the one that `options` names, `map` of its mapping.

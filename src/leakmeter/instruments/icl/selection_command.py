@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from leakmeter.commands import output
 from leakmeter.commands.command_line import command_line
 from leakmeter.commands.options import PagelessRunOptions
-from leakmeter.instruments.icl.given import Given, InputFile, TaskOptions
+from leakmeter.instruments.icl.given import InputFile, Sources, TaskOptions
 from leakmeter.instruments.icl.measure import Icl
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def icl_select_command(
     from leakmeter.studies.cells import write
 
     options, measure, run = options or TaskOptions(), measure or Icl(), run or PagelessRunOptions()
-    sources = Given(options, exemplars=exemplars, pool=pool, queries=data)
+    sources = Sources(options, exemplars=exemplars, pool=pool, queries=data)
     scope = scope_of(
         sources.examples(exemplars, "train", ""),
         None if pool is None else sources.examples(pool, "train", ""),

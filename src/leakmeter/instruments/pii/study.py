@@ -54,7 +54,7 @@ _TESTS: Final = ("ranks", "rank_sum", "likelihood_rank_sum")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Choice):
+class Drawn(Choice):
     """Which subjects a cell asks for, and what of them."""
 
     kinds: tuple[str, ...]
@@ -95,9 +95,9 @@ class People(Kind):
         return replace(of_kind(measure, Pii), decoy_test="full")
 
     @override
-    def choice(self, settings: Mapping[str, Any]) -> Asked:
+    def choice(self, settings: Mapping[str, Any]) -> Drawn:
         """The first people, by their names alone, where nothing says else."""
-        return Asked(
+        return Drawn(
             at_least_one("subjects", settings["subjects"]),
             settings.get("choice_seed"),
             _known("kind of probe", settings.get("kinds", ()), PROBE_KINDS),
@@ -123,7 +123,7 @@ class People(Kind):
 
     @override
     def load(self, cells: Sequence[Cell], paths: Mapping[str, str]) -> list[list[ProbeCase]]:
-        asked_of = [(paths.get(cell.dataset, cell.dataset), of_kind(cell.choice, Asked)) for cell in cells]
+        asked_of = [(paths.get(cell.dataset, cell.dataset), of_kind(cell.choice, Drawn)) for cell in cells]
         cases = {request: _cases(*request) for request in dict.fromkeys(asked_of)}
         return [cases[request] for request in asked_of]
 
@@ -187,7 +187,7 @@ class People(Kind):
         return f"seeds of subjects and of decoys: {chosen}", intervals
 
 
-def _cases(path: str, wanted: Asked) -> list[ProbeCase]:
+def _cases(path: str, wanted: Drawn) -> list[ProbeCase]:
     people: Sequence[Subject]
     if path == PEOPLE:
         people = canaries_of(wanted.n_records, seed=wanted.choice_seed or 0, region=wanted.region)

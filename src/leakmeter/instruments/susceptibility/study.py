@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.errors import UnknownNameError
 from leakmeter.instruments.susceptibility.case import QueryCase, Stored
@@ -76,8 +77,6 @@ _COMPARED_BY: Final = (
     "0.05; Holm's rule among all rows",
 )
 _NAN: Final = (math.nan, math.nan)
-Given = Mapping[str, Any]
-"""Settings of a cell that its study says, by name."""
 
 
 # ---- queries that are drawn -----------------------------------------------------------------------------------------
@@ -115,7 +114,7 @@ class Queries(Kind):
         return TOGETHER
 
     @override
-    def choice(self, settings: Given) -> Drawn:
+    def choice(self, settings: JsonObject) -> Drawn:
         """Six entities a relation behind 64 contexts, one in 32 of which mentions them, where nothing says else."""
         contexts = at_least_one("contexts", settings.get("contexts", 64))
         return Drawn(
@@ -128,7 +127,7 @@ class Queries(Kind):
         )
 
     @override
-    def prompts(self, settings: Given) -> QuerySettings:
+    def prompts(self, settings: JsonObject) -> QuerySettings:
         name = settings["dataset"]
         if name != _SHIPPED and not name.lower().endswith((".toml", ".json")):
             raise UnknownNameError("set of relations", name, [_SHIPPED, "FILE.toml", "FILE.json"])

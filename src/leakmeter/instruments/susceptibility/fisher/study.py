@@ -14,6 +14,7 @@ import numpy as np
 
 from leakmeter.core.files import read_text
 from leakmeter.core.gradient import Sigma
+from leakmeter.core.json_object import JsonObject
 from leakmeter.core.measure import Measure
 from leakmeter.core.request import FloatArray
 from leakmeter.errors import UsageError
@@ -28,7 +29,6 @@ from leakmeter.instruments.susceptibility.study import (
     SHOWS,
     VALUE,
     Drawn,
-    Given,
     Queries,
     Series,
     estimated,
@@ -356,7 +356,7 @@ class FisherSusceptibilities(Queries):
     shows: ClassVar = {_AGREEMENT: "correlations of every variant with Monte Carlo susceptibility", **SHOWS}
 
     @override
-    def choice(self, settings: Given) -> Drawn:
+    def choice(self, settings: JsonObject) -> Drawn:
         """With the tokens of answers where the study says how many."""
         drawn = super().choice(settings)
         if "answer_tokens" not in settings:
@@ -364,7 +364,7 @@ class FisherSusceptibilities(Queries):
         return Answered(**asdict(drawn), answer_tokens=settings["answer_tokens"])
 
     @override
-    def measure(self, measure: Measure, settings: Given) -> Measure:
+    def measure(self, measure: Measure, settings: JsonObject) -> Measure:
         """With every Σ that its place may have, where the study names none: all come from the same passes."""
         if not isinstance(measure, Fisher) or "sigma" in settings:
             return measure
